@@ -1,0 +1,221 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// Link is one authorizer of the chain.
+type Link struct {
+	// Name appears in reviews, reasons, audit annotations and metrics.
+	Name       string
+	Authorizer authorizer.Authorizer
+	// FailOpen turns the failure of a Deny condition into NoOpinion instead of Deny. It exists for webhooks that are
+	// configured so; nothing of ours sets it.
+	FailOpen bool
+}
+
+// Chain asks its links in order. It is lazy: at the first answer that can become Allow the walk stops, and what is left
+// of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that
+// asking every link with all the data would have given.
+type Chain struct {
+	links []Link
+}
+
+// NewChain checks that every link has a name of its own: decisions are traced by name.
+func NewChain(links ...Link) (*Chain, error) {
+	seen := map[string]bool{}
+	for _, l := range links {
+		if l.Name == "" || l.Authorizer == nil {
+			return nil, errors.New("authorizer chain: every link needs a name and an authorizer")
+		}
+		if seen[l.Name] {
+			return nil, fmt.Errorf("authorizer chain: %q is listed twice", l.Name)
+		}
+		seen[l.Name] = true
+	}
+	return &Chain{links: links}, nil
+}
+
+// Links lists the chain, for reviews and tests.
+func (c *Chain) Links() []Link { return c.links }
+
+// Verdict is what the chain knows before it has seen the object. The zero value refuses.
+type Verdict struct {
+	// Decision is final unless Pending is set.
+	Decision authorizer.Decision
+	Reason   string
+	Err      error
+	// Authorizer names the link that decided.
+	Authorizer string
+	// Pending is what remains to be asked; set only if the request can still become allowed.
+	Pending handoff.Pending
+}
+
+// Decide walks the chain as far as the request's own data reaches.
+func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
+	var w walk
+	for i, link := range c.links {
+		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+		switch {
+		case d.IsNoOpinion():
+			w.note(link.Name, d.Reason(), d.Error())
+			continue
+		case d.IsDeny():
+			// Whatever was conditional before could only have denied too.
+			return Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
+		case d.IsAllow() && len(w.undecided) == 0:
+			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
+		}
+		w.undecided = append(w.undecided, undecided{link: link, decision: d})
+		if d.IsAllow() || canAllow(d) {
+			return Verdict{
+				Decision:   authorizer.DecisionNoOpinion,
+				Authorizer: link.Name,
+				Pending:    &pending{chain: c, attrs: attrs, undecided: w.undecided, next: i + 1, reasons: w.reasons, errs: w.errs},
+			}
+		}
+		// Only denies are possible here: somebody later in the chain has to allow.
+	}
+	return Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs)}
+}
+
+// walk collects what a walk has learned so far.
+type walk struct {
+	undecided []undecided
+	reasons   []string
+	errs      []error
+}
+
+type undecided struct {
+	link     Link
+	decision authorizer.ConditionsAwareDecision
+}
+
+func (w *walk) note(name, reason string, err error) {
+	if reason != "" {
+		w.reasons = append(w.reasons, name+": "+reason)
+	}
+	if err != nil {
+		w.errs = append(w.errs, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+func canAllow(d authorizer.ConditionsAwareDecision) bool {
+	return d.PossibleDecisions().Has(authorizer.DecisionAllow)
+}
+
+// pending is the rest of a walk. The snapshot it uses is the one pinned in the request's holder, so that a policy changed
+// meanwhile does not change the outcome.
+type pending struct {
+	chain     *Chain
+	attrs     authorizer.Attributes
+	undecided []undecided
+	next      int
+	reasons   []string
+	errs      []error
+}
+
+// Resolve evaluates what was conditional, in order, and then asks the links that were not asked yet.
+func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) handoff.Outcome {
+	w := walk{reasons: p.reasons[:len(p.reasons):len(p.reasons)], errs: p.errs[:len(p.errs):len(p.errs)]}
+	var conditions []string
+	decide := func(link Link, d authorizer.ConditionsAwareDecision) (handoff.Outcome, bool) {
+		decision, reason, err := evaluate(ctx, link, d, data)
+		conditions = append(conditions, conditionIDs(d)...)
+		if decision == authorizer.DecisionNoOpinion {
+			w.note(link.Name, reason, err)
+			return handoff.Outcome{}, false
+		}
+		return handoff.Outcome{Decision: decision, Reason: reason, Detail: err, Authorizer: link.Name, Conditions: conditions}, true
+	}
+	for _, u := range p.undecided {
+		if out, done := decide(u.link, u.decision); done {
+			return out
+		}
+	}
+	for _, link := range p.chain.links[p.next:] {
+		if out, done := decide(link, link.Authorizer.ConditionsAwareAuthorize(ctx, p.attrs)); done {
+			return out
+		}
+	}
+	return handoff.Outcome{
+		Decision:   authorizer.DecisionNoOpinion,
+		Reason:     strings.Join(w.reasons, "\n"),
+		Detail:     utilerrors.NewAggregate(w.errs),
+		Conditions: conditions,
+	}
+}
+
+// evaluate gives the final decision of one link. Results that the decision could not have produced fail closed.
+func evaluate(ctx context.Context, link Link, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	switch {
+	case d.IsAllow():
+		return authorizer.DecisionAllow, d.Reason(), d.Error()
+	case d.IsDeny():
+		return authorizer.DecisionDeny, d.Reason(), d.Error()
+	case d.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+	}
+	decision, reason, err := link.Authorizer.EvaluateConditions(ctx, d, data)
+	if !d.PossibleDecisions().Has(decision) {
+		return d.FailureDecision(), "failed closed", fmt.Errorf("%s evaluated its conditions to %s, which they cannot give", link.Name, decision)
+	}
+	if decision == authorizer.DecisionDeny && err != nil && link.FailOpen {
+		return authorizer.DecisionNoOpinion, reason, err
+	}
+	return decision, reason, err
+}
+
+func conditionIDs(d authorizer.ConditionsAwareDecision) []string {
+	var ids []string
+	switch {
+	case d.IsConditionsMap():
+		m := d.ConditionsMap()
+		for c := range m.DenyConditions() {
+			ids = append(ids, c.GetID())
+		}
+		for c := range m.NoOpinionConditions() {
+			ids = append(ids, c.GetID())
+		}
+		for c := range m.AllowConditions() {
+			ids = append(ids, c.GetID())
+		}
+	case d.IsUnion():
+		for _, sub := range d.UnionedDecisions() {
+			ids = append(ids, conditionIDs(sub)...)
+		}
+	}
+	return ids
+}
+
+var _ authorizer.RuleResolver = (*Chain)(nil)
+
+// RulesFor joins what the links that can list rules say (SelfSubjectRulesReview).
+func (c *Chain) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	var resources []authorizer.ResourceRuleInfo
+	var paths []authorizer.NonResourceRuleInfo
+	var errs []error
+	incomplete := false
+	for _, l := range c.links {
+		resolver, ok := l.Authorizer.(authorizer.RuleResolver)
+		if !ok {
+			continue
+		}
+		r, p, partial, err := resolver.RulesFor(ctx, u, namespace)
+		resources, paths = append(resources, r...), append(paths, p...)
+		incomplete = incomplete || partial
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return resources, paths, incomplete, utilerrors.NewAggregate(errs)
+}

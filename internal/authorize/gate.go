@@ -1,0 +1,154 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
+// then written decision=allow, which cannot be taken back: the final word is the enforcer's annotation.
+const AnnotationPending = "authorization.proviso.dev/pending"
+
+// Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
+// the authorization filter and the create check inside the update and patch handlers.
+type Gate struct {
+	Chain *Chain
+	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
+	// admission here, so that nothing conditional may pass. Nil means that everything is local.
+	Local func(group, version string) bool
+}
+
+// AtFilter is the authorizer of the authorization and impersonation filters.
+func (g *Gate) AtFilter() authorizer.Authorizer { return filterGate{g.Chain, g} }
+
+// InHandlers is the authorizer that the endpoint handlers use for their second checks.
+func (g *Gate) InHandlers() authorizer.Authorizer { return handlerGate{g.Chain, g} }
+
+// filterGate is a real type and no AuthorizerFunc: those silently drop conditions.
+type filterGate struct {
+	*Chain
+	gate *Gate
+}
+
+func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	holder := handoff.From(ctx)
+	if holder == nil || !isRequestItself(ctx, attrs) {
+		// Impersonation asks about the impersonated identity, not about this request.
+		return f.Chain.Authorize(ctx, attrs)
+	}
+	return f.gate.decide(ctx, holder, handoff.Request, attrs)
+}
+
+type handlerGate struct {
+	*Chain
+	gate *Gate
+}
+
+func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	holder := handoff.From(ctx)
+	switch {
+	case holder == nil:
+		return h.Chain.Authorize(ctx, attrs)
+	case attrs.GetVerb() == "unsafe-delete-ignore-read-errors":
+		// Unsafe delete skips delete validation: a condition would never be evaluated.
+		if holder.Get(handoff.Request).Pending() != nil {
+			return authorizer.DecisionDeny, "an unsafe delete cannot be made on a conditional permission", nil
+		}
+		return h.Chain.Authorize(ctx, attrs)
+	case isCreateOfUpdate(ctx, attrs):
+		return h.gate.decide(ctx, holder, handoff.Create, attrs)
+	default:
+		return h.Chain.Authorize(ctx, attrs)
+	}
+}
+
+// decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
+func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	v := g.Chain.Decide(ctx, attrs)
+	switch {
+	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
+		holder.Put(slot, attrs, handoff.Allowed())
+		return authorizer.DecisionAllow, v.Reason, v.Err
+	case v.Pending == nil:
+		return v.Decision, v.Reason, v.Err
+	}
+	if err := g.honoured(attrs); err != nil {
+		// Folding is left to the links: a conditional Deny denies, a conditional Allow has no opinion.
+		decision, reason, aerr := g.Chain.Authorize(ctx, attrs)
+		if decision == authorizer.DecisionAllow {
+			holder.Put(slot, attrs, handoff.Allowed())
+			return decision, reason, aerr
+		}
+		if reason != "" {
+			reason += "; "
+		}
+		return decision, reason + err.Error(), aerr
+	}
+	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
+	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
+	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+var (
+	errNoObject = errors.New("a conditional permission does not reach this request: no object is admitted for it")
+	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced")
+)
+
+// honoured tells whether a condition on this request will be evaluated: only where admission sees an object.
+func (g *Gate) honoured(attrs authorizer.Attributes) error {
+	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
+		return errNoObject
+	}
+	switch attrs.GetVerb() {
+	case "create", "update", "patch", "delete", "deletecollection":
+	case "get":
+		if !isConnect(attrs) {
+			return errNoObject
+		}
+	default:
+		return errNoObject
+	}
+	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+		return errProxied
+	}
+	return nil
+}
+
+// isConnect tells the subresources whose requests are admitted with operation CONNECT, whatever their HTTP verb.
+func isConnect(attrs authorizer.Attributes) bool {
+	if attrs.GetAPIGroup() != "" {
+		return false
+	}
+	switch attrs.GetResource() + "/" + attrs.GetSubresource() {
+	case "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy":
+		return true
+	}
+	return false
+}
+
+// isRequestItself tells the filter's own check from impersonation, which leaves the path empty and asks about other
+// resources.
+func isRequestItself(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && info.Path != "" && attrs.GetPath() == info.Path && attrs.GetVerb() == info.Verb && sameTarget(info, attrs)
+}
+
+// isCreateOfUpdate tells the create check that the update and patch handlers make when the object does not exist.
+func isCreateOfUpdate(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && (info.Verb == "update" || info.Verb == "patch") && attrs.GetVerb() == "create" &&
+		attrs.GetPath() != "" && sameTarget(info, attrs)
+}
+
+func sameTarget(info *request.RequestInfo, attrs authorizer.Attributes) bool {
+	return attrs.IsResourceRequest() == info.IsResourceRequest &&
+		attrs.GetAPIGroup() == info.APIGroup && attrs.GetAPIVersion() == info.APIVersion &&
+		attrs.GetResource() == info.Resource && attrs.GetSubresource() == info.Subresource &&
+		attrs.GetNamespace() == info.Namespace && attrs.GetName() == info.Name
+}

@@ -1,0 +1,109 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// Name is how the plugin shows up in metrics and in the list of plugins.
+const Name = "AuthorizationConditionsEnforcer"
+
+// Audit annotations of the final decision. Upstream's own decision annotation was written before the object was seen.
+const (
+	AnnotationDecision   = "authorization.proviso.dev/decision"
+	AnnotationAuthorizer = "authorization.proviso.dev/authorizer"
+	AnnotationConditions = "authorization.proviso.dev/conditions"
+	AnnotationDetail     = "authorization.proviso.dev/detail"
+)
+
+// Plugin resolves the decisions that travelled with a request.
+type Plugin struct {
+	// After is asked in order once the conditions are met; each can only refuse.
+	After []admission.ValidationInterface
+}
+
+var _ admission.ValidationInterface = (*Plugin)(nil)
+
+// Handles is true for every operation: connect requests carry conditions too.
+func (p *Plugin) Handles(admission.Operation) bool { return true }
+
+// Validate refuses unless every decision the request needs is, or resolves to, Allow.
+func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	holder := handoff.From(ctx)
+	if holder == nil {
+		return forbidden(attrs, "no authorization decision travelled with this request")
+	}
+	for _, slot := range slotsOf(holder, attrs) {
+		if err := resolve(ctx, holder.Get(slot), attrs); err != nil {
+			return err
+		}
+	}
+	for _, next := range p.After {
+		if !next.Handles(attrs.GetOperation()) {
+			continue
+		}
+		if err := next.Validate(ctx, attrs, objects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slotsOf lists the decisions an admission needs. An update or apply that creates needs its own and the create's.
+func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot {
+	if attrs.GetOperation() == admission.Create {
+		if decided := holder.Attributes(); decided != nil && (decided.GetVerb() == "update" || decided.GetVerb() == "patch") {
+			return []handoff.Slot{handoff.Request, handoff.Create}
+		}
+	}
+	return []handoff.Slot{handoff.Request}
+}
+
+func resolve(ctx context.Context, d handoff.Decision, attrs admission.Attributes) error {
+	if d.IsAllowed() {
+		return nil
+	}
+	pending := d.Pending()
+	if pending == nil {
+		return forbidden(attrs, "no authorization decision travelled with this request")
+	}
+	out := pending.Resolve(ctx, attrs)
+	annotate(ctx, out)
+	if out.Decision == authorizer.DecisionAllow {
+		return nil
+	}
+	if out.Detail != nil {
+		// The caller learns that a condition failed, the log learns why.
+		klog.FromContext(ctx).V(2).Info("Condition failed to evaluate", "authorizer", out.Authorizer, "conditions", out.Conditions, "err", out.Detail)
+	}
+	reason := out.Reason
+	if reason == "" {
+		reason = "no condition under which this is allowed is met"
+	}
+	return forbidden(attrs, reason)
+}
+
+func annotate(ctx context.Context, out handoff.Outcome) {
+	decision := "forbid"
+	if out.Decision == authorizer.DecisionAllow {
+		decision = "allow"
+	}
+	audit.AddAuditAnnotations(ctx, AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
+		AnnotationConditions, strings.Join(out.Conditions, ","))
+	if out.Detail != nil {
+		audit.AddAuditAnnotation(ctx, AnnotationDetail, out.Detail.Error())
+	}
+}
+
+func forbidden(attrs admission.Attributes, reason string) error {
+	return apierrors.NewForbidden(attrs.GetResource().GroupResource(), attrs.GetName(), fmt.Errorf("%s", reason))
+}

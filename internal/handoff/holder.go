@@ -1,0 +1,105 @@
+package handoff
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Slot tells to which of a request's checks a decision belongs.
+type Slot int
+
+const (
+	// Request is the check of the request's own verb, made by the authorization filter.
+	Request Slot = iota
+	// Create is the second check that the handlers make when an update or an apply turns into a create.
+	Create
+
+	slots
+)
+
+// Pending is a decision that waits for the object: the rest of the authorizer chain, bound to the snapshot it began with.
+type Pending interface {
+	// Resolve gives the final decision. It is called once per object (deletecollection has many) and must be a pure
+	// function of the request and the data.
+	Resolve(ctx context.Context, data authorizer.ConditionsData) Outcome
+}
+
+// Outcome is a resolved decision. What a caller may see (Reason) and what only logs and audit may hold (Detail) are
+// separate values. The zero Outcome denies.
+type Outcome struct {
+	Decision authorizer.Decision
+	Reason   string
+	Detail   error
+	// Authorizer and Conditions name what decided, for audit annotations and metrics.
+	Authorizer string
+	Conditions []string
+}
+
+// Decision is what authorization hands over. The zero value denies.
+type Decision struct {
+	allowed bool
+	pending Pending
+}
+
+// Allowed is an unconditional allowance.
+func Allowed() Decision { return Decision{allowed: true} }
+
+// Conditional is an allowance that depends on the object.
+func Conditional(p Pending) Decision { return Decision{pending: p} }
+
+// IsAllowed tells whether the decision needs no object.
+func (d Decision) IsAllowed() bool { return d.allowed }
+
+// Pending returns what is left to decide, or nil.
+func (d Decision) Pending() Pending { return d.pending }
+
+// Holder travels with one request.
+type Holder struct {
+	// Snapshot is the policy of this request, from its authorization to its admission.
+	Snapshot *snapshot.Snapshot
+
+	mu        sync.Mutex
+	decisions [slots]Decision
+	attrs     authorizer.Attributes
+}
+
+type key struct{}
+
+// With returns a context that carries an empty holder pinned to the given snapshot.
+func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
+	return context.WithValue(ctx, key{}, &Holder{Snapshot: s})
+}
+
+// From returns the holder of a request, or nil.
+func From(ctx context.Context) *Holder {
+	h, _ := ctx.Value(key{}).(*Holder)
+	return h
+}
+
+// Put fills a slot. Attributes are those the decision is about; the enforcer compares them with what it admits.
+func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, d Decision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.decisions[slot] = d
+	if slot == Request {
+		h.attrs = attrs
+	}
+}
+
+// Get reads a slot; an empty slot is the denying zero value.
+func (h *Holder) Get(slot Slot) Decision {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.decisions[slot]
+}
+
+// Attributes returns what the Request slot was decided about, or nil while it is empty.
+func (h *Holder) Attributes() authorizer.Attributes {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attrs
+}
