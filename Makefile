@@ -1,0 +1,168 @@
+# Proviso. `make` lists the targets; `make verify` is what CI runs.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+BIN := bin
+
+# One setting for every target, so that tests and binaries share one build cache (a cold build of Kubernetes takes
+# minutes): static binaries, and no path of the building machine inside.
+export CGO_ENABLED ?= 0
+export GOFLAGS := $(strip $(filter-out -trimpath -buildvcs=%,$(GOFLAGS)) -trimpath -buildvcs=false)
+
+# ---- Versions ---------------------------------------------------------------
+# Kubernetes' version comes from go.mod, so that an upgrade is one change there.
+# The commit's date, not the clock's, keeps a build reproducible.
+MODULE        := proviso.dev/proviso
+KUBE_VERSION  := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[0-9][^ ]*\).*/\1/p' go.mod | head -n 1)
+KUBE_MAJOR    := $(word 1,$(subst ., ,$(patsubst v%,%,$(KUBE_VERSION))))
+KUBE_MINOR    := $(word 2,$(subst ., ,$(KUBE_VERSION)))
+VERSION       ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.1.0-dev)
+GIT_COMMIT    := $(shell git rev-parse --verify -q HEAD 2>/dev/null || echo unknown)
+GIT_TREE      := $(shell test -z "$$(git status --porcelain 2>/dev/null | head -n 1)" && echo clean || echo dirty)
+BUILD_DATE    := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)
+
+# kubectl and the server report these; with the unset defaults `kubectl version` fails to parse them.
+version_flags = -X $(1).gitVersion=$(KUBE_VERSION) -X $(1).gitMajor=$(KUBE_MAJOR) -X $(1).gitMinor=$(KUBE_MINOR) \
+	-X $(1).gitCommit=$(GIT_COMMIT) -X $(1).gitTreeState=$(GIT_TREE) -X $(1).buildDate=$(BUILD_DATE)
+LDFLAGS := -s -w -X main.version=$(VERSION) \
+	$(call version_flags,k8s.io/component-base/version) \
+	$(call version_flags,k8s.io/client-go/pkg/version)
+BUILD := $(GO) build -ldflags '$(LDFLAGS)'
+
+# ---- Knobs ------------------------------------------------------------------
+GOLANGCI_VERSION ?= v2.15.0
+GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+FUZZTIME  ?= 60s
+TESTFLAGS ?=
+PROCS     ?= 6
+RUNFLAGS  ?=
+
+# The built binary and kubectl prove the product in test/e2e; everything else runs in process.
+UNIT_PACKAGES = $$($(GO) list ./... | grep -v -e '/test/e2e')
+
+.PHONY: help
+help: ## List the targets
+	@printf 'Usage: make TARGET\n\n'
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nVariables: FUZZTIME=%s  TESTFLAGS=%s  PROCS=%s  RUNFLAGS=%s\n' '$(FUZZTIME)' '$(TESTFLAGS)' '$(PROCS)' '$(RUNFLAGS)'
+
+# ---- Build and run ----------------------------------------------------------
+.PHONY: build
+build: ## Build bin/proviso and bin/kubectl-proviso
+	@mkdir -p $(BIN)
+	@for cmd in proviso kubectl-proviso; do \
+		test -d cmd/$$cmd || continue; \
+		echo "building $(BIN)/$$cmd $(VERSION) (Kubernetes $(KUBE_VERSION))"; \
+		$(BUILD) -o $(BIN)/$$cmd ./cmd/$$cmd; \
+	done
+
+.PHONY: run
+run: build ## Build, then run the server (RUNFLAGS="--secure-port 7443")
+	$(BIN)/proviso serve $(RUNFLAGS)
+
+# ---- Check ------------------------------------------------------------------
+.PHONY: test
+test: ## Unit and in-process tests (TESTFLAGS="-run X -v")
+	$(GO) test -timeout 20m $(TESTFLAGS) $(UNIT_PACKAGES)
+
+.PHONY: e2e
+e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
+	@if [ ! -d test/e2e ]; then echo 'e2e: there is no test/e2e yet'; exit 1; fi
+	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 20m $(TESTFLAGS) ./test/e2e/...
+
+.PHONY: conformance
+conformance: build ## Upstream's conformance tests that need no node, all gates on and all off
+	test/conformance/run.sh --procs $(PROCS) all
+
+.PHONY: conformance-quick
+conformance-quick: build ## A representative part of the conformance tests, both modes
+	test/conformance/run.sh --procs $(PROCS) quick
+
+.PHONY: verify
+verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
+	@$(MAKE) fmt-check
+	@$(MAKE) vet
+	@$(MAKE) generate-check
+	@$(MAKE) test
+	@$(MAKE) e2e
+	@$(MAKE) conformance-quick
+	@echo 'verify: all checks passed'
+
+.PHONY: fmt-check
+fmt-check: ## Fail when a file is not gofmt'd
+	@bad=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
+	if [ -n "$$bad" ]; then printf 'not gofmt-ed, run gofmt -w on:\n%s\n' "$$bad"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet of every package
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint, pinned (needs the module proxy the first time)
+	@if ! $(GOLANGCI) version >/dev/null; then \
+		echo 'lint: golangci-lint $(GOLANGCI_VERSION) could not be fetched or built; see the error above.'; \
+		echo 'lint: it needs the Go module proxy and Go 1.26 once. `make fmt-check vet` works without it.'; \
+		exit 1; \
+	fi
+	$(GOLANGCI) run ./...
+
+.PHONY: cover
+cover: ## Test coverage of the packages under internal/, as coverage.html
+	$(GO) test -timeout 20m -coverpkg=./internal/... -coverprofile=coverage.out ./internal/...
+	$(GO) tool cover -func=coverage.out | tail -n 1
+	$(GO) tool cover -html=coverage.out -o coverage.html
+
+# A fuzz target that nobody runs proves nothing, so finding none is a failure.
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each (FUZZ=regexp picks some)
+	@ran=0; \
+	for pkg in $$(git grep -lE '^func Fuzz[A-Z]' -- '*_test.go' | xargs -r -n 1 dirname | sort -u); do \
+		for target in $$($(GO) test -list '^Fuzz' ./$$pkg | grep '^Fuzz' || true); do \
+			if [[ ! $$target =~ $(or $(FUZZ),.) ]]; then continue; fi; \
+			echo "== ./$$pkg $$target for $(FUZZTIME)"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$pkg; \
+			ran=$$((ran + 1)); \
+		done; \
+	done; \
+	if [ $$ran -eq 0 ]; then echo 'fuzz: no fuzz target ran'; exit 1; fi; \
+	echo "fuzz: $$ran targets ran"
+
+.PHONY: bench
+bench: ## Proviso and its peers on the same work, with ratios
+	@if [ ! -d bench ]; then echo 'bench: there is no bench/ yet'; exit 1; fi
+	$(GO) run ./bench $(BENCHFLAGS)
+
+.PHONY: bench-quick
+bench-quick: ## The same with small sizes, to see that it runs
+	@if [ ! -d bench ]; then echo 'bench: there is no bench/ yet'; exit 1; fi
+	$(GO) run ./bench -quick $(BENCHFLAGS)
+
+# ---- Generated files --------------------------------------------------------
+.PHONY: generate
+generate: ## Write all generated files anew (go generate)
+	$(GO) generate ./...
+
+.PHONY: generate-check
+generate-check: ## Fail when generated files are stale
+	@hack=$$(mktemp -d); trap 'rm -rf "$$hack"' EXIT; \
+	snapshot() { git ls-files -co --exclude-standard | LC_ALL=C sort | while read -r f; do [ -f "$$f" ] && sha256sum "$$f" || true; done; }; \
+	snapshot >"$$hack/before"; \
+	$(MAKE) generate >"$$hack/log" 2>&1 || { cat "$$hack/log"; exit 1; }; \
+	snapshot >"$$hack/after"; \
+	if ! diff "$$hack/before" "$$hack/after" >"$$hack/diff"; then \
+		echo 'generated files were stale; `make generate` has now written them, commit the result:'; \
+		sed -n 's/^[<>] [0-9a-f]*  /  /p' "$$hack/diff" | sort -u; exit 1; \
+	fi
+
+.PHONY: golden
+golden: ## Write the golden files of the drift tests anew, after reading what changed
+	$(GO) test ./test/drift -update
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN) coverage.out coverage.html
