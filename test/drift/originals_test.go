@@ -1,0 +1,155 @@
+package drift
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	kube       = "k8s.io/kubernetes"
+	apiserver  = "k8s.io/apiserver"
+	aggregator = "k8s.io/kube-aggregator"
+	extensions = "k8s.io/apiextensions-apiserver"
+)
+
+// original is a declaration of upstream that code of ours follows, and what to look at when it changes.
+type original struct{ module, dir, name, recheck string }
+
+// originals is the list of what Proviso mirrors or relies on. What the compiler already checks does not belong here.
+var originals = []original{
+	// The command: flags, defaults, logging, order of completion.
+	{kube, "cmd/kube-apiserver/app", "NewAPIServerCommand", "how internal/server builds the serve command: flags, logging, feature gates, signal handling"},
+	{kube, "cmd/kube-apiserver/app", "Run", "the order config → complete → chain → prepare → run in internal/server"},
+
+	// The sequence of constructors that internal/server calls in upstream's order.
+	{kube, "cmd/kube-apiserver/app", "NewConfig", "our configuration sequence in internal/server: same calls, same order, same arguments"},
+	{kube, "cmd/kube-apiserver/app", "Config.Complete", "our completion of the server configurations in internal/server"},
+	{kube, "cmd/kube-apiserver/app", "CreateServerChain", "our server chain in internal/server: delegation order, not-found handler, CRD informer"},
+	{kube, "cmd/kube-apiserver/app", "CreateKubeAPIServerConfig", "what of it runs before and after our authorizer and enforcer are put in"},
+	{kube, "cmd/kube-apiserver/app", "var apiVersionPriorities", "our table of API version priorities: a group-version that is missing there is silently a 404"},
+	{kube, "pkg/controlplane/apiserver", "DefaultGenericAPIServicePriorities", "our table of API version priorities"},
+	{kube, "pkg/controlplane/apiserver", "BuildGenericConfig", "when the authorizer is built and who copies it; where the audit options are applied"},
+	{kube, "pkg/controlplane/apiserver", "BuildAuthorizer", "which authorizers the configured modes produce: our chain must start from the same ones"},
+	{kube, "pkg/controlplane/apiserver", "CreateConfig", "when admission is applied: our authorizer has to be in place before, our enforcer right after"},
+	{kube, "pkg/controlplane/apiserver", "CreateAPIExtensionsConfig", "what is copied from the kube configuration into the extension server's"},
+	{kube, "pkg/controlplane/apiserver", "CreateAggregatorConfig", "what is copied from the kube configuration into the aggregator's"},
+	{kube, "pkg/controlplane/apiserver", "CreateAggregatorServer", "auto-registration of API services, also for our groups"},
+	{kube, "pkg/controlplane", "CompletedConfig.New", "our assembly of the kube server: InstallAPIs, post-start hooks, controllers"},
+	{kube, "pkg/controlplane", "CompletedConfig.StorageProviders", "the provider of authorization.k8s.io that we replace, and the list of the others"},
+	{kube, "pkg/controlplane/apiserver", "Server.InstallAPIs", "GenericAPIServer.Authorizer has to be holder-aware before the APIs are installed"},
+	{kube, "pkg/controlplane/apiserver", "completedConfig.New", "post-start hooks that our assembly expects to have been added"},
+	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.NewRESTStorage", "our provider has to serve the whole group: a new review kind is missing from ours"},
+	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.v1Storage", "our provider has to serve the whole group: a new review kind is missing from ours"},
+
+	// The filter chain around a request: only the aggregator's runs, ours wraps it.
+	{apiserver, "pkg/server", "DefaultBuildHandlerChain", "the order of filters: ours must still be outside of audit and authorization"},
+	{apiserver, "pkg/server", "completedConfig.New", "who captures the authorizer, the audit backend and the admission chain of a configuration"},
+	{apiserver, "pkg/endpoints/filters", "withAuthorization", "what the gate sees at the filter and which audit annotations are written before us"},
+	{apiserver, "pkg/endpoints/filters", "GetAuthorizerAttributes", "how the gate recognises the request's own check: the path is set here and nowhere else"},
+	{apiserver, "pkg/endpoints/filters/impersonation", "WithImpersonation", "whether impersonation checks still differ from the request's own check"},
+	{apiserver, "pkg/endpoints/filters/impersonation", "WithConstrainedImpersonation", "whether impersonation checks still differ from the request's own check, and their caches"},
+
+	// Second checks inside of the handlers, after the body was read.
+	{apiserver, "pkg/endpoints/handlers", "UpdateResource", "create-on-update: when create is asked and which slot of the hand-over it fills"},
+	{apiserver, "pkg/endpoints/handlers", "withAuthorization", "the lazily made create check of update and patch"},
+	{apiserver, "pkg/endpoints/handlers", "PatchResource", "apply that creates: when create is asked and which slot of the hand-over it fills"},
+	{apiserver, "pkg/endpoints/handlers", "authorizeUnsafeDelete", "unsafe delete skips validation and must be refused to a conditional caller"},
+	{apiserver, "pkg/endpoints/handlers", "DeleteResource", "when delete admission runs and with which object"},
+	{apiserver, "pkg/endpoints/handlers", "DeleteCollection", "deletecollection is admitted per object"},
+	{apiserver, "pkg/endpoints/handlers", "createHandler", "create admission: mutation before validation, the enforcer first of the validators"},
+	{apiserver, "pkg/endpoints/handlers", "ConnectResource", "connect is admitted with the options object"},
+	{kube, "pkg/registry/core/pod/rest", "ensureAuthorizedForVerb", "exec, attach and port-forward over websockets ask for create a second time, with the request's own path"},
+
+	// Admission: how plugins are chained and which exist.
+	{apiserver, "pkg/admission", "chainAdmissionHandler.Validate", "the enforcer is the first of the chain and its refusal ends it"},
+	{apiserver, "pkg/server/options", "AdmissionOptions.ApplyTo", "where the admission chain is set and with which authorizer its plugins are initialised"},
+	{kube, "pkg/kubeapiserver/options", "var AllOrderedPlugins", "a new admission plugin: may it write after enforcement, does it authorize?"},
+	{kube, "pkg/kubeapiserver/options", "DefaultOffAdmissionPlugins", "which plugins are on by default beside our enforcer"},
+
+	// Audit: one evaluator and one backend, the event is reused.
+	{apiserver, "pkg/endpoints/filters", "evaluatePolicyAndCreateAuditEvent", "the level is fixed once per request, from our evaluator's union"},
+	{apiserver, "pkg/endpoints/filters", "WithAudit", "the event is reused between stages: our backend copies it"},
+	{apiserver, "pkg/audit", "AuditContext.ProcessEventStage", "the event is reused between stages: our backend copies it"},
+	{apiserver, "pkg/server/options", "AuditOptions.ApplyTo", "the static policy file and backends that our sinks are folded together with"},
+
+	// Controllers that we start one by one.
+	{kube, "cmd/kube-controller-manager/app", "newNamespaceController", "how internal/controllers starts the namespace controller"},
+	{kube, "cmd/kube-controller-manager/app", "newGarbageCollectorController", "how internal/controllers starts the garbage collector"},
+	{kube, "cmd/kube-controller-manager/app", "newServiceAccountController", "how internal/controllers starts the service account controller"},
+	{kube, "cmd/kube-controller-manager/app", "newServiceAccountTokenController", "how internal/controllers starts the token controller"},
+	{kube, "cmd/kube-controller-manager/app", "newRootCACertificatePublisherController", "how internal/controllers starts the root CA publisher"},
+	{kube, "cmd/kube-controller-manager/app", "newClusterRoleAggregationController", "how internal/controllers starts cluster role aggregation"},
+	{kube, "cmd/kube-controller-manager/app", "newResourceQuotaController", "how internal/controllers starts the resource quota controller"},
+
+	// Requests that leave the process.
+	{aggregator, "pkg/apiserver", "proxyHandler.ServeHTTP", "proxied requests run no admission here: conditional callers are refused before"},
+	{extensions, "pkg/apiserver", "crdHandler.ServeHTTP", "custom resources use the authorizer and admission of the configuration"},
+}
+
+// TestOriginals fails when upstream changes what our wiring follows.
+func TestOriginals(t *testing.T) {
+	want := map[string]string{}
+	if !*update {
+		for _, line := range readGolden(t, "originals.txt") {
+			key, fingerprint, ok := cutLast(line)
+			if !ok {
+				t.Fatalf("testdata/originals.txt: malformed line %q, run `make golden`", line)
+			}
+			want[key] = fingerprint
+		}
+	}
+	var lines []string
+	for _, o := range originals {
+		m := module(t, o.module)
+		key := o.module + "/" + o.dir + "\t" + o.name
+		got, place, err := declaration(filepath.Join(m.dir, o.dir), o.name)
+		if err != nil {
+			t.Errorf("%s/%s: %v in %s. Find what took its place, then re-check %s; update originals in test/drift/originals_test.go", o.module, o.dir, err, m.version, o.recheck)
+			continue
+		}
+		lines = append(lines, key+"\t"+got)
+		if *update {
+			continue
+		}
+		switch old, known := want[key]; {
+		case !known:
+			t.Errorf("%s: %s is not in testdata/originals.txt, run `make golden`", o.dir, o.name)
+		case old != got:
+			t.Errorf("%s/%s: %s (%s) changed in %s. Re-check %s; then run `make golden`", o.module, o.dir, o.name, place, m.version, o.recheck)
+		}
+		delete(want, key)
+	}
+	for key := range want {
+		t.Errorf("testdata/originals.txt has %q, which no test looks at any more: run `make golden`", strings.ReplaceAll(key, "\t", " "))
+	}
+	if *update && !t.Failed() {
+		slices.Sort(lines)
+		writeGolden(t, "originals.txt", fmt.Sprintf("Fingerprints of upstream declarations that Proviso follows; what for is said in originals_test.go.\n"+
+			"Written by `make golden` for Kubernetes %s. Package, declaration, hash of its tokens.\n", module(t, kube).version), lines)
+	}
+}
+
+func cutLast(line string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(line, '\t')
+	if i < 0 {
+		return "", "", false
+	}
+	return line[:i], line[i+1:], true
+}
+
+// TestFingerprint: layout and comments do not count, tokens do.
+func TestFingerprint(t *testing.T) {
+	base := hash([]byte("func f() {\n\treturn g(1, 2)\n}"))
+	if got := hash([]byte("func f() { // why\n\n\treturn g(1,\n\t\t2,\n\t)\n}")); got == base {
+		t.Error("a trailing comma is a token and must count")
+	}
+	if got := hash([]byte("func f() { // why\n\n\treturn g(1,\n\t\t2)\n}")); got != base {
+		t.Error("comments and line breaks must not count")
+	}
+	if got := hash([]byte("func f() {\n\treturn g(1, 3)\n}")); got == base {
+		t.Error("another literal must count")
+	}
+}
