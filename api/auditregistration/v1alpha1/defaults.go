@@ -1,0 +1,57 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func addDefaults(scheme *runtime.Scheme) error {
+	scheme.AddTypeDefaultingFunc(&AuditSink{}, func(obj any) { SetAuditSinkDefaults(obj.(*AuditSink)) })
+	scheme.AddTypeDefaultingFunc(&AuditSinkList{}, func(obj any) {
+		list := obj.(*AuditSinkList)
+		for i := range list.Items {
+			SetAuditSinkDefaults(&list.Items[i])
+		}
+	})
+	scheme.AddTypeDefaultingFunc(&AuditClass{}, func(obj any) { SetAuditClassDefaults(obj.(*AuditClass)) })
+	scheme.AddTypeDefaultingFunc(&AuditClassList{}, func(obj any) {
+		list := obj.(*AuditClassList)
+		for i := range list.Items {
+			SetAuditClassDefaults(&list.Items[i])
+		}
+	})
+	return nil
+}
+
+// SetAuditSinkDefaults fills in the level None, the throttle and the port of a service.
+func SetAuditSinkDefaults(s *AuditSink) {
+	if s.Spec.Policy.Level == "" {
+		s.Spec.Policy.Level = LevelNone
+	}
+	w := s.Spec.Webhook
+	if w == nil {
+		return
+	}
+	if w.Throttle == nil {
+		w.Throttle = &WebhookThrottleConfig{}
+	}
+	if w.Throttle.QPS == nil {
+		w.Throttle.QPS = new(DefaultQPS)
+	}
+	if w.Throttle.Burst == nil {
+		w.Throttle.Burst = new(DefaultBurst)
+	}
+	if svc := w.ClientConfig.Service; svc != nil && svc.Port == nil {
+		svc.Port = new(DefaultServicePort)
+	}
+}
+
+// SetAuditClassDefaults fills in the scope Any.
+func SetAuditClassDefaults(c *AuditClass) {
+	for i := range c.Spec.Rules {
+		for j := range c.Spec.Rules[i].GroupResourceSelectors {
+			if s := &c.Spec.Rules[i].GroupResourceSelectors[j]; s.Scope == "" {
+				s.Scope = ScopeAny
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view on
+// the PolicyBinding of its namespace that is named after the namespace of the role. Role bindings cannot be watched; watch
+// policybindings.policy.proviso.dev instead.
+type RoleBinding struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// roleRef is the role that is given: one of the own namespace or one of the master namespace. It cannot be changed;
+	// delete the role binding and create it again instead.
+	RoleRef RoleRef `json:"roleRef"`
+
+	// userNames are the users that have the role.
+	// +optional
+	// +listType=set
+	UserNames []string `json:"userNames,omitempty"`
+
+	// groupNames are the groups whose members have the role.
+	// +optional
+	// +listType=set
+	GroupNames []string `json:"groupNames,omitempty"`
+}
+
+// RoleRef names a role.
+type RoleRef struct {
+	// namespace is the namespace of the role: the own namespace, which is the default, or the master namespace.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the role.
+	Name string `json:"name"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RoleBindingList is a list of role bindings.
+type RoleBindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the role bindings.
+	Items []RoleBinding `json:"items"`
+}

@@ -1,0 +1,72 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// SubjectAccessReview asks whether a user or a group can do something. It is created in a namespace, to ask about that
+// namespace, or without one, to ask about all namespaces and cluster-scoped resources. The answer is in the status of what
+// comes back; nothing is stored.
+type SubjectAccessReview struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata. Only the namespace has a meaning.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the question.
+	Spec SubjectAccessReviewSpec `json:"spec"`
+
+	// status is the answer. It is set by the server.
+	// +optional
+	Status SubjectAccessReviewStatus `json:"status,omitempty"`
+}
+
+// SubjectAccessReviewSpec asks whether a user or a group can use a verb on a resource.
+type SubjectAccessReviewSpec struct {
+	// verb is the verb that is asked about, such as get, list, create, update, delete.
+	Verb string `json:"verb"`
+
+	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in
+	// any case.
+	ResourceKind string `json:"resourceKind"`
+
+	// resourceName is the name of the object that is asked about.
+	// +optional
+	ResourceName string `json:"resourceName,omitempty"`
+
+	// userName is the user that is asked about. It excludes groupName; with neither, it is the caller, with all groups.
+	// +optional
+	UserName string `json:"userName,omitempty"`
+
+	// groupName is the group that is asked about, as an unnamed member of it. It excludes userName.
+	// +optional
+	GroupName string `json:"groupName,omitempty"`
+
+	// content is the object that conditions are evaluated against, which makes the answer final: the object on create, the
+	// stored object on delete, both on update. Without it a conditional right counts as none. The stored object itself is
+	// never read.
+	// +optional
+	Content *runtime.RawExtension `json:"content,omitempty"`
+}
+
+// SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows what
+// another denies.
+type SubjectAccessReviewStatus struct {
+	// allowed is true if the subject can.
+	Allowed bool `json:"allowed"`
+
+	// allowReason says which rule allows it.
+	// +optional
+	AllowReason string `json:"allowReason,omitempty"`
+
+	// denyReason says which rule denies it, or that none allows it.
+	// +optional
+	DenyReason string `json:"denyReason,omitempty"`
+
+	// evaluationError says what went wrong while the question was evaluated.
+	// +optional
+	EvaluationError string `json:"evaluationError,omitempty"`
+}

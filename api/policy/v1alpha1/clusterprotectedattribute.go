@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterProtectedAttribute controls who can set, change or remove a label or annotation on the resources of all namespaces
+// and on cluster-scoped resources: only members of the cluster role it names.
+type ClusterProtectedAttribute struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// attributeKind is Label or Annotation. It cannot be changed.
+	AttributeKind AttributeKind `json:"attributeKind"`
+
+	// attributeName is the key of the label or annotation. It cannot be changed.
+	AttributeName string `json:"attributeName"`
+
+	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all the
+	// same: nobody is a member yet.
+	RoleRef RoleReference `json:"roleRef"`
+
+	// protectedValues are the values that are protected. Left out, every value is.
+	// +optional
+	// +listType=set
+	ProtectedValues []string `json:"protectedValues,omitempty"`
+
+	// scope is ObjectOnly, or IncludeTemplates (the default) to protect also the metadata that an object carries for
+	// others: pod templates, job templates, volume claim templates and resource claim templates.
+	// +optional
+	// +default="IncludeTemplates"
+	Scope ProtectionScope `json:"scope,omitempty"`
+
+	// status says whether the role exists. It is set by the server.
+	// +optional
+	Status ProtectedAttributeStatus `json:"status,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterProtectedAttributeList is a list of cluster protected attributes.
+type ClusterProtectedAttributeList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the cluster protected attributes.
+	Items []ClusterProtectedAttribute `json:"items"`
+}

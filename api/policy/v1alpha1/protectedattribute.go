@@ -1,0 +1,106 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AttributeKind is the kind of metadata that is protected.
+// +enum
+type AttributeKind string
+
+const (
+	// AttributeLabel is a label.
+	AttributeLabel AttributeKind = "Label"
+	// AttributeAnnotation is an annotation.
+	AttributeAnnotation AttributeKind = "Annotation"
+)
+
+// ProtectionScope says how far a protection reaches into an object.
+// +enum
+type ProtectionScope string
+
+const (
+	// ScopeObjectOnly protects the metadata of the object alone.
+	ScopeObjectOnly ProtectionScope = "ObjectOnly"
+	// ScopeIncludeTemplates also protects the metadata that the object carries for others, such as pod templates.
+	ScopeIncludeTemplates ProtectionScope = "IncludeTemplates"
+)
+
+// RoleReference names an RBAC role whose members may set a protected attribute.
+type RoleReference struct {
+	// apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default.
+	// +optional
+	// +default="rbac.authorization.k8s.io"
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind is Role or ClusterRole. A ClusterProtectedAttribute can only name a ClusterRole.
+	Kind string `json:"kind"`
+
+	// name is the name of the role.
+	Name string `json:"name"`
+}
+
+// RoleAPIGroup is the API group of the roles that a protection can name.
+const RoleAPIGroup = "rbac.authorization.k8s.io"
+
+// ProtectedAttributeStatus says whether the role of a protection exists.
+type ProtectedAttributeStatus struct {
+	// observedGeneration is the generation of the object that this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: "RolesResolved" is False while the role does not exist. The attribute is protected all the same.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ProtectedAttribute controls who can set, change or remove a label or annotation on the resources of its namespace: only
+// members of the role it names. Where a ClusterProtectedAttribute covers the same value, membership in a role of each is
+// needed.
+type ProtectedAttribute struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// attributeKind is Label or Annotation. It cannot be changed.
+	AttributeKind AttributeKind `json:"attributeKind"`
+
+	// attributeName is the key of the label or annotation. It cannot be changed.
+	AttributeName string `json:"attributeName"`
+
+	// roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role that
+	// does not exist protects all the same: nobody is a member yet.
+	RoleRef RoleReference `json:"roleRef"`
+
+	// protectedValues are the values that are protected. Left out, every value is.
+	// +optional
+	// +listType=set
+	ProtectedValues []string `json:"protectedValues,omitempty"`
+
+	// scope is ObjectOnly, or IncludeTemplates (the default) to protect also the metadata that an object carries for
+	// others: pod templates, job templates, volume claim templates and resource claim templates.
+	// +optional
+	// +default="IncludeTemplates"
+	Scope ProtectionScope `json:"scope,omitempty"`
+
+	// status says whether the role exists. It is set by the server.
+	// +optional
+	Status ProtectedAttributeStatus `json:"status,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ProtectedAttributeList is a list of protected attributes.
+type ProtectedAttributeList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the protected attributes.
+	Items []ProtectedAttribute `json:"items"`
+}
