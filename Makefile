@@ -9,10 +9,8 @@ MAKEFLAGS += --no-print-directory
 GO ?= go
 BIN := bin
 
-# One setting for every target, so that tests and binaries share one build cache (a cold build of Kubernetes takes
-# minutes): static binaries, and no path of the building machine inside.
-export CGO_ENABLED ?= 0
-export GOFLAGS := $(strip $(filter-out -trimpath -buildvcs=%,$(GOFLAGS)) -trimpath -buildvcs=false)
+# Tests and binaries are built with Go's default settings, so that they share one build cache with whatever else is built
+# here: a cold build of Kubernetes takes minutes.
 
 # ---- Versions ---------------------------------------------------------------
 # Kubernetes' version comes from go.mod, so that an upgrade is one change there.
