@@ -1,0 +1,84 @@
+package expr
+
+import (
+	"errors"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// unknown stands for everything that only admission knows. cel-go carries it
+// through every operation that cannot be decided without it; which variable it
+// was does not matter to us, so that one value serves for all.
+var unknown = types.NewUnknown(0, nil)
+
+var errNoVersion = errors.New("the request has no version of the object that is of the resource's own kind")
+
+// activation gives an expression its variables. The same planned program
+// serves both steps: without data, the later variables are unknown, and
+// reading one is noted.
+type activation struct {
+	req      *Request
+	data     *Data
+	version  string
+	resource ref.Val // the version that a where is about
+	touched  bool    // a later variable was read while it is unknown
+	loadErr  error   // why a variable could not be had
+}
+
+// ResolveName implements interpreter.Activation.
+func (a *activation) ResolveName(name string) (any, bool) {
+	if name == varRequest {
+		return (*requestValue)(a.req), true
+	}
+	if a.data == nil {
+		switch name {
+		case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
+			a.touched = true
+			return unknown, true
+		}
+		return nil, false
+	}
+	switch name {
+	case varResource:
+		return a.resource, a.resource != nil
+	case varObject:
+		return a.loaded(a.data.loadObject(a.version))
+	case varOldObject:
+		return a.loaded(a.data.loadOldObject(a.version))
+	case varOptions:
+		return a.data.loadOptions(), true
+	case varOperation:
+		return a.data.loadOperation(), true
+	case varNamespace:
+		ns, err := a.data.loadNamespace()
+		if err != nil {
+			return a.unavailable(err), true
+		}
+		return ns, true
+	case varImpersonated:
+		if a.data.cfg.Impersonated == nil {
+			return types.NullValue, true
+		}
+		return (*impersonatedValue)(a.data.cfg.Impersonated), true
+	}
+	return nil, false
+}
+
+func (a *activation) loaded(l *loaded) (any, bool) {
+	if l.err != nil {
+		return a.unavailable(l.err), true
+	}
+	return l.val, true
+}
+
+// unavailable makes reading the variable an error, which fails the condition
+// unless the expression is decided without it.
+func (a *activation) unavailable(err error) ref.Val {
+	a.loadErr = err
+	return types.WrapErr(err)
+}
+
+// Parent implements interpreter.Activation.
+func (a *activation) Parent() interpreter.Activation { return nil }

@@ -1,0 +1,133 @@
+package expr
+
+import (
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// Options says how an expression is compiled.
+type Options struct {
+	// Kind is the dialect.
+	Kind Kind
+	// Stored relaxes the check for expressions that are already stored: they
+	// may use libraries of a later version, so that a rollback does not break
+	// them.
+	Stored bool
+	// APIVersion is the version of the group that the expression is written
+	// for; empty means the preferred served version.
+	APIVersion string
+	// Types are the kinds that the expression must type-check against. None
+	// leaves the object unchecked.
+	Types []*Type
+}
+
+// Compile parses, checks and plans an expression, once. If anything is wrong
+// with it the program is nil and the issues say what and where. Bad input
+// never panics and takes bounded time.
+func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
+	if opts.Kind != When && opts.Kind != Where {
+		return nil, wholeIssue("kind of expression %d is not known", opts.Kind)
+	}
+	if issues := checkSource(source, opts.Kind); issues != nil {
+		return nil, issues
+	}
+	env := c.env(opts)
+	ast, iss := env.Compile(source)
+	if iss != nil && iss.Err() != nil {
+		return nil, fromCEL(iss)
+	}
+	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) {
+		return nil, wholeIssue("expression must evaluate to bool but it evaluates to %v", out)
+	}
+	for _, t := range opts.Types {
+		if issues := c.checkType(source, opts, t); issues != nil {
+			return nil, issues
+		}
+	}
+	if issues := c.checkCost(env, ast); issues != nil {
+		return nil, issues
+	}
+	prog, err := env.Program(ast,
+		cel.CostLimit(c.callLimit),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		return nil, wholeIssue("expression cannot be planned: %v", err)
+	}
+	uses := usageOf(ast.NativeRep().Expr())
+	p := &Program{
+		compiler:   c,
+		source:     source,
+		kind:       opts.Kind,
+		apiVersion: opts.APIVersion,
+		prog:       prog,
+		uses:       uses,
+		cheap:      c.neverTooCostly(env, ast, uses.selects),
+	}
+	if !uses.request {
+		p.settle()
+	}
+	return p, nil
+}
+
+func (c *Compiler) env(opts Options) *cel.Env {
+	if opts.Stored {
+		return c.envs[opts.Kind].StoredExpressionsEnv()
+	}
+	return c.envs[opts.Kind].NewExpressionsEnv()
+}
+
+// whereFrame is what Text needs around a where to show it for both versions.
+const whereFrame = "[oldObject, object].exists(resource, )"
+
+// checkSource refuses what should not reach a parser.
+func checkSource(source string, kind Kind) Issues {
+	limit := MaxLength
+	if kind == Where {
+		limit -= len(whereFrame)
+	}
+	switch {
+	case source == "":
+		return wholeIssue("expression is empty: write true for a condition that always holds")
+	case len(source) > limit:
+		return wholeIssue("expression is too long: %d bytes, the limit is %d", len(source), limit)
+	case !utf8.ValidString(source):
+		return wholeIssue("expression is not valid UTF-8")
+	}
+	return nil
+}
+
+// checkType compiles the expression once more with the declared type of a
+// kind. The result is thrown away: evaluation works on untyped data, as in
+// ValidatingAdmissionPolicy.
+func (c *Compiler) checkType(source string, opts Options, t *Type) Issues {
+	if t == nil {
+		return nil
+	}
+	env, err := c.typedEnv(opts, t)
+	if err != nil {
+		return wholeIssue("type of the object cannot be used: %v", err)
+	}
+	ast, iss := env.Compile(source)
+	if iss != nil && iss.Err() != nil {
+		return fromCEL(iss)
+	}
+	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
+		return wholeIssue("expression must evaluate to bool but it evaluates to %v", out)
+	}
+	return nil
+}
+
+func (c *Compiler) typedEnv(opts Options, t *Type) (*cel.Env, error) {
+	set, err := c.base.Extend(declarations(opts.Kind, t))
+	if err != nil {
+		return nil, err
+	}
+	typ := environment.NewExpressions
+	if opts.Stored {
+		typ = environment.StoredExpressions
+	}
+	return set.Env(typ)
+}

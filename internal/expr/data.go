@@ -1,0 +1,213 @@
+package expr
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+)
+
+// Objects gives the versions of the object that a request touches. Each
+// method is called at most once per apiVersion and request, and only if a
+// condition asks for it.
+type Objects interface {
+	// Object returns the new object converted to apiVersion of its group, or
+	// to the preferred served version if apiVersion is empty; nil if the
+	// request has none. It must fail rather than return another version.
+	Object(apiVersion string) (runtime.Object, error)
+	// OldObject does the same for the stored object.
+	OldObject(apiVersion string) (runtime.Object, error)
+}
+
+// DataConfig describes what admission knows about a request.
+type DataConfig struct {
+	// Operation is CREATE, UPDATE, DELETE or CONNECT.
+	Operation string
+	// Objects gives object and oldObject; nil means that there are none.
+	Objects Objects
+	// OwnKind tells that the bodies are of the resource's own kind, and not a
+	// Scale, Eviction, Binding, TokenRequest or connect options. Only then can
+	// a where be about them.
+	OwnKind bool
+	// Options are the options of the operation.
+	Options runtime.Object
+	// Namespace gives the namespace of the object; nil for cluster-scoped
+	// ones. It is called at most once, and only if a condition asks for it.
+	Namespace func() (runtime.Object, error)
+	// Impersonated is the request that is to be made in the name of another
+	// user (CA-19); nil outside the impersonation filter.
+	Impersonated *Request
+	// Budget is the runtime cost that all conditions together may spend; 0
+	// means Kubernetes' budget per policy.
+	Budget int64
+}
+
+// Data is what admission knows, in the form that conditions read. Make one per
+// request and evaluate all its conditions with it: whatever is loaded or
+// converted is kept. It is not safe for concurrent use.
+type Data struct {
+	cfg       DataConfig
+	object    versions
+	oldObject versions
+	options   ref.Val
+	operation ref.Val
+	namespace ref.Val
+	nsErr     error
+	budget    int64
+	failures  []*EvalError
+}
+
+// NewData makes the Data of one request.
+func NewData(cfg DataConfig) *Data {
+	d := &Data{cfg: cfg, budget: cfg.Budget}
+	if d.budget == 0 {
+		d.budget = celconfig.RuntimeCELCostBudget
+	}
+	return d
+}
+
+// OwnKind reports whether the bodies are of the resource's own kind.
+func (d *Data) OwnKind() bool { return d.cfg.OwnKind }
+
+// Operation returns the operation.
+func (d *Data) Operation() string { return d.cfg.Operation }
+
+// Object returns the new object in a version, for conditions written in Go; it
+// is nil when there is none.
+func (d *Data) Object(apiVersion string) (runtime.Object, error) {
+	l := d.loadObject(apiVersion)
+	return l.obj, l.err
+}
+
+// OldObject does the same for the stored object.
+func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
+	l := d.loadOldObject(apiVersion)
+	return l.obj, l.err
+}
+
+// Failures returns the failures that were taken as a match on the way to a
+// result, as a where of a Deny does: they belong in audit and metrics although
+// no error was returned.
+func (d *Data) Failures() []*EvalError { return d.failures }
+
+// spend takes cost from the budget and reports whether it sufficed.
+func (d *Data) spend(cost uint64) bool {
+	if d.budget < 0 || cost > uint64(d.budget) {
+		d.budget = -1
+		return false
+	}
+	d.budget -= int64(cost)
+	return true
+}
+
+// loaded is one version of one object.
+type loaded struct {
+	version string
+	obj     runtime.Object
+	val     ref.Val // for CEL; null if there is no such object
+	err     error
+}
+
+// versions remembers the versions that were asked for: one, nearly always.
+type versions []*loaded
+
+func (vs *versions) get(version string, load func(string) (runtime.Object, error)) *loaded {
+	for _, l := range *vs {
+		if l.version == version {
+			return l
+		}
+	}
+	l := &loaded{version: version, val: types.NullValue}
+	if load != nil {
+		obj, err := load(version)
+		switch {
+		case err != nil:
+			l.err = err
+		case !isNil(obj):
+			l.obj, l.val = obj, toValue(obj)
+		}
+	}
+	*vs = append(*vs, l)
+	return l
+}
+
+func (d *Data) loadObject(version string) *loaded {
+	if d.cfg.Objects == nil {
+		return d.object.get(version, nil)
+	}
+	return d.object.get(version, d.cfg.Objects.Object)
+}
+
+func (d *Data) loadOldObject(version string) *loaded {
+	if d.cfg.Objects == nil {
+		return d.oldObject.get(version, nil)
+	}
+	return d.oldObject.get(version, d.cfg.Objects.OldObject)
+}
+
+func (d *Data) loadOptions() ref.Val {
+	if d.options == nil {
+		d.options = toValue(d.cfg.Options)
+	}
+	return d.options
+}
+
+func (d *Data) loadOperation() ref.Val {
+	if d.operation == nil {
+		d.operation = types.String(d.cfg.Operation)
+	}
+	return d.operation
+}
+
+func (d *Data) loadNamespace() (ref.Val, error) {
+	if d.namespace == nil {
+		d.namespace = types.NullValue
+		if d.cfg.Namespace != nil {
+			obj, err := d.cfg.Namespace()
+			if err != nil {
+				d.nsErr = fmt.Errorf("namespace of the object: %w", err)
+			} else {
+				d.namespace = toValue(obj)
+			}
+		}
+	}
+	return d.namespace, d.nsErr
+}
+
+// toValue wraps an object for CEL without copying it.
+func toValue(obj runtime.Object) ref.Val {
+	if isNil(obj) {
+		return types.NullValue
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return types.DefaultTypeAdapter.NativeToValue(u.Object)
+	}
+	return common.SchemalessTypedToVal(obj)
+}
+
+// isNil also catches a nil pointer of a concrete type, which is how an absent
+// object often arrives.
+func isNil(obj runtime.Object) bool {
+	if obj == nil {
+		return true
+	}
+	v := reflect.ValueOf(obj)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Static is an Objects whose objects are what they are, whatever version is
+// asked for: the bodies of reviews, and tests.
+type Static struct {
+	New, Old runtime.Object
+}
+
+// Object returns New.
+func (s Static) Object(string) (runtime.Object, error) { return s.New, nil }
+
+// OldObject returns Old.
+func (s Static) OldObject(string) (runtime.Object, error) { return s.Old, nil }

@@ -1,0 +1,38 @@
+// Package expr is the CEL engine of conditional authorization: it compiles the
+// `where` and `when` of a rule, decides them as far as the request alone allows,
+// and evaluates what is left once the object is known.
+//
+// A condition is decided in two steps, and both together always give what one
+// step with all the data would have given (CA-3):
+//
+//	program, issues := compiler.Compile(source, expr.Options{Kind: expr.When}) // once per snapshot
+//	outcome := program.Decide(request, expr.Allow)                             // when authorizing
+//	if outcome.Verdict() == expr.Unresolved {
+//		residual := outcome.Residual()           // three words; nothing is parsed again
+//		holds, err := residual.Evaluate(ctx, data) // when admitting
+//	}
+//
+// # One program for both steps
+//
+// The expression is planned once. In the first step every variable that only
+// admission knows is bound to CEL's unknown, and reading one is noted. A result
+// that was reached without reading one is exact, because the evaluation with
+// all the data takes the same steps. If one was read, the condition stays open,
+// with two exceptions that depend on the effect and are explained at
+// Program.Decide: unknown is never taken for false.
+//
+// # Failing
+//
+// An evaluation that fails returns an *EvalError. Its Error() says only of which
+// class the failure is and may be shown to the caller; its Detail may quote the
+// expression and the object, and is for the audit log. What a failure means
+// depends on the effect and is the caller's business (CA-2), except in a where:
+// there, a version for which a deny fails counts as a match.
+//
+// # Text
+//
+// Residual.Text is source for people. It has the known values filled in, and
+// parses back to the same meaning; nothing is ever decided with it.
+//
+// The package is pure: no I/O, no clock, no goroutines.
+package expr

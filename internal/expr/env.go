@@ -1,0 +1,125 @@
+package expr
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// MaxLength is the largest expression, and the largest residual text, in bytes (CA-1).
+const MaxLength = 10240
+
+// Kind is the dialect of an expression.
+type Kind uint8
+
+const (
+	// When is the raw form: it sees request, object, oldObject, options,
+	// operation, namespaceObject and impersonatedRequest.
+	When Kind = iota
+	// Where is about `resource`, one version of the object at a time, and sees
+	// request besides.
+	Where
+)
+
+// String returns the name of the rule field that holds such expressions.
+func (k Kind) String() string {
+	if k == Where {
+		return "where"
+	}
+	return "when"
+}
+
+// Config is the configuration of a Compiler. The zero value is right for a
+// server.
+type Config struct {
+	// Version selects Kubernetes' CEL libraries for new expressions. Nil means
+	// the version that the server is compatible with.
+	Version *version.Version
+	// CallLimit is the runtime cost limit of one evaluation; 0 means
+	// Kubernetes' limit per call.
+	CallLimit uint64
+	// EstimateLimit is the limit of the estimated cost of an expression when
+	// it is written; 0 means Kubernetes' budget per policy.
+	EstimateLimit uint64
+}
+
+// Compiler turns source into programs. It is immutable and safe for
+// concurrent use; making one is expensive (milliseconds), so make one per
+// process.
+type Compiler struct {
+	callLimit     uint64
+	estimateLimit uint64
+	base          *environment.EnvSet    // no variables yet
+	envs          [2]*environment.EnvSet // by Kind
+	plain         *cel.Env               // parses without expanding macros, for residual text
+}
+
+// New makes a Compiler.
+func New(cfg Config) (*Compiler, error) {
+	v := cfg.Version
+	if v == nil {
+		v = environment.DefaultCompatibilityVersion()
+	}
+	if v == nil || len(v.Components()) < 2 {
+		return nil, fmt.Errorf("CEL version %v is not valid: it needs a major and a minor part", v)
+	}
+	c := &Compiler{callLimit: cfg.CallLimit, estimateLimit: cfg.EstimateLimit}
+	if c.callLimit == 0 {
+		c.callLimit = celconfig.PerCallLimit
+	}
+	if c.estimateLimit == 0 {
+		c.estimateLimit = celconfig.RuntimeCELCostBudget
+	}
+	c.base = environment.MustBaseEnvSet(v)
+	for _, kind := range []Kind{When, Where} {
+		set, err := c.base.Extend(declarations(kind, nil))
+		if err != nil {
+			return nil, fmt.Errorf("CEL environment for %s: %w", kind, err)
+		}
+		c.envs[kind] = set
+	}
+	plain, err := c.envs[When].StoredExpressionsEnv().Extend(cel.ClearMacros())
+	if err != nil {
+		return nil, fmt.Errorf("CEL environment without macros: %w", err)
+	}
+	c.plain = plain
+	return c, nil
+}
+
+// declarations declares the variables of a kind of expression. A nil type
+// leaves the object unchecked.
+func declarations(kind Kind, obj *Type) environment.VersionedOptions {
+	req := requestType()
+	opts := environment.VersionedOptions{
+		// The variables exist in every version of ours.
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions:        []cel.EnvOption{cel.Variable(varRequest, req.CelType())},
+		DeclTypes:         []*apiservercel.DeclType{req},
+	}
+	objType := cel.DynType
+	if obj != nil {
+		objType = obj.decl.CelType()
+		if obj.decl.IsObject() {
+			opts.DeclTypes = append(opts.DeclTypes, obj.decl)
+		}
+	}
+	if kind == Where {
+		opts.EnvOptions = append(opts.EnvOptions, cel.Variable(varResource, objType))
+		return opts
+	}
+	ns, imp := namespaceType(), impersonatedType()
+	opts.DeclTypes = append(opts.DeclTypes, ns, imp)
+	opts.EnvOptions = append(opts.EnvOptions,
+		cel.Variable(varObject, objType),
+		cel.Variable(varOldObject, objType),
+		cel.Variable(varOptions, cel.DynType),
+		cel.Variable(varOperation, cel.StringType),
+		cel.Variable(varNamespace, ns.CelType()),
+		cel.Variable(varImpersonated, imp.CelType()),
+	)
+	return opts
+}

@@ -1,0 +1,78 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/google/cel-go/interpreter"
+)
+
+// Reason classifies a failure for metrics. It never contains anything of the
+// expression or of the object.
+type Reason string
+
+const (
+	// ReasonExpression: the expression itself failed on this data, such as a
+	// missing field.
+	ReasonExpression Reason = "ExpressionFailed"
+	// ReasonCost: the evaluation would have cost more than is allowed.
+	ReasonCost Reason = "CostExceeded"
+	// ReasonCancelled: the request was cancelled or timed out.
+	ReasonCancelled Reason = "Cancelled"
+	// ReasonData: the object could not be had in the version that the
+	// condition is written for, or the namespace could not be had.
+	ReasonData Reason = "DataUnavailable"
+	// ReasonType: the expression gave something that is not a boolean.
+	ReasonType Reason = "NotBoolean"
+	// ReasonInternal: anything else; always a bug.
+	ReasonInternal Reason = "Internal"
+)
+
+// EvalError is every error of this package that comes from deciding or
+// evaluating. Error() is safe to show to the caller of the API: it holds only
+// the class of the failure. Detail may quote the expression and the object and
+// belongs in the audit log alone (CA-10).
+type EvalError struct {
+	Reason Reason
+	Detail string
+	cause  error
+}
+
+func (e *EvalError) Error() string {
+	switch e.Reason {
+	case ReasonExpression:
+		return "condition fails: it could not be evaluated for this object"
+	case ReasonCost:
+		return "condition fails: evaluating it costs more than is allowed"
+	case ReasonCancelled:
+		return "condition fails: the request was cancelled"
+	case ReasonData:
+		return "condition fails: the object is not available in the version it is written for"
+	case ReasonType:
+		return "condition fails: it does not give true or false"
+	default:
+		return "condition fails: internal error"
+	}
+}
+
+// Unwrap returns the cause, so that errors.Is(err, context.Canceled) works.
+func (e *EvalError) Unwrap() error { return e.cause }
+
+// classify turns an error of cel-go into ours. dataErr is what loading a
+// variable failed with during this evaluation, if it did.
+func classify(ctx context.Context, err, dataErr error) *EvalError {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return &EvalError{Reason: ReasonCost, Detail: err.Error(), cause: err}
+	case errors.Is(err, interpreter.InterruptError{}), ctx != nil && ctx.Err() != nil:
+		return &EvalError{Reason: ReasonCancelled, Detail: err.Error(), cause: context.Cause(ctx)}
+	case dataErr != nil:
+		return &EvalError{Reason: ReasonData, Detail: dataErr.Error(), cause: dataErr}
+	case strings.HasPrefix(err.Error(), "internal error"):
+		return &EvalError{Reason: ReasonInternal, Detail: err.Error(), cause: err}
+	default:
+		return &EvalError{Reason: ReasonExpression, Detail: err.Error(), cause: err}
+	}
+}

@@ -1,0 +1,53 @@
+package expr
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Evaluate implements Condition.
+func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
+	switch {
+	case ctx == nil || data == nil:
+		return false, &EvalError{Reason: ReasonInternal, Detail: "evaluation needs a context and data"}
+	case p.kind == Where:
+		return p.evaluateWhere(ctx, req, effect, data)
+	}
+	return p.run(ctx, &activation{req: req, data: data, version: p.apiVersion})
+}
+
+// run evaluates the program once.
+func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
+	var out ref.Val
+	var det *cel.EvalDetails
+	var err error
+	if p.uses.loops {
+		out, det, err = p.prog.ContextEval(ctx, a)
+	} else if err = ctx.Err(); err == nil {
+		// Without a loop there is no point at which it could be interrupted,
+		// and the context is not worth its price.
+		out, det, err = p.prog.Eval(a)
+	}
+	if cost := det.ActualCost(); cost != nil && !a.data.spend(*cost) {
+		return false, &EvalError{Reason: ReasonCost, Detail: "the conditions of this request have used up their cost budget"}
+	}
+	if err != nil {
+		return false, classify(ctx, err, a.loadErr)
+	}
+	b, ok := out.(types.Bool)
+	if !ok {
+		return false, notBool(out)
+	}
+	return bool(b), nil
+}
+
+func notBool(out ref.Val) *EvalError {
+	if out == nil {
+		return &EvalError{Reason: ReasonInternal, Detail: "evaluation gave nothing"}
+	}
+	return &EvalError{Reason: ReasonType, Detail: fmt.Sprintf("evaluation gave %s, not bool", out.Type().TypeName())}
+}

@@ -1,0 +1,61 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+)
+
+// Issue is one thing that is wrong with an expression. Line and Column start
+// at 1; both are 0 when the issue is about the expression as a whole.
+type Issue struct {
+	Line    int
+	Column  int
+	Message string
+}
+
+func (i Issue) String() string {
+	if i.Line == 0 {
+		return i.Message
+	}
+	return fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
+}
+
+// Issues is everything that is wrong with an expression. It is an error, so
+// that it can be returned as one; len 0 means that nothing is wrong.
+type Issues []Issue
+
+func (is Issues) Error() string {
+	parts := make([]string, len(is))
+	for i, issue := range is {
+		parts[i] = issue.String()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// maxIssues bounds what one expression can make us say about it.
+const maxIssues = 20
+
+func wholeIssue(format string, args ...any) Issues {
+	return Issues{{Message: fmt.Sprintf(format, args...)}}
+}
+
+func fromCEL(iss *cel.Issues) Issues {
+	var out Issues
+	for _, e := range iss.Errors() {
+		if len(out) == maxIssues {
+			out = append(out, Issue{Message: "more errors follow"})
+			break
+		}
+		line, col := e.Location.Line(), e.Location.Column()+1
+		if line <= 0 {
+			line, col = 0, 0
+		}
+		out = append(out, Issue{Line: line, Column: col, Message: e.Message})
+	}
+	if len(out) == 0 {
+		out = wholeIssue("expression does not compile: %v", iss.Err())
+	}
+	return out
+}

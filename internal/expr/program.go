@@ -1,0 +1,102 @@
+package expr
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// Program is a compiled expression: a Condition. It is immutable and safe for
+// concurrent use.
+type Program struct {
+	compiler   *Compiler
+	source     string
+	kind       Kind
+	apiVersion string
+	prog       cel.Program
+	uses       usage
+	cheap      bool    // no object can make it exceed the cost limit
+	settled    partial // what is known without the request, if it does not use the request
+}
+
+// partial is the result of evaluating with the later variables unknown.
+type partial struct {
+	verdict Verdict // Unresolved if it depends on something unknown
+	err     error   // with Failed
+	touched bool    // something unknown was read on the way
+}
+
+// Source returns the expression as it was written.
+func (p *Program) Source() string { return p.source }
+
+// Kind returns the dialect.
+func (p *Program) Kind() Kind { return p.kind }
+
+// APIVersion returns the version of the group that the expression is written for.
+func (p *Program) APIVersion() string { return p.apiVersion }
+
+// UsesRequest reports whether the result can depend on the request.
+func (p *Program) UsesRequest() bool { return p.uses.request }
+
+// Type implements Condition.
+func (p *Program) Type() string { return TypeCEL }
+
+// Decide implements Condition. It costs nothing for an expression that does
+// not mention the request.
+//
+// A verdict that was reached without reading anything unknown is exact: the
+// evaluation with all the data would take the very same steps. Where something
+// unknown was read and skipped over (`x && false`, `x || true`), the skipped part
+// could still fail, because its cost counts; see whenOutcome and whereOutcome
+// for what is concluded all the same.
+func (p *Program) Decide(req *Request, effect Effect) Outcome {
+	r := p.settled
+	if p.uses.request {
+		r = p.partially(req)
+	}
+	if p.kind == Where {
+		return p.whereOutcome(r, req, effect)
+	}
+	return p.whenOutcome(r, req, effect)
+}
+
+func (p *Program) whenOutcome(r partial, req *Request, effect Effect) Outcome {
+	switch {
+	case r.verdict == Unresolved:
+		return Undecided(p, req, effect)
+	case !r.touched:
+		return Outcome{verdict: r.verdict, err: r.err}
+	case r.verdict == False && effect == Allow:
+		// x && false: false, or fails, and a failing Allow is ignored.
+		return Decided(false)
+	case r.verdict == True && p.cheap:
+		// x || true: x cannot exceed the cost limit, and its other failures
+		// are absorbed by the or.
+		return Decided(true)
+	default:
+		return Undecided(p, req, effect)
+	}
+}
+
+// settle finds out, when the expression is compiled, what Decide would find
+// for every request.
+func (p *Program) settle() { p.settled = p.partially(nil) }
+
+// partially evaluates with the later variables unknown.
+func (p *Program) partially(req *Request) partial {
+	a := &activation{req: req}
+	out, _, err := p.prog.Eval(a)
+	r := partial{touched: a.touched}
+	switch {
+	case err != nil:
+		r.verdict, r.err = Failed, classify(nil, err, nil)
+	case out == types.True:
+		r.verdict = True
+	case out == types.False:
+		r.verdict = False
+	case types.IsUnknown(out):
+		r.verdict = Unresolved
+	default:
+		r.verdict, r.err = Failed, notBool(out)
+	}
+	return r
+}

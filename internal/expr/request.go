@@ -1,0 +1,53 @@
+package expr
+
+import (
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Request is what is known about a request when it is authorized; it is the
+// variable `request` of every expression (CA-11). It must not be changed once
+// it has been given to Decide: residuals keep it.
+type Request struct {
+	User   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+
+	Verb        string
+	APIGroup    string
+	APIVersion  string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+
+	FieldSelector fields.Requirements
+	LabelSelector labels.Requirements
+}
+
+// NewRequest reads the attributes of an authorization check. A selector that
+// does not parse is left out: it then implies nothing (CA-16), which is the
+// closed direction.
+func NewRequest(a authorizer.Attributes) *Request {
+	r := &Request{
+		Verb:        a.GetVerb(),
+		APIGroup:    a.GetAPIGroup(),
+		APIVersion:  a.GetAPIVersion(),
+		Resource:    a.GetResource(),
+		Subresource: a.GetSubresource(),
+		Namespace:   a.GetNamespace(),
+		Name:        a.GetName(),
+	}
+	if u := a.GetUser(); u != nil {
+		r.User, r.UID, r.Groups, r.Extra = u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()
+	}
+	if f, err := a.GetFieldSelector(); err == nil {
+		r.FieldSelector = f
+	}
+	if l, err := a.GetLabelSelector(); err == nil {
+		r.LabelSelector = l
+	}
+	return r
+}

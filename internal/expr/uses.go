@@ -1,0 +1,84 @@
+package expr
+
+import (
+	"github.com/google/cel-go/common/ast"
+)
+
+// usage is what an expression refers to, found once when it is compiled.
+type usage struct {
+	request bool // it refers to `request`
+	later   bool // it refers to something that only admission knows
+	loops   bool // it has a comprehension: evaluation can be interrupted
+	selects int  // number of field selections and index operations
+}
+
+// usageOf walks the checked expression. Loop variables hide the variables of
+// the same name.
+func usageOf(e ast.Expr) usage {
+	var u usage
+	u.walk(e, nil)
+	return u
+}
+
+func (u *usage) walk(e ast.Expr, bound []string) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		u.ident(e.AsIdent(), bound)
+	case ast.SelectKind:
+		u.selects++
+		u.walk(e.AsSelect().Operand(), bound)
+	case ast.CallKind:
+		call := e.AsCall()
+		u.selects++
+		if call.IsMemberFunction() {
+			u.walk(call.Target(), bound)
+		}
+		for _, arg := range call.Args() {
+			u.walk(arg, bound)
+		}
+	case ast.ListKind:
+		for _, el := range e.AsList().Elements() {
+			u.walk(el, bound)
+		}
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			u.walk(entry.AsMapEntry().Key(), bound)
+			u.walk(entry.AsMapEntry().Value(), bound)
+		}
+	case ast.StructKind:
+		for _, f := range e.AsStruct().Fields() {
+			u.walk(f.AsStructField().Value(), bound)
+		}
+	case ast.ComprehensionKind:
+		u.loops = true
+		c := e.AsComprehension()
+		u.walk(c.IterRange(), bound)
+		u.walk(c.AccuInit(), bound)
+		inner := append(bound[:len(bound):len(bound)], c.IterVar(), c.AccuVar())
+		if c.HasIterVar2() {
+			inner = append(inner, c.IterVar2())
+		}
+		u.walk(c.LoopCondition(), inner)
+		u.walk(c.LoopStep(), inner)
+		u.walk(c.Result(), inner)
+	}
+}
+
+func (u *usage) ident(name string, bound []string) {
+	for _, b := range bound {
+		if b == name {
+			return
+		}
+	}
+	// The checker writes a leading dot where a loop variable of the same name
+	// had to be stepped over.
+	if len(name) > 0 && name[0] == '.' {
+		name = name[1:]
+	}
+	switch name {
+	case varRequest:
+		u.request = true
+	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
+		u.later = true
+	}
+}

@@ -1,0 +1,102 @@
+package expr
+
+import (
+	"context"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// whereOutcome concludes from a partial evaluation of a where.
+//
+// An allow needs a version of the object that is of the resource's own kind,
+// so it is never True before admission. A deny applies where the expression is
+// true or fails, so that skipping over a part that may fail does no harm to
+// True.
+func (p *Program) whereOutcome(r partial, req *Request, effect Effect) Outcome {
+	if effect == Allow {
+		switch {
+		case r.verdict == False:
+			return Decided(false)
+		case r.verdict == Failed && !r.touched:
+			return DecidedError(r.err)
+		default:
+			return Undecided(p, req, effect)
+		}
+	}
+	switch {
+	case r.verdict == True:
+		return Decided(true)
+	case r.verdict == False && !r.touched:
+		return Decided(false)
+	case r.verdict == Failed && !r.touched:
+		return Outcome{verdict: True, err: r.err}
+	default:
+		return Undecided(p, req, effect)
+	}
+}
+
+// evaluateWhere evaluates the expression for the stored and for the new
+// object, whichever exist.
+func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
+	var existing [2]*loaded
+	n := 0
+	if data.OwnKind() {
+		for _, l := range [2]*loaded{data.loadOldObject(p.apiVersion), data.loadObject(p.apiVersion)} {
+			if l.obj != nil || l.err != nil {
+				existing[n] = l
+				n++
+			}
+		}
+	}
+	if effect == Allow {
+		return p.everyVersion(ctx, req, data, existing[:n])
+	}
+	return p.anyVersion(ctx, req, data, existing[:n])
+}
+
+// everyVersion is the where of an allow: old && new, and at least one of them.
+// As with &&, a version that is false outweighs one that fails.
+func (p *Program) everyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
+	var failure error
+	for _, v := range vs {
+		ok, err := p.version(ctx, req, data, v.val, v.err)
+		if err != nil {
+			failure = err
+		} else if !ok {
+			return false, nil
+		}
+	}
+	return len(vs) > 0 && failure == nil, failure
+}
+
+// anyVersion is the where of a deny: it applies if any version matches or
+// fails. A deny whose object cannot be had must not be slipped out of, so that
+// no version at all counts as one that cannot be read.
+func (p *Program) anyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
+	if len(vs) == 0 {
+		vs = []*loaded{{err: errNoVersion}}
+	}
+	for _, v := range vs {
+		ok, err := p.version(ctx, req, data, v.val, v.err)
+		if err != nil {
+			if e, is := err.(*EvalError); is {
+				data.failures = append(data.failures, e)
+			}
+			return true, nil
+		}
+		if ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// version evaluates the expression for one version.
+func (p *Program) version(ctx context.Context, req *Request, data *Data, val ref.Val, err error) (bool, error) {
+	a := &activation{req: req, data: data, version: p.apiVersion, resource: val}
+	if err != nil {
+		a.resource, a.loadErr = types.WrapErr(err), err
+	}
+	return p.run(ctx, a)
+}
