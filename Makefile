@@ -15,7 +15,6 @@ BIN := bin
 # ---- Versions ---------------------------------------------------------------
 # Kubernetes' version comes from go.mod, so that an upgrade is one change there.
 # The commit's date, not the clock's, keeps a build reproducible.
-MODULE        := proviso.dev/proviso
 KUBE_VERSION  := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[0-9][^ ]*\).*/\1/p' go.mod | head -n 1)
 KUBE_MAJOR    := $(word 1,$(subst ., ,$(patsubst v%,%,$(KUBE_VERSION))))
 KUBE_MINOR    := $(word 2,$(subst ., ,$(KUBE_VERSION)))
@@ -59,6 +58,15 @@ build: ## Build bin/proviso and bin/kubectl-proviso
 		$(BUILD) -o $(BIN)/$$cmd ./cmd/$$cmd; \
 	done
 
+.PHONY: release
+release: ## Static, reproducible binaries without paths of this machine, in dist/ (builds Kubernetes anew)
+	@mkdir -p dist
+	@for cmd in proviso kubectl-proviso; do \
+		test -d cmd/$$cmd || continue; \
+		CGO_ENABLED=0 $(BUILD) -trimpath -buildvcs=false -o dist/$$cmd ./cmd/$$cmd; \
+	done
+	cd dist && sha256sum $$(ls | grep -v SHA256SUMS) >SHA256SUMS && cat SHA256SUMS
+
 .PHONY: run
 run: build ## Build, then run the server (RUNFLAGS="--secure-port 7443")
 	$(BIN)/proviso serve $(RUNFLAGS)
@@ -75,11 +83,11 @@ e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 
 .PHONY: conformance
 conformance: build ## Upstream's conformance tests that need no node, all gates on and all off
-	test/conformance/run.sh --procs $(PROCS) all
+	cd test/conformance && $(GO) run ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/specs.txt
 
 .PHONY: conformance-quick
 conformance-quick: build ## A representative part of the conformance tests, both modes
-	test/conformance/run.sh --procs $(PROCS) quick
+	cd test/conformance && $(GO) run ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/quick.txt
 
 .PHONY: verify
 verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
@@ -163,4 +171,4 @@ golden: ## Write the golden files of the drift tests anew, after reading what ch
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(BIN) coverage.out coverage.html
+	rm -rf $(BIN) dist coverage.out coverage.html
