@@ -40,7 +40,8 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 		return nil, fromCEL(iss)
 	}
 	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) {
-		return nil, wholeIssue("expression must evaluate to bool but it evaluates to %v", out)
+		return nil, wholeIssue("expression must evaluate to bool but it evaluates to %v; "+
+			"compare the value, for example with == true", out)
 	}
 	for _, t := range opts.Types {
 		if issues := c.checkType(source, opts, t); issues != nil {
@@ -80,7 +81,7 @@ func (c *Compiler) env(opts Options) *cel.Env {
 }
 
 // whereFrame is what Text needs around a where to show it for both versions.
-const whereFrame = "[oldObject, object].exists(resource, )"
+const whereFrame = "[oldObject, object].exists(resource, \n)"
 
 // checkSource refuses what should not reach a parser.
 func checkSource(source string, kind Kind) Issues {
