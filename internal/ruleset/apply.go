@@ -1,0 +1,168 @@
+package ruleset
+
+import (
+	"reflect"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// edit is an Apply in progress. It collects what the changes come to first, so that every structure is touched once
+// however many changes arrive together; building an index is nothing but a large edit of an empty one.
+type edit struct {
+	base     *Index
+	next     *Index
+	owner    *owner
+	compiler compiler
+
+	roles    map[RoleRef]*roleSource // nil is deleted
+	bindings map[BindingRef]*binding // nil is deleted
+	kinds    *Kinds
+	kindsSet bool
+
+	touched map[uint32]bool // roles whose number may have become free, or whose existence changed
+}
+
+// roleSource is the text of a role; one of the two.
+type roleSource struct {
+	policy []policyv1alpha1.PolicyRule
+	rbac   []rbacv1.PolicyRule
+}
+
+// Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the same.
+func (ix *Index) Apply(changes ...Change) *Index {
+	next := *ix
+	e := &edit{base: ix, next: &next, owner: new(owner), roles: map[RoleRef]*roleSource{},
+		bindings: map[BindingRef]*binding{}, touched: map[uint32]bool{}}
+	for _, c := range changes {
+		e.note(c)
+	}
+	if e.kindsSet {
+		next.kinds = e.kinds
+	}
+	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile}
+	next.ids.reserve(e.owner, len(e.roles))
+	next.bindings.reserve(e.owner, len(e.bindings))
+	next.subjects.reserve(e.owner, len(e.bindings))
+	e.applyRoles()
+	e.applyBindings()
+	e.settle()
+	return &next
+}
+
+// id returns the number of a role, giving it one if it has none.
+func (e *edit) id(ref RoleRef) uint32 {
+	h := e.next.hashRole(ref)
+	id, ok := e.next.ids.get(h, ref)
+	if !ok {
+		id = e.next.slots.alloc(e.owner, ref)
+		e.next.ids.set(e.owner, h, ref, id)
+	}
+	e.touched[id] = true
+	return id
+}
+
+// applyRoles compiles the roles that changed and lists them anew in the inverse index.
+func (e *edit) applyRoles() {
+	refs := make([]RoleRef, 0, len(e.roles))
+	for ref := range e.roles {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, RoleRef.compare) // numbers are given in the order of names, so that equal inputs give equal reasons
+	keys := keyEdit{remove: map[ruleKey]map[uint32]bool{}, add: map[ruleKey][]keyEntry{}}
+	for _, ref := range refs {
+		e.applyRole(ref, e.roles[ref], &keys)
+	}
+	if e.kindsSet {
+		e.recompile(&keys)
+	}
+	keys.apply(e)
+}
+
+func (e *edit) applyRole(ref RoleRef, src *roleSource, keys *keyEdit) {
+	h := e.next.hashRole(ref)
+	var old *role
+	if id, ok := e.next.ids.get(h, ref); ok {
+		old = e.next.slots.role(id)
+	}
+	switch {
+	case src == nil && old == nil:
+		return
+	case src == nil:
+		e.replaceRole(ref, old, nil, keys)
+	case old != nil && sameRules(old, src):
+		return
+	case ref.Kind == PolicyRole:
+		e.replaceRole(ref, old, e.compiler.policyRole(ref, src.policy), keys)
+	default:
+		e.replaceRole(ref, old, e.compiler.rbacRole(ref, src.rbac), keys)
+	}
+}
+
+func sameRules(old *role, src *roleSource) bool {
+	if old.ref.Kind == PolicyRole {
+		return len(old.policy) == len(src.policy) && (len(old.policy) == 0 || reflect.DeepEqual(old.policy, src.policy))
+	}
+	return len(old.rbac) == len(src.rbac) && (len(old.rbac) == 0 || reflect.DeepEqual(old.rbac, src.rbac))
+}
+
+// recompile compiles the roles again whose names of kinds mean something else now.
+func (e *edit) recompile(keys *keyEdit) {
+	changed := e.base.kinds.changed(e.next.kinds)
+	if len(changed) == 0 {
+		return
+	}
+	var stale []*role
+	e.next.ids.each(func(ref RoleRef, id uint32) bool {
+		r := e.next.slots.role(id)
+		if ref.Kind == PolicyRole && r != nil && r == e.base.role(ref) &&
+			slices.ContainsFunc(r.names, func(n string) bool { return changed[n] }) {
+			stale = append(stale, r)
+		}
+		return true
+	})
+	slices.SortFunc(stale, func(a, b *role) int { return a.ref.compare(b.ref) })
+	for _, r := range stale {
+		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, r.policy), keys)
+	}
+}
+
+func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
+	id := e.id(ref)
+	e.next.slots.edit(e.owner, id).roles[id%chunkSize] = next
+	if old != nil {
+		keys.take(ref, id, old.keys)
+	}
+	if next != nil {
+		keys.put(ref, id, next.keys)
+	}
+	h := e.next.hashRole(ref)
+	if next != nil && len(next.problems) > 0 {
+		e.next.troubled.set(e.owner, h, ref, struct{}{})
+	} else {
+		e.next.troubled.remove(e.owner, h, ref)
+	}
+}
+
+// settle gives back the numbers of roles that neither exist nor are referred to, and counts those that are missing.
+func (e *edit) settle() {
+	ids := make([]uint32, 0, len(e.touched))
+	for id := range e.touched {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if e.base.slots.missing(id) {
+			e.next.missing--
+		}
+		if e.next.slots.missing(id) {
+			e.next.missing++
+		}
+		if meta := e.next.slots.meta(id); meta.refs == 0 && e.next.slots.role(id) == nil && meta.ref != (RoleRef{}) {
+			e.next.ids.remove(e.owner, e.next.hashRole(meta.ref), meta.ref)
+			e.next.slots.release(e.owner, id)
+		}
+	}
+}

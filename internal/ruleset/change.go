@@ -1,0 +1,112 @@
+package ruleset
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Object is a kind of object that the index is made of.
+type Object interface {
+	*policyv1alpha1.Policy | *policyv1alpha1.PolicyBinding |
+		*rbacv1.Role | *rbacv1.ClusterRole | *rbacv1.RoleBinding | *rbacv1.ClusterRoleBinding
+}
+
+// Change is one step from one index to the next.
+type Change struct {
+	object  any
+	deleted bool
+}
+
+// Put adds an object or replaces the one of the same name. The object must not be changed afterwards.
+func Put[T Object](o T) Change { return Change{object: o} }
+
+// Delete removes the object of that name; only its name and namespace are looked at.
+func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
+
+// SetKinds replaces the mapping of kinds, as when a custom resource definition comes or goes. Only roles that mention a
+// name whose meaning changed are compiled again.
+func SetKinds(k *Kinds) Change { return Change{object: k} }
+
+// note takes one change into the edit. Later changes of the same object replace earlier ones.
+func (e *edit) note(c Change) {
+	switch o := c.object.(type) {
+	case *policyv1alpha1.Policy:
+		e.policy(o, c.deleted)
+	case *policyv1alpha1.PolicyBinding:
+		e.policyBinding(o, c.deleted)
+	case *rbacv1.Role:
+		e.rbacRole(RoleRef{Role, o.Namespace, o.Name}, o.Rules, c.deleted)
+	case *rbacv1.ClusterRole:
+		e.rbacRole(RoleRef{Kind: ClusterRole, Name: o.Name}, o.Rules, c.deleted)
+	case *rbacv1.RoleBinding:
+		ref := BindingRef{Kind: RoleBinding, Namespace: o.Namespace, Name: o.Name}
+		e.binding(ref, func() *binding { return rbacBinding(ref, o.RoleRef, o.Subjects) }, c.deleted)
+	case *rbacv1.ClusterRoleBinding:
+		ref := BindingRef{Kind: ClusterRoleBinding, Name: o.Name}
+		e.binding(ref, func() *binding { return rbacBinding(ref, o.RoleRef, o.Subjects) }, c.deleted)
+	case *Kinds:
+		e.kinds, e.kindsSet = o, true
+	}
+}
+
+func (e *edit) rbacRole(ref RoleRef, rules []rbacv1.PolicyRule, deleted bool) {
+	if deleted {
+		e.roles[ref] = nil
+		return
+	}
+	e.roles[ref] = &roleSource{rbac: rules}
+}
+
+func (e *edit) binding(ref BindingRef, b func() *binding, deleted bool) {
+	if deleted {
+		e.bindings[ref] = nil
+		return
+	}
+	e.bindings[ref] = b()
+}
+
+// policy takes in a container of roles: what the container had before and has no longer is deleted.
+func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
+	if p.Name != policyv1alpha1.PolicyName {
+		e.stray(nsName{p.Namespace, p.Name}, deleted)
+		return
+	}
+	h := e.next.hash(p.Namespace)
+	if old, ok := e.next.policies.get(h, p.Namespace); ok {
+		for name := range old.Roles {
+			e.roles[RoleRef{PolicyRole, p.Namespace, name}] = nil
+		}
+	}
+	if deleted {
+		e.next.policies.remove(e.owner, h, p.Namespace)
+		return
+	}
+	e.next.policies.set(e.owner, h, p.Namespace, p)
+	for name := range p.Roles {
+		e.roles[RoleRef{PolicyRole, p.Namespace, name}] = &roleSource{policy: p.Roles[name].Rules}
+	}
+}
+
+// policyBinding takes in a container of bindings in the same way.
+func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted bool) {
+	key := nsName{c.Namespace, c.Name}
+	h := e.next.hashName(key)
+	ref := func(name string) BindingRef {
+		return BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}
+	}
+	if old, ok := e.next.containers.get(h, key); ok {
+		for name := range old.RoleBindings {
+			e.bindings[ref(name)] = nil
+		}
+	}
+	if deleted {
+		e.next.containers.remove(e.owner, h, key)
+		return
+	}
+	e.next.containers.set(e.owner, h, key, c)
+	for name := range c.RoleBindings {
+		entry := c.RoleBindings[name]
+		e.bindings[ref(name)] = policyBinding(c, name, &entry, e.next.master)
+	}
+}

@@ -1,0 +1,104 @@
+package ruleset
+
+import "k8s.io/apiserver/pkg/authorization/authorizer"
+
+// Outcome is what Policy and RBAC together decide. The zero value refuses.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Never: nothing that the object could be would make it allowed.
+	Never Outcome = iota
+	// Sometimes: it depends on the object.
+	Sometimes
+	// Always: allowed, whatever the object is.
+	Always
+)
+
+// Verdict is the decision of Policy and RBAC together. It is what escalation checks and who-can count as held; the Node
+// authorizer and webhooks are not part of it.
+type Verdict struct {
+	Outcome Outcome
+	// Deny is the unconditional deny rule that ended the walk or, with Allow, that the walk met; Allow the unconditional
+	// allow rule. Both can be set.
+	Deny, Allow Hit
+	// Conditions are the conditional rules that decide when the outcome is Sometimes, in the order of the tiers, denies
+	// before allows in each. The request is allowed if the walk through them in this order reaches an allow, Allow
+	// included, before a deny.
+	Conditions []Hit
+}
+
+// Decide is Query.Decide for a single question.
+func (ix *Index) Decide(a authorizer.Attributes) Verdict {
+	var q Query
+	q.Reset(ix, a)
+	return q.Decide(nil)
+}
+
+// Decide walks the tiers in the order of the chain. buf is used for the conditions; nothing is allocated if there are none.
+func (q *Query) Decide(buf []Hit) Verdict {
+	w := walk{q: q, v: Verdict{Conditions: buf[:0]}}
+	if w.tier(TierMaster, q.PolicyMaster()) {
+		return w.v
+	}
+	local := q.PolicyNamespace()
+	if local.Denies() && q.ClusterGrant().Found() {
+		local = local.WithoutDenies()
+	}
+	if w.tier(TierNamespace, local) {
+		return w.v
+	}
+	if w.tier(TierRBAC, q.RBAC()) {
+		return w.v
+	}
+	w.end(false)
+	return w.v
+}
+
+// walk is a decision in progress.
+type walk struct {
+	q      *Query
+	v      Verdict
+	denies int // conditional denies so far
+	allows int // conditional allows so far
+}
+
+// tier takes in what one tier says and tells whether that ends the walk.
+func (w *walk) tier(t Tier, m Match) bool {
+	if m.Allow.Found() {
+		w.v.Allow = m.Allow
+	}
+	if m.Deny.Found() {
+		w.v.Deny = m.Deny
+		w.end(false)
+		return true
+	}
+	if m.ConditionalDeny {
+		n := len(w.v.Conditions)
+		w.v.Conditions = w.q.AppendConditional(w.v.Conditions, t, Denies)
+		w.denies += len(w.v.Conditions) - n
+	}
+	if m.Allow.Found() {
+		w.end(true)
+		return true
+	}
+	if m.ConditionalAllow {
+		n := len(w.v.Conditions)
+		w.v.Conditions = w.q.AppendConditional(w.v.Conditions, t, Allows)
+		w.allows += len(w.v.Conditions) - n
+	}
+	return false
+}
+
+// end settles the outcome: an allow at the end that no conditional deny stands before is certain; without one there has to
+// be a conditional allow.
+func (w *walk) end(allowed bool) {
+	switch {
+	case allowed && w.denies == 0:
+		w.v.Outcome, w.v.Conditions = Always, w.v.Conditions[:0]
+	case allowed || w.allows > 0:
+		w.v.Outcome = Sometimes
+	default:
+		w.v.Outcome, w.v.Conditions = Never, w.v.Conditions[:0]
+	}
+}

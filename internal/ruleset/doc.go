@@ -1,0 +1,51 @@
+// Package ruleset is the one index that decides Policy and RBAC: subject → scope → resource → rules.
+//
+// An Index is immutable. Build compiles everything, Apply returns the next index after some changes and shares with the
+// old one all that is the same; both are used by whoever publishes snapshots. Bindings refer to roles by number, so that a
+// change of a role costs the same whether ten or a hundred thousand bindings use it, and every reader sees either the old
+// role everywhere or the new one everywhere.
+//
+// # Deciding
+//
+// A request is asked with a Query, which finds the caller's subjects once:
+//
+//	var q ruleset.Query            // on the stack
+//	q.Reset(ix, attributes)
+//	m := q.PolicyMaster()
+//
+// A decision takes a few hash look-ups, as many as the caller has groups, and allocates nothing. The tiers are elements of
+// the authorizer chain, which is
+//
+//	system:masters → node restriction → policy-master → policy-namespace → Node → RBAC → webhooks
+//
+// and each of them turns its Match into a decision like this (PO-7, PO-8):
+//
+//  1. Deny found: deny, with the reasons of Deny and of Allow, if both are there.
+//  2. Otherwise conditional denies (AppendConditional with Denies) go into the tier's condition set.
+//  3. Allow found: allow, or with conditional denies a set whose allow is unconditional.
+//  4. Otherwise conditional allows go into the set. Nothing at all: no opinion, with Query.Errors, which names the bindings
+//     whose role is missing.
+//
+// policy-namespace has one step more, before all others: if its match Denies, in whichever way, and either
+// Query.ClusterGrant finds a cluster role binding or the Node authorizer allows the request, then Match.WithoutDenies is
+// what counts, and conditional denies are not collected. A master allow needs no such step: it ends the chain before, or is
+// conditional and is evaluated before.
+//
+// Hit.Names is part of a condition: a deny rule that is limited to names and meets a request that says no name (create,
+// list, watch, deletecollection) denies if the object has one of these names. Flattening that to "does not match" would let
+// deletecollection delete what delete may not; who cannot check the name has to deny.
+//
+// # What rules mean
+//
+// Policy rules mean what PO-1, PO-2 and PO-9 say. In addition: a negated resource takes its subresources with it; exec and
+// proxy also work on the parent (`exec` on `pods` is about pods/exec); `*.group` is everything of a group and `pods.` is pods
+// of the core group only; the verb `impersonate*` names every impersonation verb; a name is a plural if one is served under
+// it, and a kind otherwise. A review that asks about "*" is allowed only by a rule without exceptions, and denied by every
+// deny rule that touches what it asks for. RBAC rules mean exactly what upstream makes of them.
+//
+// # What goes wrong
+//
+// A rule that does not compile is quarantined alone (SV-8): an allow rule grants nothing, a deny rule denies without its
+// condition, and wider where its kinds or verbs cannot be read. A binding whose role does not exist grants nothing. Problems
+// lists both. Nothing in this package panics on bad input, reads a clock or keeps state outside of its values.
+package ruleset

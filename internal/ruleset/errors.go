@@ -1,0 +1,55 @@
+package ruleset
+
+import (
+	"slices"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// Errors tells which bindings of the caller in a tier grant nothing because their role does not exist, or nil. It belongs
+// to a decision that is not Allow: all other bindings have been applied. While no role is missing it costs nothing.
+func (q *Query) Errors(tier Tier) error {
+	if q.ix == nil || q.ix.missing == 0 {
+		return nil
+	}
+	var seen []*binding
+	for _, kind := range q.scopes(tier) {
+		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
+			for _, g := range q.grants(s, kind) {
+				if q.ix.slots.role(g.id) == nil {
+					seen = append(seen, g.bindings...)
+				}
+			}
+		}
+	}
+	slices.SortFunc(seen, func(a, b *binding) int { return a.ref.compare(b.ref) })
+	var errs []error
+	for _, b := range slices.Compact(seen) {
+		errs = append(errs, b.missing())
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// BindingsOf lists the bindings that refer to a role, in order. A role that is bound must not be deleted.
+func (ix *Index) BindingsOf(ref RoleRef) []BindingRef {
+	id, ok := ix.ids.get(ix.hashRole(ref), ref)
+	if !ok || ix.slots.meta(id).refs == 0 {
+		return nil
+	}
+	var out []BindingRef
+	ix.scopes.each(func(sc scope, ids []uint32) bool {
+		if _, found := slices.BinarySearch(ids, id); found {
+			key := scopedRole{sc, id}
+			list, _ := ix.bound.get(ix.hashScoped(key), key)
+			for _, b := range list {
+				out = append(out, b.ref)
+			}
+		}
+		return true
+	})
+	slices.SortFunc(out, BindingRef.compare)
+	return out
+}
+
+// HasRole tells whether the role exists.
+func (ix *Index) HasRole(ref RoleRef) bool { return ix.role(ref) != nil }

@@ -1,0 +1,144 @@
+package ruleset
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Hit is a rule that applies to a request, and how the caller comes by it: subject, binding, role, rule.
+type Hit struct {
+	rule        *rule
+	role        *role
+	binding     *binding
+	subject     Subject
+	nameUnknown bool
+}
+
+// Found tells whether there is a rule at all. The other methods need one.
+func (h Hit) Found() bool { return h.rule != nil }
+
+// Effect tells whether the rule allows or denies.
+func (h Hit) Effect() Effect {
+	if h.rule.deny {
+		return Denies
+	}
+	return Allows
+}
+
+// Role is the role that has the rule.
+func (h Hit) Role() RoleRef { return h.role.ref }
+
+// RuleIndex is the position of the rule in the role.
+func (h Hit) RuleIndex() int { return h.rule.index }
+
+// Binding is the binding that gives the role.
+func (h Hit) Binding() BindingRef { return h.binding.ref }
+
+// Subject is the user or group of the request that the binding names.
+func (h Hit) Subject() Subject { return h.subject }
+
+// Condition is what the rule's condition was compiled to; nil if it has none. A quarantined deny rule has none either.
+func (h Hit) Condition() Condition { return h.rule.cond }
+
+// Names is set if the rule denies objects of these names only and the request does not say which object it is about, as
+// create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name is
+// one of them. Who cannot check that has to deny.
+func (h Hit) Names() []string {
+	if !h.nameUnknown {
+		return nil
+	}
+	return h.rule.names
+}
+
+// PolicyRule is the rule as written, or nil for a rule of RBAC. It must not be changed.
+func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {
+	if h.role.policy == nil {
+		return nil
+	}
+	return &h.role.policy[h.rule.index]
+}
+
+// RBACRule is the rule as written, or nil for a rule of Policy. It must not be changed.
+func (h Hit) RBACRule() *rbacv1.PolicyRule {
+	if h.role.rbac == nil {
+		return nil
+	}
+	return &h.role.rbac[h.rule.index]
+}
+
+// Reason says in upstream's words which binding of which role to whom decided, such as
+// `allowed by ClusterRoleBinding "admins" of ClusterRole "cluster-admin" to Group "ops"`. It is empty without a rule.
+func (h Hit) Reason() string {
+	if !h.Found() {
+		return ""
+	}
+	verb := "allowed"
+	if h.rule.deny {
+		verb = "denied"
+	}
+	if h.rule.rbac {
+		return "RBAC: " + verb + " by " + h.source()
+	}
+	text := fmt.Sprintf("Policy: %s by %s, rule %d", verb, h.source(), h.rule.index)
+	if d := h.PolicyRule().Description; d != "" {
+		text += ": " + d
+	}
+	return text
+}
+
+// source is the binding, role and subject, as upstream words them for RBAC: name/namespace.
+func (h Hit) source() string {
+	b := h.binding
+	to := boundSubject{Subject: h.subject}
+	for _, s := range b.subjects {
+		if s.Subject == h.subject {
+			to = s
+			break
+		}
+	}
+	switch {
+	case b.ref.Kind == ClusterRoleBinding:
+		return fmt.Sprintf("%s of ClusterRole %q to %s", b.ref, b.role.Name, to.describe())
+	case b.ref.Kind == RoleBinding:
+		kind := "Role"
+		if b.role.Kind == ClusterRole {
+			kind = "ClusterRole"
+		}
+		return fmt.Sprintf("RoleBinding %q of %s %q to %s", b.ref.Name+"/"+b.ref.Namespace, kind, b.role.Name, to.describe())
+	}
+	return fmt.Sprintf("%s of %s to %s", b.ref, b.role, to.describe())
+}
+
+// Describe is the rule in one line, for blockedBy and traces: what it is about, not who has it.
+func (h Hit) Describe() string {
+	parts := []string{"allow"}
+	if h.rule.deny {
+		parts[0] = "deny"
+	}
+	add := func(label string, list []string) {
+		if len(list) > 0 {
+			parts = append(parts, label+" "+strings.Join(list, ","))
+		}
+	}
+	if r := h.PolicyRule(); r != nil {
+		add("verbs", r.Verbs)
+		add("of", r.ResourceKinds)
+		add("in groups", r.APIGroups)
+		add("named", r.ResourceNames)
+		add("at", r.NonResourceURLs)
+		if r.Description != "" {
+			parts = append(parts, "("+r.Description+")")
+		}
+	} else if r := h.RBACRule(); r != nil {
+		add("verbs", r.Verbs)
+		add("of", r.Resources)
+		add("in groups", r.APIGroups)
+		add("named", r.ResourceNames)
+		add("at", r.NonResourceURLs)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,83 @@
+package ruleset
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Holders visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any tier;
+// the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are bound where
+// the request is and are listed for its resource.
+func (ix *Index) Holders(a authorizer.Attributes, visit func(Hit)) {
+	var q Query
+	q.setRequest(ix, a)
+	for _, tier := range []Tier{TierMaster, TierNamespace, TierRBAC} {
+		for _, kind := range q.scopes(tier) {
+			if kind != 0 {
+				q.holdersIn(kind, visit)
+			}
+		}
+	}
+}
+
+func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
+	sc := scope{kind: kind}
+	if kind == scopePolicy || kind == scopeRBAC {
+		if q.namespace == "" {
+			return
+		}
+		sc.ns = q.namespace
+	}
+	boundHere, _ := q.ix.scopes.get(q.ix.hashScope(sc), sc)
+	var lists [2]candidates
+	total := 0
+	if !q.wild {
+		for i, home := range q.homes(kind) {
+			if home.kind != 0 {
+				lists[i] = q.candidates(home.kind, home.ns)
+				total += lists[i].len()
+			}
+		}
+	}
+	if q.wild || len(boundHere) <= total {
+		for _, id := range boundHere {
+			q.holdersOf(sc, id, visit)
+		}
+		return
+	}
+	ids := make([]uint32, 0, total)
+	for i := range lists {
+		lists[i].each(q.bit, func(id uint32, _, _ bool) {
+			if _, found := slices.BinarySearch(boundHere, id); found {
+				ids = append(ids, id)
+			}
+		})
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		q.holdersOf(sc, id, visit)
+	}
+}
+
+// holdersOf visits the subjects of one role in one scope.
+func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
+	r := q.ix.slots.role(id)
+	if r == nil {
+		return
+	}
+	var bindings []*binding
+	each := func(ru *rule, v verdict) {
+		if bindings == nil {
+			key := scopedRole{sc, id}
+			bindings, _ = q.ix.bound.get(q.ix.hashScoped(key), key)
+		}
+		for _, b := range bindings {
+			for _, s := range b.unique() {
+				visit(Hit{rule: ru, role: r, binding: b, subject: s, nameUnknown: v == appliesIfName})
+			}
+		}
+	}
+	r.deny.each(q, each)
+	r.allow.each(q, each)
+}

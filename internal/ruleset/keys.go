@@ -1,0 +1,181 @@
+package ruleset
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ruleKey is where the inverse index lists a role: under every resource that one of its rules names, together with the
+// object's name if the rule is limited to names. The role's home keeps the roles of other namespaces out of the answer.
+type ruleKey struct {
+	kind RoleKind
+	ns   string
+	res  string // "*" for any resource, "/" for non-resource paths
+	name string
+}
+
+// keyMask is one entry of a role in the inverse index before it has a number.
+type keyMask struct {
+	res, name   string
+	allow, deny verbBit
+}
+
+// keyEntry is one role in the inverse index, with the verbs that it could allow or deny there. It is a superset: the role
+// itself is asked before it counts.
+type keyEntry struct {
+	role        uint32
+	allow, deny verbBit
+}
+
+const (
+	keyAnyResource = "*"
+	keyURL         = "/"
+)
+
+// roleKeys computes where a role is listed.
+func roleKeys(r *role) []keyMask {
+	type at struct{ res, name string }
+	masks := map[at]*keyMask{}
+	note := func(res, name string, ru *rule) {
+		m := masks[at{res, name}]
+		if m == nil {
+			m = &keyMask{res: res, name: name}
+			masks[at{res, name}] = m
+		}
+		if ru.deny {
+			m.deny |= ru.verbs.bits()
+		} else {
+			m.allow |= ru.verbs.bits()
+		}
+	}
+	resource := func(res string, ru *rule) {
+		for _, name := range ru.names {
+			note(res, name, ru)
+		}
+		// A deny rule with names can also hit a request that says no name.
+		if ru.names == nil || ru.deny {
+			note(res, "", ru)
+		}
+	}
+	for _, t := range []*table{&r.allow, &r.deny} {
+		for i := range t.cells {
+			resource(t.cells[i].res, t.cells[i].rule)
+		}
+		for i := range t.wild {
+			resource(keyAnyResource, t.wild[i].rule)
+		}
+		for _, ru := range t.urls {
+			note(keyURL, "", ru)
+		}
+	}
+	keys := make([]keyMask, 0, len(masks))
+	for _, m := range masks {
+		keys = append(keys, *m)
+	}
+	slices.SortFunc(keys, func(a, b keyMask) int { return cmp.Or(cmp.Compare(a.res, b.res), cmp.Compare(a.name, b.name)) })
+	return keys
+}
+
+func (ix *Index) hashKey(k ruleKey) uint64 {
+	return mix(mix(ix.hash(k.ns), uint64(k.kind)), mix(ix.hash(k.res), ix.hash(k.name)))
+}
+
+// candidates are the lists of the inverse index that hold every role of a home that could match the request.
+type candidates [4][]keyEntry
+
+// candidates looks up where roles of the home that match the request must be listed. It must not be used for requests with
+// wildcards.
+func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
+	get := func(res, name string) []keyEntry {
+		k := ruleKey{kind, ns, res, name}
+		list, _ := q.ix.keys.get(q.ix.hashKey(k), k)
+		return list
+	}
+	if !q.resourceRequest {
+		c[0] = get(keyURL, "")
+		return c
+	}
+	c[0], c[1] = get(q.resource, ""), get(keyAnyResource, "")
+	if q.name != "" {
+		c[2], c[3] = get(q.resource, q.name), get(keyAnyResource, q.name)
+	}
+	return c
+}
+
+func (c *candidates) len() int {
+	n := 0
+	for _, list := range c {
+		n += len(list)
+	}
+	return n
+}
+
+// each visits the roles that could allow or deny the verb; one can come up more than once.
+func (c *candidates) each(bit verbBit, visit func(id uint32, allow, deny bool)) {
+	if bit == 0 {
+		bit = bitOther
+	}
+	for _, list := range c {
+		for i := range list {
+			if e := &list[i]; (e.allow|e.deny)&bit != 0 {
+				visit(e.role, e.allow&bit != 0, e.deny&bit != 0)
+			}
+		}
+	}
+}
+
+// merge returns the list with the entries of some roles taken out and others put in. Both are ordered by role.
+func mergeKeys(list []keyEntry, remove map[uint32]bool, add []keyEntry) []keyEntry {
+	slices.SortFunc(add, func(a, b keyEntry) int { return cmp.Compare(a.role, b.role) })
+	out := make([]keyEntry, 0, len(list)+len(add))
+	for _, e := range list {
+		for len(add) > 0 && add[0].role < e.role {
+			out, add = append(out, add[0]), add[1:]
+		}
+		if !remove[e.role] {
+			out = append(out, e)
+		}
+	}
+	return append(out, add...)
+}
+
+// keyEdit collects what an Apply changes in the inverse index, so that every list is copied once.
+type keyEdit struct {
+	remove map[ruleKey]map[uint32]bool
+	add    map[ruleKey][]keyEntry
+}
+
+func (k *keyEdit) take(ref RoleRef, id uint32, keys []keyMask) {
+	for _, m := range keys {
+		key := ruleKey{ref.Kind, ref.Namespace, m.res, m.name}
+		if k.remove[key] == nil {
+			k.remove[key] = map[uint32]bool{}
+		}
+		k.remove[key][id] = true
+	}
+}
+
+func (k *keyEdit) put(ref RoleRef, id uint32, keys []keyMask) {
+	for _, m := range keys {
+		key := ruleKey{ref.Kind, ref.Namespace, m.res, m.name}
+		k.add[key] = append(k.add[key], keyEntry{id, m.allow, m.deny})
+	}
+}
+
+func (k *keyEdit) apply(e *edit) {
+	e.next.keys.reserve(e.owner, len(k.add))
+	for key := range k.remove {
+		if _, ok := k.add[key]; !ok {
+			k.add[key] = nil
+		}
+	}
+	for key, add := range k.add {
+		h := e.next.hashKey(key)
+		old, _ := e.next.keys.get(h, key)
+		if next := mergeKeys(old, k.remove[key], add); len(next) > 0 {
+			e.next.keys.set(e.owner, h, key, next)
+		} else {
+			e.next.keys.remove(e.owner, h, key)
+		}
+	}
+}

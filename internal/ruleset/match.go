@@ -1,0 +1,252 @@
+package ruleset
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Effect is what a rule does.
+type Effect uint8
+
+// The effects.
+const (
+	Allows Effect = iota + 1
+	Denies
+)
+
+// Match is what one tier has to say about a request. The zero value is no opinion. Conditional rules are only announced,
+// so that a request that none concerns costs nothing: see Query.AppendConditional.
+type Match struct {
+	// Deny is a deny rule that applies without a condition. It decides, whatever Allow says.
+	Deny Hit
+	// Allow is an allow rule that applies without a condition. Both can be found: people want to see both reasons.
+	Allow Hit
+	// ConditionalDeny and ConditionalAllow tell that rules apply under conditions. Each is complete only if no
+	// unconditional rule of the same effect was found, in which case it does not matter.
+	ConditionalDeny, ConditionalAllow bool
+}
+
+// Denies tells whether the tier denies or could deny.
+func (m *Match) Denies() bool { return m.Deny.Found() || m.ConditionalDeny }
+
+// WithoutDenies is the match if its deny rules yield, see Query.ClusterGrant.
+func (m Match) WithoutDenies() Match {
+	m.Deny, m.ConditionalDeny = Hit{}, false
+	return m
+}
+
+// PolicyMaster is Query.PolicyMaster for a single question.
+func (ix *Index) PolicyMaster(a authorizer.Attributes) Match {
+	var q Query
+	q.Reset(ix, a)
+	return q.PolicyMaster()
+}
+
+// PolicyNamespace is Query.PolicyNamespace for a single question.
+func (ix *Index) PolicyNamespace(a authorizer.Attributes) Match {
+	var q Query
+	q.Reset(ix, a)
+	return q.PolicyNamespace()
+}
+
+// RBAC is Query.RBAC for a single question.
+func (ix *Index) RBAC(a authorizer.Attributes) Match {
+	var q Query
+	q.Reset(ix, a)
+	return q.RBAC()
+}
+
+// ClusterGrant is Query.ClusterGrant for a single question.
+func (ix *Index) ClusterGrant(a authorizer.Attributes) Hit {
+	var q Query
+	q.Reset(ix, a)
+	return q.ClusterGrant()
+}
+
+// PolicyMaster matches the bindings of the master namespace, which hold for every request.
+func (q *Query) PolicyMaster() (m Match) {
+	q.match(&m, scopeMaster, true)
+	return m
+}
+
+// PolicyNamespace matches the Policy bindings of the request's namespace. Its denies have yet to yield to cluster-wide
+// grants, see ClusterGrant. Non-resource requests have no namespace.
+func (q *Query) PolicyNamespace() (m Match) {
+	if q.resourceRequest {
+		q.match(&m, scopePolicy, true)
+	}
+	return m
+}
+
+// RBAC matches the cluster role bindings and then the role bindings of the request's namespace.
+func (q *Query) RBAC() (m Match) {
+	q.match(&m, scopeCluster, false)
+	if !m.Allow.Found() {
+		q.match(&m, scopeRBAC, false)
+	}
+	return m
+}
+
+// ClusterGrant finds a cluster role binding that allows the request. A deny of policy-namespace yields to it, as it yields
+// to a master allow (which the chain has asked before) and to the Node authorizer, so that nothing local can lock out
+// cluster admins, controllers or nodes.
+func (q *Query) ClusterGrant() Hit {
+	var m Match
+	q.match(&m, scopeCluster, false)
+	return m.Allow
+}
+
+// walkMax is up to how many roles of a subject are simply tried; with more of them the inverse index is asked first.
+const walkMax = 16
+
+// match looks through what every subject of the request has in a scope.
+func (q *Query) match(m *Match, kind scopeKind, denies bool) {
+	for s, i := q.next(0); s != nil; s, i = q.next(i) {
+		g := q.grants(s, kind)
+		if len(g) > walkMax && !q.wild {
+			q.matchMany(m, s, g, kind, denies)
+		} else {
+			for j := range g {
+				q.matchRole(m, s, &g[j], denies)
+			}
+		}
+		if m.Allow.Found() && (m.Deny.Found() || !denies) {
+			return
+		}
+	}
+}
+
+func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
+	r := q.ix.slots.role(g.id)
+	if r == nil {
+		return
+	}
+	if denies && !m.Deny.Found() && !r.deny.empty() {
+		ru, conditional := r.deny.match(q)
+		m.ConditionalDeny = m.ConditionalDeny || conditional
+		if ru != nil {
+			m.Deny = Hit{rule: ru, role: r, binding: g.bindings[0], subject: s.key}
+		}
+	}
+	if !m.Allow.Found() {
+		ru, conditional := r.allow.match(q)
+		m.ConditionalAllow = m.ConditionalAllow || conditional
+		if ru != nil {
+			m.Allow = Hit{rule: ru, role: r, binding: g.bindings[0], subject: s.key}
+		}
+	}
+}
+
+// matchMany is match for a subject with many roles: it tries the roles that the inverse index lists for the request, or the
+// subject's roles, whichever are fewer.
+func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies bool) {
+	var lists [2]candidates
+	total := 0
+	for i, home := range q.homes(kind) {
+		if home.kind != 0 {
+			lists[i] = q.candidates(home.kind, home.ns)
+			total += lists[i].len()
+		}
+	}
+	if total >= len(g) {
+		for j := range g {
+			q.matchRole(m, s, &g[j], denies)
+		}
+		return
+	}
+	bit := q.bit
+	if bit == 0 {
+		bit = bitOther
+	}
+	for i := range lists {
+		for _, list := range lists[i] {
+			for j := range list {
+				if (list[j].allow|list[j].deny)&bit == 0 {
+					continue
+				}
+				if rg := g.find(list[j].role); rg != nil {
+					q.matchRole(m, s, rg, denies)
+				}
+			}
+		}
+	}
+}
+
+// home is where the roles that can be bound in a scope are defined.
+type home struct {
+	kind RoleKind
+	ns   string
+}
+
+func (q *Query) homes(kind scopeKind) [2]home {
+	switch kind {
+	case scopeMaster:
+		return [2]home{{PolicyRole, q.ix.master}}
+	case scopeCluster:
+		return [2]home{{ClusterRole, ""}}
+	case scopePolicy:
+		return [2]home{{PolicyRole, q.namespace}, {PolicyRole, q.ix.master}}
+	}
+	return [2]home{{Role, q.namespace}, {ClusterRole, ""}}
+}
+
+// AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional rules
+// it returns buf and allocates nothing.
+func (q *Query) AppendConditional(buf []Hit, tier Tier, effect Effect) []Hit {
+	return q.collect(buf, tier, effect, false)
+}
+
+// AppendAll appends every rule of a tier that applies, with or without conditions, once per binding: the trace of a
+// decision.
+func (q *Query) AppendAll(buf []Hit, tier Tier, effect Effect) []Hit {
+	return q.collect(buf, tier, effect, true)
+}
+
+func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
+	start := len(buf)
+	for _, kind := range q.scopes(tier) {
+		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
+			g := q.grants(s, kind)
+			for j := range g {
+				r := q.ix.slots.role(g[j].id)
+				if r == nil {
+					continue
+				}
+				t := &r.allow
+				if effect == Denies {
+					t = &r.deny
+				}
+				if t.empty() {
+					continue
+				}
+				t.each(q, func(ru *rule, v verdict) {
+					known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru })
+					if !all && (v == applies || known) {
+						return
+					}
+					bindings := g[j].bindings
+					if !all {
+						bindings = bindings[:1]
+					}
+					for _, b := range bindings {
+						buf = append(buf, Hit{rule: ru, role: r, binding: b, subject: s.key, nameUnknown: v == appliesIfName})
+					}
+				})
+			}
+		}
+	}
+	return buf
+}
+
+func (q *Query) scopes(tier Tier) [2]scopeKind {
+	switch {
+	case tier == TierMaster:
+		return [2]scopeKind{scopeMaster}
+	case tier == TierNamespace && q.resourceRequest:
+		return [2]scopeKind{scopePolicy}
+	case tier == TierRBAC:
+		return [2]scopeKind{scopeCluster, scopeRBAC}
+	}
+	return [2]scopeKind{}
+}

@@ -1,0 +1,106 @@
+package ruleset
+
+import (
+	"slices"
+)
+
+// applyBindings moves the bindings that changed from subject to subject.
+func (e *edit) applyBindings() {
+	refs := make([]BindingRef, 0, len(e.bindings))
+	for ref := range e.bindings {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, BindingRef.compare)
+	bySubject := map[Subject][]grantOp{}
+	byRole := map[scopedRole][]grantOp{}
+	move := func(b *binding, add bool) {
+		sc := b.scope(e.next.master)
+		op := grantOp{scope: sc, b: b, add: add}
+		for _, s := range b.unique() {
+			bySubject[s] = append(bySubject[s], op)
+		}
+		key := scopedRole{sc, b.id}
+		byRole[key] = append(byRole[key], op)
+		delta := int32(1)
+		if !add {
+			delta = -1
+		}
+		e.next.slots.edit(e.owner, b.id).meta[b.id%chunkSize].refs += delta
+		e.touched[b.id] = true
+	}
+	for _, ref := range refs {
+		next := e.bindings[ref]
+		h := e.next.hashBinding(ref)
+		old, had := e.base.bindings.get(h, ref)
+		if had && next != nil && old.equal(next) || !had && next == nil {
+			continue
+		}
+		if had {
+			move(old, false)
+		}
+		if next == nil {
+			e.next.bindings.remove(e.owner, h, ref)
+			continue
+		}
+		next.id = e.id(next.role)
+		move(next, true)
+		e.next.bindings.set(e.owner, h, ref, next)
+	}
+	e.moveSubjects(bySubject)
+	e.moveScopes(byRole)
+}
+
+func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
+	for key, ops := range ops {
+		h := e.next.hashSubject(key)
+		old, ok := e.next.subjects.get(h, key)
+		if !ok {
+			old = &subject{key: key}
+		}
+		if next := old.apply(e.owner, e.next.hash, ops); next != nil {
+			e.next.subjects.set(e.owner, h, key, next)
+		} else {
+			e.next.subjects.remove(e.owner, h, key)
+		}
+	}
+}
+
+func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
+	came, went := map[scope][]uint32{}, map[scope]map[uint32]bool{}
+	for key, ops := range ops {
+		h := e.next.hashScoped(key)
+		old, had := e.next.bound.get(h, key)
+		list := applyBindings(old, ops)
+		switch {
+		case len(list) > 0:
+			e.next.bound.set(e.owner, h, key, list)
+			if !had {
+				came[key.scope] = append(came[key.scope], key.id)
+			}
+		case had:
+			e.next.bound.remove(e.owner, h, key)
+			if went[key.scope] == nil {
+				went[key.scope] = map[uint32]bool{}
+			}
+			went[key.scope][key.id] = true
+		}
+	}
+	for sc := range went {
+		if came[sc] == nil {
+			came[sc] = nil
+		}
+	}
+	for sc, ids := range came {
+		h := e.next.hashScope(sc)
+		old, _ := e.next.scopes.get(h, sc)
+		next := slices.Clone(old)
+		next = slices.DeleteFunc(next, func(id uint32) bool { return went[sc][id] })
+		next = append(next, ids...)
+		slices.Sort(next)
+		if len(next) == 0 {
+			e.next.scopes.remove(e.owner, h, sc)
+		} else {
+			e.next.scopes.set(e.owner, h, sc, next)
+		}
+	}
+}

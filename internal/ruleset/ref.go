@@ -1,0 +1,131 @@
+package ruleset
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// RoleKind tells the three kinds of roles apart. The zero value is a role that can never exist.
+type RoleKind uint8
+
+// The kinds of roles.
+const (
+	// PolicyRole is a role of authorization.proviso.dev, an entry of a Policy.
+	PolicyRole RoleKind = iota + 1
+	// Role is a role of rbac.authorization.k8s.io.
+	Role
+	// ClusterRole is a cluster role of rbac.authorization.k8s.io.
+	ClusterRole
+)
+
+// RoleRef names a role.
+type RoleRef struct {
+	Kind      RoleKind
+	Namespace string
+	Name      string
+}
+
+// String is how reasons and errors name the role: Role "hammer/dev", ClusterRole "view".
+func (r RoleRef) String() string {
+	switch r.Kind {
+	case ClusterRole:
+		return fmt.Sprintf("ClusterRole %q", r.Name)
+	case PolicyRole, Role:
+		return fmt.Sprintf("Role %q", r.Namespace+"/"+r.Name)
+	}
+	return fmt.Sprintf("role %q", r.Name)
+}
+
+func (r RoleRef) compare(o RoleRef) int {
+	return cmp.Or(cmp.Compare(r.Kind, o.Kind), strings.Compare(r.Namespace, o.Namespace), strings.Compare(r.Name, o.Name))
+}
+
+// BindingKind tells the three kinds of bindings apart.
+type BindingKind uint8
+
+// The kinds of bindings.
+const (
+	// PolicyRoleBinding is a role binding of authorization.proviso.dev, an entry of a PolicyBinding.
+	PolicyRoleBinding BindingKind = iota + 1
+	// RoleBinding is a role binding of rbac.authorization.k8s.io.
+	RoleBinding
+	// ClusterRoleBinding is a cluster role binding of rbac.authorization.k8s.io.
+	ClusterRoleBinding
+)
+
+// BindingRef names a binding.
+type BindingRef struct {
+	Kind      BindingKind
+	Namespace string
+	// Container is the name of the PolicyBinding that holds the entry; empty for RBAC.
+	Container string
+	Name      string
+}
+
+// String is how reasons and errors name the binding: RoleBinding "hammer/volumes".
+func (b BindingRef) String() string {
+	if b.Kind == ClusterRoleBinding {
+		return fmt.Sprintf("ClusterRoleBinding %q", b.Name)
+	}
+	return fmt.Sprintf("RoleBinding %q", b.Namespace+"/"+b.Name)
+}
+
+func (b BindingRef) compare(o BindingRef) int {
+	return cmp.Or(cmp.Compare(b.Kind, o.Kind), strings.Compare(b.Namespace, o.Namespace),
+		strings.Compare(b.Name, o.Name), strings.Compare(b.Container, o.Container))
+}
+
+// Subject is a user, which a service account is too, or a group.
+type Subject struct {
+	Group bool
+	Name  string
+}
+
+// String is how reasons name the subject.
+func (s Subject) String() string {
+	if s.Group {
+		return fmt.Sprintf("Group %q", s.Name)
+	}
+	return fmt.Sprintf("User %q", s.Name)
+}
+
+// Compare orders users before groups, each by name.
+func (s Subject) Compare(o Subject) int {
+	if s.Group != o.Group {
+		if s.Group {
+			return 1
+		}
+		return -1
+	}
+	return strings.Compare(s.Name, o.Name)
+}
+
+// Tier is an element of the chain that is decided by the index.
+type Tier uint8
+
+// The tiers, in the order of the chain.
+const (
+	// TierMaster is policy-master: the bindings of the master namespace, for every request.
+	TierMaster Tier = iota + 1
+	// TierNamespace is policy-namespace: the Policy bindings of the request's own namespace.
+	TierNamespace
+	// TierRBAC is RBAC, cluster role bindings before role bindings.
+	TierRBAC
+)
+
+// scopeKind is where a binding holds.
+type scopeKind uint8
+
+const (
+	scopeMaster scopeKind = iota + 1
+	scopePolicy
+	scopeCluster
+	scopeRBAC
+)
+
+// scope is a place in which bindings hold: a kind, and for the namespaced ones a namespace.
+type scope struct {
+	kind scopeKind
+	ns   string
+}

@@ -1,0 +1,247 @@
+package ruleset
+
+import (
+	"slices"
+	"strings"
+)
+
+// verbBit is a standard verb as a bit, so that a rule's verbs are one word. Other verbs have no bit.
+type verbBit uint16
+
+const (
+	bitGet verbBit = 1 << iota
+	bitList
+	bitWatch
+	bitCreate
+	bitUpdate
+	bitPatch
+	bitDelete
+	bitDeleteCollection
+	// bitOther stands for all other verbs in the inverse index; a request never carries it.
+	bitOther
+
+	allBits = bitOther - 1
+)
+
+func bitOf(verb string) verbBit {
+	switch verb {
+	case "get":
+		return bitGet
+	case "list":
+		return bitList
+	case "watch":
+		return bitWatch
+	case "create":
+		return bitCreate
+	case "update":
+		return bitUpdate
+	case "patch":
+		return bitPatch
+	case "delete":
+		return bitDelete
+	case "deletecollection":
+		return bitDeleteCollection
+	}
+	return 0
+}
+
+// family groups the connect subresources, on which the verbs of Policy mean something else.
+type family uint8
+
+const (
+	familyNone  family = iota
+	familyExec         // pods/exec, pods/attach, pods/portforward
+	familyProxy        // pods/proxy, services/proxy, nodes/proxy
+	families
+)
+
+func familyOf(group, resource, sub string) family {
+	if group != "" || sub == "" {
+		return familyNone
+	}
+	switch sub {
+	case "exec", "attach", "portforward":
+		if resource == "pods" {
+			return familyExec
+		}
+	case "proxy":
+		if resource == "pods" || resource == "services" || resource == "nodes" {
+			return familyProxy
+		}
+	}
+	return familyNone
+}
+
+// Verbs of Policy that mean more than themselves.
+const (
+	verbAll         = "*"
+	verbExec        = "exec"
+	verbProxy       = "proxy"
+	verbImpersonate = "impersonate"
+)
+
+// isSpecial tells the verbs that a wildcard of Policy never covers: they hand out or take away power itself.
+func isSpecial(verb string) bool {
+	switch verb {
+	case "escalate", "bind", "deny", "unsafe-delete-ignore-read-errors":
+		return true
+	}
+	return strings.HasPrefix(verb, verbImpersonate)
+}
+
+// verbSet is a compiled list of verbs.
+type verbSet struct {
+	// masks are the standard verbs that are covered, by family of the subresource.
+	masks [families]verbBit
+	// parent are those that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
+	parent [families]verbBit
+	// star covers every verb that is neither standard nor special, starSpecial also the special ones (RBAC only).
+	star, starSpecial bool
+	// full is a wildcard without exceptions: the only thing that answers a review about all verbs.
+	full bool
+	// proxy covers every verb of the proxy subresources but the special ones.
+	proxy bool
+	// impersonate covers every verb that begins with impersonate.
+	impersonate bool
+	// named and negated are the other verbs, literally.
+	named, negated []string
+	// negProxy and negImpersonate are the negations of proxy and impersonate*.
+	negProxy, negImpersonate bool
+}
+
+// standard returns what one entry covers of the standard verbs, by family. Only exec, proxy, a named create and * reach
+// connect subresources: a right to get pods must not become a right to run commands in them.
+func standard(entry string) (masks [families]verbBit) {
+	switch entry {
+	case verbAll:
+		return [families]verbBit{allBits, allBits, allBits}
+	case verbExec:
+		masks[familyExec] = bitCreate | bitGet
+	case verbProxy:
+		masks[familyProxy] = allBits
+	case "create":
+		return [families]verbBit{bitCreate, bitCreate, bitCreate}
+	case "update":
+		masks[familyNone] = bitUpdate | bitPatch
+	case "delete":
+		masks[familyNone] = bitDelete | bitDeleteCollection
+	default:
+		masks[familyNone] = bitOf(entry)
+	}
+	return masks
+}
+
+// policyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order.
+func policyVerbs(positive, negative []string) verbSet {
+	var v verbSet
+	for _, e := range positive {
+		masks := standard(e)
+		for f := range masks {
+			v.masks[f] |= masks[f]
+			if e == verbExec || e == verbProxy {
+				v.parent[f] |= masks[f]
+			}
+		}
+		switch {
+		case e == verbAll:
+			v.star = true
+		case e == verbImpersonate+"*":
+			v.impersonate = true
+		case bitOf(e) == 0:
+			v.proxy = v.proxy || e == verbProxy
+			v.named = append(v.named, e)
+		}
+	}
+	v.full = v.star && len(negative) == 0
+	for _, e := range negative {
+		masks := standard(e)
+		for f := range masks {
+			v.masks[f] &^= masks[f]
+			v.parent[f] &^= masks[f]
+		}
+		switch {
+		case e == verbAll:
+			return verbSet{}
+		case e == verbImpersonate+"*":
+			v.negImpersonate = true
+		case bitOf(e) == 0:
+			v.negProxy = v.negProxy || e == verbProxy
+			v.negated = append(v.negated, e)
+		}
+	}
+	return v
+}
+
+// rbacVerbs compiles the verbs of an RBAC rule, in which everything is literal and * is everything.
+func rbacVerbs(verbs []string) verbSet {
+	var v verbSet
+	for _, e := range verbs {
+		bits := bitOf(e)
+		if e == verbAll {
+			v.star, v.starSpecial, v.full, bits = true, true, true, allBits
+		}
+		for f := range v.masks {
+			v.masks[f] |= bits
+		}
+		if bits == 0 {
+			v.named = append(v.named, e)
+		}
+	}
+	return v
+}
+
+func (v *verbSet) matches(q *Query) bool {
+	if q.bit != 0 {
+		return v.masks[q.family]&q.bit != 0
+	}
+	return v.other(q)
+}
+
+// matchesParent tells whether the verbs reach a connect subresource although the rule names only its parent.
+func (v *verbSet) matchesParent(q *Query) bool {
+	if q.bit != 0 {
+		return v.parent[q.family]&q.bit != 0
+	}
+	return q.family == familyProxy && v.proxy && !q.special && !v.negates(q)
+}
+
+func (v *verbSet) other(q *Query) bool {
+	if v.negates(q) {
+		return false
+	}
+	switch {
+	case slices.Contains(v.named, q.verb):
+		return true
+	case q.special:
+		return v.starSpecial || v.impersonate && strings.HasPrefix(q.verb, verbImpersonate)
+	case q.verb == verbAll:
+		return v.full
+	}
+	return v.star || v.proxy && q.family == familyProxy
+}
+
+func (v *verbSet) negates(q *Query) bool {
+	return len(v.negated) > 0 && slices.Contains(v.negated, q.verb) ||
+		v.negImpersonate && strings.HasPrefix(q.verb, verbImpersonate) ||
+		v.negProxy && q.family == familyProxy && !q.special
+}
+
+// overlaps is matches for a request that asks about all verbs, where saying yes is the safe side.
+func (v *verbSet) overlaps(q *Query) bool {
+	if q.verb != verbAll {
+		return v.matches(q) || q.family != familyNone && v.matchesParent(q)
+	}
+	return v.star || v.impersonate || len(v.named) > 0 || v.masks != [families]verbBit{}
+}
+
+// bits is every verb that could be covered on any subresource, for the inverse index.
+func (v *verbSet) bits() verbBit {
+	var b verbBit
+	for f := range v.masks {
+		b |= v.masks[f] | v.parent[f]
+	}
+	if v.star || v.starSpecial || v.proxy || v.impersonate || len(v.named) > 0 {
+		b |= bitOther
+	}
+	return b
+}
