@@ -1855,7 +1855,7 @@ func schema_proviso_api_policy_v1alpha1_AttributeRestrictions(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AttributeRestrictions narrow a rule to changes or objects of a certain form. Every restriction that is given must hold.",
+				Description: "AttributeRestrictions narrow a rule to changes or objects of a certain form. Every restriction that is given must hold. An empty list is kept apart from one that is left out: \"no field may change\" must not become \"any field may\".",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"fieldsMutable": {

@@ -78,19 +78,20 @@ type PolicyRule struct {
 	Unrecognized map[string]runtime.RawExtension `json:"-"`
 }
 
-// AttributeRestrictions narrow a rule to changes or objects of a certain form. Every restriction that is given must hold.
+// AttributeRestrictions narrow a rule to changes or objects of a certain form. Every restriction that is given must hold. An
+// empty list is kept apart from one that is left out: "no field may change" must not become "any field may".
 type AttributeRestrictions struct {
 	// fieldsMutable are the only field paths that may change, such as ".metadata.labels" or ".spec.replicas". A bare
 	// "labels" means ".metadata.labels". Fields that the server owns never count. "fieldsMutatable" is accepted as a
 	// spelling of this field.
 	// +optional
 	// +listType=atomic
-	FieldsMutable []string `json:"fieldsMutable,omitempty"`
+	FieldsMutable []string `json:"fieldsMutable,omitzero"`
 
 	// labelsContain are labels that the stored object has: "key", or "key=value".
 	// +optional
 	// +listType=atomic
-	LabelsContain []string `json:"labelsContain,omitempty"`
+	LabelsContain []string `json:"labelsContain,omitzero"`
 
 	// sameNodeRestriction demands that the object's node is the caller's own, which is known from the user name
 	// system:node:<name> or from the node name in the caller's extra attributes. "sameMinionRestriction" and the shape

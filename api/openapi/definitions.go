@@ -1,0 +1,52 @@
+package openapi
+
+import (
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Definitions are the generated definitions, opened for the spellings that the types accept on input. Server-side apply
+// checks what it gets against them before the types can normalise it, so without this the original design's own examples
+// could be created but not applied.
+func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	defs := GetOpenAPIDefinitions(ref)
+	anyType(defs, audit.NamespaceSelector{}.OpenAPIModelName())
+	change(defs, audit.Rule{}.OpenAPIModelName(), func(s *spec.Schema) {
+		list := s.Properties["nonResourceSelectors"]
+		list.Type = nil
+		list.Properties = map[string]spec.Schema{"urls": atomicStrings("urls are paths, if a single object takes the place of the list.")}
+		s.Properties["nonResourceSelectors"] = list
+	})
+	change(defs, policy.AttributeRestrictions{}.OpenAPIModelName(), func(s *spec.Schema) {
+		s.Properties["fieldsMutatable"] = atomicStrings("fieldsMutatable is a spelling of fieldsMutable, accepted on input.")
+		s.Properties["sameMinionRestriction"] = *spec.BooleanProperty().
+			WithDescription("sameMinionRestriction is a spelling of sameNodeRestriction, accepted on input.")
+		s.Properties["kind"] = *spec.StringProperty().
+			WithDescription("kind sameMinionRestriction is a spelling of sameNodeRestriction, accepted on input.")
+	})
+	return defs
+}
+
+// anyType drops the type of a definition and keeps its properties: a value of another type is accepted as well.
+func anyType(defs map[string]common.OpenAPIDefinition, name string) {
+	change(defs, name, func(s *spec.Schema) { s.Type = nil })
+}
+
+// change replaces a definition by a changed copy. A name that the generated map does not have is left alone.
+func change(defs map[string]common.OpenAPIDefinition, name string, f func(*spec.Schema)) {
+	def, ok := defs[name]
+	if !ok {
+		return
+	}
+	f(&def.Schema)
+	defs[name] = def
+}
+
+func atomicStrings(description string) spec.Schema {
+	s := spec.ArrayProperty(spec.StringProperty()).WithDescription(description)
+	s.AddExtension("x-kubernetes-list-type", "atomic")
+	return *s
+}
