@@ -1,0 +1,164 @@
+package protect
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// PA-6: controllers are exempt by who they are, and by nothing that an object says.
+func TestExemptIdentities(t *testing.T) {
+	ix, err := New(Config{
+		Protections:  []Protection{clusterLabel("env-prod", "env", releaseManagers, "prod")},
+		ExemptUsers:  []string{"system:serviceaccount:flux:copier"},
+		ExemptGroups: []string{"system:serviceaccounts:argo"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := "label env=prod is protected"
+	owned := podWith(kv{"env": "prod"}, nil)
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", Controller: new(true)}}
+	for _, tc := range []struct {
+		user, group, want string
+	}{
+		{"system:kube-controller-manager", "", ""},
+		{"system:kube-scheduler", "", ""},
+		{"system:serviceaccount:kube-system:replicaset-controller", "", ""},
+		{"system:serviceaccount:flux:copier", "", ""},
+		{"system:serviceaccount:argo:x", "system:serviceaccounts:argo", ""},
+		{"system:serviceaccount:argo:x", "", refused},
+		{"system:serviceaccount:kube-system:", "", refused},
+		{"system:serviceaccount:kube-systems:x", "", refused},
+		{"system:serviceaccount:default:replicaset-controller", "", refused},
+		{"x-system:kube-scheduler", "", refused},
+		{"edgar", "system:serviceaccounts:kube-system", refused},
+	} {
+		req := podRequest()
+		req.User, req.Groups = tc.user, []string{tc.group}
+		t.Run(tc.user+" "+tc.group, func(t *testing.T) {
+			expect(t, ix.Check(req, nil, owned), tc.want)
+			if shown := len(ix.Conditions(req)) > 0; shown != (tc.want != "") {
+				t.Errorf("conditions shown: %v", shown)
+			}
+		})
+	}
+}
+
+// PA-6: a node is exempt for its mirror pods and for its own Node, and for nothing else.
+func TestExemptNodes(t *testing.T) {
+	ix := mustIndex(t, clusterLabel("env-prod", "env", releaseManagers, "prod"))
+	mirror := podWith(kv{"env": "prod"}, kv{mirrorAnnotation: "hash"})
+	mirror.Spec.NodeName = "n1"
+	before := mirror.DeepCopy()
+	before.Labels = nil
+	ordinary := mirror.DeepCopy()
+	ordinary.Annotations = nil
+	stored := before.DeepCopy()
+	stored.Annotations = nil
+	node := func(name string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: kv{"env": "prod"}}}
+	}
+	pods := Request{Resource: "pods", Namespace: "kube-system"}
+	nodes := Request{Resource: "nodes"}
+	const n1, refused = "system:node:n1", "label env=prod is protected"
+	for _, tc := range []struct {
+		name     string
+		req      Request
+		user     string
+		group    string
+		old, new any
+		want     string
+	}{
+		{"mirror pod", pods, n1, nodesGroup, nil, mirror, ""},
+		{"mirror pod as JSON", pods, n1, nodesGroup, nil, loosely(t, mirror), ""},
+		{"mirror pod, update", pods, n1, nodesGroup, before, mirror, ""},
+		{"pod becomes a mirror pod", pods, n1, nodesGroup, stored, mirror, refused},
+		{"another node's mirror pod", pods, "system:node:n2", nodesGroup, nil, mirror, refused},
+		{"ordinary pod", pods, n1, nodesGroup, nil, ordinary, refused},
+		{"user with a mirror pod", pods, "edgar", "", nil, mirror, refused},
+		{"node name without the group", pods, n1, "", nil, mirror, refused},
+		{"the group without a node name", pods, "system:node:", nodesGroup, nil, mirror, refused},
+		{"own Node", nodes, n1, nodesGroup, nil, node("n1"), ""},
+		{"own Node, update", nodes, n1, nodesGroup, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, node("n1"), ""},
+		{"another Node", nodes, n1, nodesGroup, nil, node("n2"), refused},
+		{"another resource of the same name", Request{Resource: "services", Name: "n1"}, n1, nodesGroup, nil, node("n1"), refused},
+		{"another group", Request{Group: "example.com", Resource: "nodes"}, n1, nodesGroup, nil, node("n1"), refused},
+		{"another name in the URL", Request{Resource: "nodes", Name: "n2"}, n1, nodesGroup, nil, node("n1"), refused},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := tc.req
+			req.User, req.Groups = tc.user, []string{tc.group}
+			expect(t, ix.Check(&req, tc.old, tc.new), tc.want)
+		})
+	}
+}
+
+// PA-12: bindings to a role that a protection names are guarded where they would make a member.
+func TestGuardsRole(t *testing.T) {
+	ix := mustIndex(t,
+		clusterLabel("env-prod", "env", releaseManagers, "prod"),
+		namespaced(clusterLabel("local", "env", owners), "hammer"),
+		namespaced(clusterLabel("shared", "tier", testers), "hammer"))
+	for _, tc := range []struct {
+		role      Role
+		namespace string
+		want      bool
+	}{
+		{releaseManagers, "", true},
+		{releaseManagers, "anvil", true},
+		{owners, "hammer", true},
+		{Role{Kind: KindRole, Namespace: "anvil", Name: "owners"}, "anvil", false},
+		{testers, "hammer", true},
+		{testers, "", true},
+		{testers, "anvil", false},
+		{Role{Kind: KindClusterRole, Name: "view"}, "hammer", false},
+		{Role{Kind: KindClusterRole, Name: "owners"}, "hammer", false},
+	} {
+		if got := ix.GuardsRole(tc.role, tc.namespace); got != tc.want {
+			t.Errorf("binding to %v in %q: guarded %v, want %v", tc.role, tc.namespace, got, tc.want)
+		}
+	}
+}
+
+// PA-1: stored objects are read as they are meant, and what should never have been stored protects and has no members.
+func TestFromStored(t *testing.T) {
+	ref := policyv1alpha1.RoleReference{APIGroup: policyv1alpha1.RoleAPIGroup, Kind: "ClusterRole", Name: "release-managers"}
+	cluster := &policyv1alpha1.ClusterProtectedAttribute{
+		ObjectMeta:    metav1.ObjectMeta{Name: "env-prod"},
+		AttributeKind: policyv1alpha1.AttributeLabel, AttributeName: "env", ProtectedValues: []string{"prod"}, RoleRef: ref,
+	}
+	local := &policyv1alpha1.ProtectedAttribute{
+		ObjectMeta:    metav1.ObjectMeta{Name: "note", Namespace: "hammer"},
+		AttributeKind: policyv1alpha1.AttributeAnnotation, AttributeName: "note", Scope: policyv1alpha1.ScopeObjectOnly,
+		RoleRef: policyv1alpha1.RoleReference{Kind: "Role", Name: "owners"},
+	}
+	foreign := cluster.DeepCopy()
+	foreign.Name, foreign.AttributeName, foreign.RoleRef.APIGroup = "foreign", "foreign", "example.com"
+	misplaced := cluster.DeepCopy()
+	misplaced.Name, misplaced.AttributeName, misplaced.RoleRef.Kind = "misplaced", "misplaced", "Role"
+	ix := mustIndex(t, FromCluster(cluster), FromNamespaced(local), FromCluster(foreign), FromCluster(misplaced))
+
+	everyone := podRequest()
+	everyone.Member = func(string, Role) bool { return true }
+	pod := podWith(kv{"env": "prod"}, kv{"note": "x"})
+	expect(t, ix.Check(everyone, nil, pod), "")
+	expect(t, ix.Check(podRequest(releaseManagers, owners), nil, pod), "")
+	expect(t, ix.Check(podRequest(owners), nil, pod), `label env=prod is protected by ClusterProtectedAttribute "env-prod"`)
+	expect(t, ix.Check(podRequest(releaseManagers), nil, pod), `annotation note=x is protected by ProtectedAttribute "note"; it takes membership in Role "owners"`)
+	expect(t, ix.Check(everyone, nil, podWith(kv{"foreign": "prod"}, nil)), "label foreign=prod is protected")
+	expect(t, ix.Check(everyone, nil, podWith(kv{"misplaced": "prod"}, nil)), "label misplaced=prod is protected")
+}
+
+// One object that cannot be indexed is reported and takes nothing from the others.
+func TestBadProtectionIsReported(t *testing.T) {
+	bad := FromCluster(&policyv1alpha1.ClusterProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, AttributeKind: "Finalizer", AttributeName: "env"})
+	ix, err := New(Config{Protections: []Protection{bad, clusterLabel("env-prod", "env", releaseManagers)}})
+	if err == nil || ix == nil || ix.Len() != 1 {
+		t.Fatalf("index %v, error %v", ix, err)
+	}
+	expect(t, ix.Check(podRequest(), nil, podWith(kv{"env": "x"}, nil)), "label env=x is protected")
+}
