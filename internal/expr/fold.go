@@ -34,22 +34,7 @@ func (f *folder) fold(e ast.Expr) ast.Expr {
 	if !d.request {
 		return e
 	}
-	switch e.Kind() {
-	case ast.SelectKind:
-		sel := e.AsSelect()
-		return factory.NewSelect(0, f.fold(sel.Operand()), sel.FieldName())
-	case ast.ListKind:
-		l := e.AsList()
-		return factory.NewList(0, f.each(l.Elements()), l.OptionalIndices())
-	case ast.MapKind:
-		var entries []ast.EntryExpr
-		for _, entry := range e.AsMap().Entries() {
-			m := entry.AsMapEntry()
-			entries = append(entries, factory.NewMapEntry(0, f.fold(m.Key()), f.fold(m.Value()), m.IsOptional()))
-		}
-		return factory.NewMap(0, entries)
-	}
-	return e
+	return rebuild(e, f.fold)
 }
 
 func (f *folder) each(es []ast.Expr) []ast.Expr {
@@ -106,6 +91,9 @@ func (f *folder) call(e ast.Expr) ast.Expr {
 		}
 		return factory.NewCall(0, operators.Conditional, cond, f.fold(args[1]), f.fold(args[2]))
 	}
+	if call.FunctionName() == operators.In {
+		return f.in(args[0], args[1])
+	}
 	vars, rest := loopVars(call)
 	folded := append([]ast.Expr(nil), args[:len(args)-len(rest)]...)
 	for _, v := range vars {
@@ -124,6 +112,16 @@ func (f *folder) call(e ast.Expr) ast.Expr {
 		return factory.NewMemberCall(0, call.FunctionName(), f.fold(call.Target()), folded...)
 	}
 	return factory.NewCall(0, call.FunctionName(), folded...)
+}
+
+// in folds x in list. cel-go takes `x in []` for false without evaluating x; a
+// list that is only empty in this request must not let an error of x vanish.
+func (f *folder) in(x, list ast.Expr) ast.Expr {
+	folded := f.fold(list)
+	if folded.Kind() == ast.ListKind && folded.AsList().Size() == 0 && list.Kind() != ast.ListKind {
+		folded = factory.NewCall(0, "dyn", folded)
+	}
+	return factory.NewCall(0, operators.In, f.fold(x), folded)
 }
 
 func isPresenceTest(call ast.CallExpr) bool {
@@ -189,4 +187,3 @@ func isBool(e ast.Expr) bool {
 	}
 	return boolCalls[call.FunctionName()]
 }
-

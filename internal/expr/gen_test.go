@@ -46,10 +46,13 @@ type gen struct {
 	kind  Kind
 	vars  []string // loop variables in scope
 	depth int
+	// maps permits loops over maps. Their order is random, and with it the
+	// cost of a loop that ends early: not under a low cost limit.
+	maps bool
 }
 
-func genExpr(c chooser, kind Kind) string {
-	return (&gen{chooser: c, kind: kind, depth: 2 + c.choose(3)}).boolean()
+func genExpr(c chooser, kind Kind, maps bool) string {
+	return (&gen{chooser: c, kind: kind, maps: maps, depth: 2 + c.choose(3)}).boolean()
 }
 
 func (g *gen) deeper() func() {
@@ -101,7 +104,11 @@ func (g *gen) list() string {
 	case 3:
 		return "request.groups.map(g, g + " + g.str() + ")"
 	default:
-		return g.object() + "." + pick[string](g, "list", "s", "missing", "m")
+		f := pick[string](g, "list", "s", "missing", "m")
+		if f == "m" && !g.maps {
+			f = "list"
+		}
+		return g.object() + "." + f
 	}
 }
 

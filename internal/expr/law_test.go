@@ -257,9 +257,9 @@ func TestTwoStepsEqualOne(t *testing.T) {
 			t.Parallel()
 			rnd := randChooser(1)
 			total, skipped := 0, 0
-			for i := range cases(t, 400) {
+			for i := range cases(t, 120) {
 				kind := Kind(i % 2)
-				source := genExpr(&rnd, kind)
+				source := genExpr(&rnd, kind, tc.c.callLimit > 100)
 				p, issues := tc.c.Compile(source, Options{Kind: kind})
 				if issues != nil {
 					skipped++
@@ -293,7 +293,7 @@ func FuzzTwoSteps(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := &bytesChooser{in}
 		kind := Kind(c.choose(2))
-		source := genExpr(c, kind)
+		source := genExpr(c, kind, false)
 		facts := genFacts(c)
 		for _, comp := range []*Compiler{normal, low} {
 			p, issues := comp.Compile(source, Options{Kind: kind})

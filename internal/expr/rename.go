@@ -12,20 +12,30 @@ func rename(e ast.Expr, from, to string) ast.Expr {
 			return factory.NewIdent(0, to)
 		}
 		return e
-	case ast.SelectKind:
-		sel := e.AsSelect()
-		return factory.NewSelect(0, rename(sel.Operand(), from, to), sel.FieldName())
 	case ast.CallKind:
 		return renameCall(e.AsCall(), from, to)
+	}
+	return rebuild(e, func(c ast.Expr) ast.Expr { return rename(c, from, to) })
+}
+
+// rebuild applies f to the parts of an expression that is not a call.
+func rebuild(e ast.Expr, f func(ast.Expr) ast.Expr) ast.Expr {
+	switch e.Kind() {
+	case ast.SelectKind:
+		sel := e.AsSelect()
+		return factory.NewSelect(0, f(sel.Operand()), sel.FieldName())
 	case ast.ListKind:
 		l := e.AsList()
-		return factory.NewList(0, renameEach(l.Elements(), from, to), l.OptionalIndices())
+		elems := make([]ast.Expr, 0, l.Size())
+		for _, el := range l.Elements() {
+			elems = append(elems, f(el))
+		}
+		return factory.NewList(0, elems, l.OptionalIndices())
 	case ast.MapKind:
 		var entries []ast.EntryExpr
 		for _, entry := range e.AsMap().Entries() {
 			m := entry.AsMapEntry()
-			entries = append(entries, factory.NewMapEntry(0,
-				rename(m.Key(), from, to), rename(m.Value(), from, to), m.IsOptional()))
+			entries = append(entries, factory.NewMapEntry(0, f(m.Key()), f(m.Value()), m.IsOptional()))
 		}
 		return factory.NewMap(0, entries)
 	case ast.StructKind:
@@ -33,7 +43,7 @@ func rename(e ast.Expr, from, to string) ast.Expr {
 		var fields []ast.EntryExpr
 		for _, entry := range s.Fields() {
 			sf := entry.AsStructField()
-			fields = append(fields, factory.NewStructField(0, sf.Name(), rename(sf.Value(), from, to), sf.IsOptional()))
+			fields = append(fields, factory.NewStructField(0, sf.Name(), f(sf.Value()), sf.IsOptional()))
 		}
 		return factory.NewStruct(0, s.TypeName(), fields)
 	}
@@ -62,6 +72,49 @@ func renameCall(call ast.CallExpr, from, to string) ast.Expr {
 	}
 	if call.IsMemberFunction() {
 		return factory.NewMemberCall(0, call.FunctionName(), rename(call.Target(), from, to), all...)
+	}
+	return factory.NewCall(0, call.FunctionName(), all...)
+}
+
+// freeName returns e without loop variables of the given name, so that the
+// name can be used for something else in it: they become fresh ones.
+func freeName(e ast.Expr, name string) ast.Expr {
+	if !bindsName(e, name) {
+		return e
+	}
+	fresh := name + "_"
+	for bindsName(e, fresh) {
+		fresh += "_"
+	}
+	return rebind(e, name, fresh)
+}
+
+// rebind renames the loop variables called from.
+func rebind(e ast.Expr, from, to string) ast.Expr {
+	if e.Kind() != ast.CallKind {
+		return rebuild(e, func(c ast.Expr) ast.Expr { return rebind(c, from, to) })
+	}
+	call := e.AsCall()
+	vars, args := loopVars(call)
+	all := make([]ast.Expr, 0, len(call.Args()))
+	hit := false
+	for i, v := range vars {
+		if v == from {
+			hit = true
+			all = append(all, factory.NewIdent(0, to))
+		} else {
+			all = append(all, call.Args()[i])
+		}
+	}
+	for _, a := range args {
+		a = rebind(a, from, to)
+		if hit {
+			a = rename(a, from, to)
+		}
+		all = append(all, a)
+	}
+	if call.IsMemberFunction() {
+		return factory.NewMemberCall(0, call.FunctionName(), rebind(call.Target(), from, to), all...)
 	}
 	return factory.NewCall(0, call.FunctionName(), all...)
 }

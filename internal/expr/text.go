@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
@@ -24,10 +23,7 @@ func (p *Program) Text(req *Request, effect Effect) string {
 	f := &folder{c: p.compiler, req: req, bound: map[string]int{}}
 	e := f.fold(parsed.NativeRep().Expr())
 	if p.kind == Where {
-		var ok bool
-		if e, ok = forVersions(e, req.Verb, effect); !ok {
-			return p.fallback(req, effect)
-		}
+		e = forVersions(e, req.Verb, effect)
 	}
 	text := printExpr(e)
 	if len(text) > MaxLength || !p.compiler.compiles(text) {
@@ -70,50 +66,65 @@ func versionsOf(verb string) []string {
 	}
 }
 
-// forVersions writes a where in terms of object and oldObject. It gives up if
-// a loop variable has the name of one of them.
-func forVersions(e ast.Expr, verb string, effect Effect) (ast.Expr, bool) {
+// forVersions writes a where in terms of object and oldObject.
+func forVersions(e ast.Expr, verb string, effect Effect) ast.Expr {
+	if b, ok := boolLiteral(e); ok {
+		if b && effect == Allow {
+			return everExists(verb)
+		}
+		return e
+	}
 	vars := versionsOf(verb)
-	if slices.ContainsFunc(vars, func(v string) bool { return bindsName(e, v) }) {
-		return nil, false
-	}
-	// The verbs of which it is known that all these versions exist.
-	certain := slices.Contains([]string{"create", "delete", "deletecollection", "update", "patch"}, verb)
-	op, absent := operators.LogicalOr, operators.NotEquals
+	certain := allExist(verb)
+	join, guard := operators.LogicalOr, operators.LogicalAnd
+	test := operators.NotEquals
 	if effect == Allow {
-		op, absent = operators.LogicalAnd, operators.Equals
+		join, guard = guard, join
+		test = operators.Equals
 	}
-	b, isLit := boolLiteral(e)
-	if isLit && (b == types.False || effect != Allow) {
-		return e, true // independent of the object
-	}
-	var all ast.Expr
+	var out ast.Expr
 	for _, v := range vars {
-		var one ast.Expr
-		switch {
-		case isLit: // true: what is left to ask is that there is a version
-			one = compareNull(v, operators.NotEquals)
-		case certain:
-			one = rename(e, varResource, v)
-		case effect == Allow:
-			one = factory.NewCall(0, operators.LogicalOr, compareNull(v, absent), rename(e, varResource, v))
-		default:
-			one = factory.NewCall(0, operators.LogicalAnd, compareNull(v, absent), rename(e, varResource, v))
+		one := rename(freeName(e, v), varResource, v)
+		if !certain {
+			one = factory.NewCall(0, guard, compareNull(v, test), one)
 		}
-		if all == nil {
-			all = one
-			continue
-		}
-		if isLit && !certain {
-			all = factory.NewCall(0, operators.LogicalOr, all, one)
-		} else {
-			all = factory.NewCall(0, op, all, one)
-		}
+		out = joined(join, out, one)
 	}
-	if !certain && !isLit {
-		all = factory.NewCall(0, op, all, anyExists(effect))
+	if !certain {
+		out = joined(join, out, anyExists(effect))
 	}
-	return all, true
+	return out
+}
+
+// allExist reports whether every version that the verb touches exists by the
+// time of admission.
+func allExist(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+// everExists is what is left of a where that holds for every object: that
+// there is one.
+func everExists(verb string) ast.Expr {
+	if !allExist(verb) {
+		return anyExists(Allow)
+	}
+	var out ast.Expr
+	for _, v := range versionsOf(verb) {
+		out = joined(operators.LogicalAnd, out, compareNull(v, operators.NotEquals))
+	}
+	return out
+}
+
+// joined joins two expressions with an operator; the first may be missing.
+func joined(op string, a, b ast.Expr) ast.Expr {
+	if a == nil {
+		return b
+	}
+	return factory.NewCall(0, op, a, b)
 }
 
 // anyExists closes the case that there is no version at all: an allow does not
