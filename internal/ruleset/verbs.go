@@ -105,8 +105,8 @@ type verbSet struct {
 	impersonate bool
 	// named and negated are the other verbs, literally.
 	named, negated []string
-	// negProxy and negImpersonate are the negations of proxy and impersonate*.
-	negProxy, negImpersonate bool
+	// negAll, negProxy and negImpersonate are the negations of *, proxy and impersonate*.
+	negAll, negProxy, negImpersonate bool
 }
 
 // standard returns what one entry covers of the standard verbs, by family. Only exec, proxy, a named create and * reach
@@ -161,7 +161,7 @@ func policyVerbs(positive, negative []string) verbSet {
 		}
 		switch {
 		case e == verbAll:
-			return verbSet{}
+			v.negAll = true
 		case e == verbImpersonate+"*":
 			v.negImpersonate = true
 		case bitOf(e) == 0:
@@ -223,7 +223,7 @@ func (v *verbSet) other(q *Query) bool {
 func (v *verbSet) negates(q *Query) bool {
 	return len(v.negated) > 0 && slices.Contains(v.negated, q.verb) ||
 		v.negImpersonate && strings.HasPrefix(q.verb, verbImpersonate) ||
-		v.negProxy && q.family == familyProxy && !q.special
+		!q.special && (v.negAll || v.negProxy && q.family == familyProxy)
 }
 
 // overlaps is matches for a request that asks about all verbs, where saying yes is the safe side.

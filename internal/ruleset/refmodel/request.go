@@ -1,0 +1,79 @@
+package refmodel
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Request is what is decided. It has no wildcards.
+type Request struct {
+	authorizer.AttributesRecord
+}
+
+var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+func special(verb string) bool {
+	return slices.Contains([]string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}, verb) ||
+		strings.HasPrefix(verb, "impersonate")
+}
+
+// connect says which connect subresource the request is about: exec, proxy or none.
+func (r *Request) connect() string {
+	if !r.ResourceRequest || r.APIGroup != "" {
+		return ""
+	}
+	switch r.Resource + "/" + r.Subresource {
+	case "pods/exec", "pods/attach", "pods/portforward":
+		return "exec"
+	case "pods/proxy", "services/proxy", "nodes/proxy":
+		return "proxy"
+	}
+	return ""
+}
+
+// verbEntry tells whether one verb of a Policy rule, without its sign, is about the request (PO-9).
+func (r *Request) verbEntry(entry string) bool {
+	verb := r.Verb
+	if special(verb) {
+		return entry == verb || entry == "impersonate*" && strings.HasPrefix(verb, "impersonate")
+	}
+	if entry == "*" {
+		return true
+	}
+	if c := r.connect(); c != "" && slices.Contains(standardVerbs, verb) {
+		switch entry {
+		case "exec":
+			return c == "exec" && (verb == "create" || verb == "get")
+		case "proxy":
+			return c == "proxy"
+		}
+		return entry == "create" && verb == "create"
+	}
+	if entry == "proxy" && r.connect() == "proxy" {
+		return true
+	}
+	switch entry {
+	case "update":
+		return verb == "update" || verb == "patch"
+	case "delete":
+		return verb == "delete" || verb == "deletecollection"
+	}
+	return entry == verb
+}
+
+// signed splits a list into what it names and what it negates; a list of only negations names everything.
+func signed(list []string) (positive, negative []string) {
+	for _, e := range list {
+		if n, ok := strings.CutPrefix(e, "-"); ok {
+			negative = append(negative, n)
+		} else {
+			positive = append(positive, e)
+		}
+	}
+	if len(positive) == 0 && len(negative) > 0 {
+		positive = []string{"*"}
+	}
+	return positive, negative
+}
