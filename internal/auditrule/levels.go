@@ -1,0 +1,172 @@
+package auditrule
+
+import (
+	"math/bits"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Levels returns the level of each sink for a request, in the order of Sinks. It reuses out and allocates only if out is
+// too short.
+func (ix *Index) Levels(attrs authorizer.Attributes, out []Level) []Level {
+	var rq request
+	fromAttributes(&rq, attrs)
+	out = ix.sized(out)
+	ix.scan(&rq, out)
+	return out
+}
+
+// EventLevels is Levels for the request that an event was made for. The event may be of any stage.
+func (ix *Index) EventLevels(ev *auditinternal.Event, out []Level) []Level {
+	var rq request
+	fromEvent(&rq, ev)
+	out = ix.sized(out)
+	ix.scan(&rq, out)
+	return out
+}
+
+// Max returns the highest level that a sink wants of a request.
+func (ix *Index) Max(attrs authorizer.Attributes) Level {
+	var rq request
+	fromAttributes(&rq, attrs)
+	return ix.scan(&rq, nil)
+}
+
+func (ix *Index) sized(out []Level) []Level {
+	if cap(out) < len(ix.sinks) {
+		return make([]Level, len(ix.sinks))
+	}
+	return out[:len(ix.sinks)]
+}
+
+// block is how many words are looked at together, so that united rows fit on the stack whatever the size of the index.
+const block = 32
+
+// scan finds the first matching clause of each sink, writes the levels to out unless it is nil, and returns the highest.
+// Sinks without a match have their default. The subject is looked at last: most requests are of no interest to anybody
+// because of their resource and verb, and a user has several groups to look up.
+func (ix *Index) scan(rq *request, out []Level) Level {
+	if out != nil {
+		copy(out, ix.defaults)
+	}
+	highest, decided := None, 0 // sinks before decided are part of highest
+	rows := ix.find(rq)
+	var accepted [block]uint64
+	next := 0 // clauses before next are of no interest any more
+	for lo := 0; lo < ix.words; lo += block {
+		hi := min(lo+block, ix.words)
+		if next >= hi*64 || !ix.accept(rq, &rows, lo, accepted[:hi-lo]) {
+			continue
+		}
+		for w := max(lo, next/64); w < hi; w++ {
+			x := accepted[w-lo]
+			if next > w*64 {
+				x &= ^uint64(0) << (next - w*64) // next < (w+1)*64
+			}
+			for x != 0 {
+				i := w*64 + bits.TrailingZeros64(x)
+				if ix.unindexed != 0 && !ix.predicates[i].matches(rq, ix.unindexed) {
+					x &= x - 1
+					continue
+				}
+				sink := int(ix.owner[i])
+				if out != nil {
+					out[sink] = ix.levels[i]
+				}
+				highest = max(highest, ix.levels[i], ix.defaultsOf(decided, sink))
+				decided = sink + 1
+				if next = int(ix.end[sink]); next >= (w+1)*64 {
+					break
+				}
+				x &= ^uint64(0) << (next - w*64)
+			}
+			if next >= (w+2)*64 {
+				w = next/64 - 1
+			}
+		}
+	}
+	return max(highest, ix.defaultsOf(decided, len(ix.sinks)))
+}
+
+// rows are what was found for a request, one per dimension. Those that are nil accept with every clause.
+type rows struct {
+	verb, sub, name, ns row
+	named, every        row // a clause has to be in one of them; both nil if resources are not indexed
+}
+
+func (ix *Index) find(rq *request) rows {
+	r := rows{verb: ix.verb.find(rq.verb)}
+	if !rq.isResource {
+		return r
+	}
+	if ix.unindexed&dimResource == 0 {
+		r.named, r.every = ix.resource.find(rq.group, rq.resource)
+	}
+	if r.sub = ix.alone; rq.subresource != "" {
+		r.sub = ix.subs.find(rq.subresource)
+	}
+	r.name = ix.name.find(rq.name)
+	if r.ns = ix.cluster; rq.namespace != "" {
+		r.ns = ix.namespaces.find(rq.namespace)
+	}
+	return r
+}
+
+// accept writes the clauses lo*64 … that accept the request in every dimension that is indexed; false if there is none.
+func (ix *Index) accept(rq *request, r *rows, lo int, into []uint64) bool {
+	switch {
+	case !rq.isResource && ix.unindexed&dimPath == 0:
+		ix.path.unite(rq.path, lo, into)
+	case r.every != nil:
+		named, every := r.named[lo:], r.every[lo:]
+		for w := range into {
+			into[w] = named[w] | every[w]
+		}
+	default:
+		ix.all(lo, into)
+	}
+	any := and(into, r.verb, lo) && and(into, r.ns, lo) && and(into, r.sub, lo) && and(into, r.name, lo)
+	if !any || ix.unindexed&dimSubject != 0 {
+		return any
+	}
+	var subjects [block]uint64
+	ix.subject.unite(rq, lo, subjects[:len(into)])
+	return and(into, subjects[:len(into)], 0)
+}
+
+// and keeps what r accepts, and reports whether anything is left.
+func and(into []uint64, r row, lo int) bool {
+	if r == nil {
+		return true
+	}
+	var left uint64
+	r = r[lo:]
+	for w := range into {
+		into[w] &= r[w]
+		left |= into[w]
+	}
+	return left != 0
+}
+
+// all writes every clause lo*64 …, but no bit after the last clause.
+func (ix *Index) all(lo int, into []uint64) {
+	for w := range into {
+		into[w] = ^uint64(0)
+		if missing := (lo+w+1)*64 - len(ix.predicates); missing > 0 {
+			into[w] >>= missing
+		}
+	}
+}
+
+// defaultsOf returns the highest default of the sinks from … to-1.
+func (ix *Index) defaultsOf(from, to int) Level {
+	highest := None
+	if ix.quiet {
+		return highest
+	}
+	for _, l := range ix.defaults[from:to] {
+		highest = max(highest, l)
+	}
+	return highest
+}
