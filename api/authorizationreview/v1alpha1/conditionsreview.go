@@ -1,0 +1,80 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AuthorizationConditionsReview asks what a set of conditions comes to for a given object. It is what the server answers,
+// and what it sends to a webhook that answered with conditions. Nothing is stored.
+type AuthorizationConditionsReview struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// request is the question.
+	// +optional
+	Request *AuthorizationConditionsRequest `json:"request,omitempty"`
+
+	// response is the answer. It is set by whoever evaluates the conditions.
+	// +optional
+	Response *AuthorizationConditionsResponse `json:"response,omitempty"`
+}
+
+// Operation is what is done to the object.
+// +enum
+type Operation string
+
+const (
+	// Create makes a new object.
+	Create Operation = "CREATE"
+	// Update changes an object.
+	Update Operation = "UPDATE"
+	// Delete deletes an object.
+	Delete Operation = "DELETE"
+	// Connect opens a connection to an object.
+	Connect Operation = "CONNECT"
+)
+
+// AuthorizationConditionsRequest is a set of conditions and what it is to be evaluated against.
+type AuthorizationConditionsRequest struct {
+	// operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if there
+	// was no object.
+	Operation Operation `json:"operation"`
+
+	// object is the object as it is to be stored. There is none in a DELETE.
+	// +optional
+	Object runtime.RawExtension `json:"object,omitempty"`
+
+	// oldObject is the stored object. There is one in an UPDATE and in a DELETE.
+	// +optional
+	OldObject runtime.RawExtension `json:"oldObject,omitempty"`
+
+	// options are the options of the operation, such as CreateOptions or PodExecOptions.
+	// +optional
+	Options runtime.RawExtension `json:"options,omitempty"`
+
+	// conditionSet is a set of conditions as an access review shows it.
+	ConditionSet reviewv1.SubjectAccessReviewConditionSet `json:"conditionSet"`
+}
+
+// AuthorizationConditionsResponse is what a set of conditions comes to. If neither allowed nor denied is true, the set has
+// no opinion and the next authorizer decides.
+type AuthorizationConditionsResponse struct {
+	// allowed is true if the conditions allow the request. It is never true together with denied.
+	Allowed bool `json:"allowed"`
+
+	// denied is true if the conditions deny the request.
+	// +optional
+	Denied bool `json:"denied,omitempty"`
+
+	// reason says which condition decided.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// evaluationError says which conditions could not be evaluated. The answer takes that into account.
+	// +optional
+	EvaluationError string `json:"evaluationError,omitempty"`
+}

@@ -1,0 +1,129 @@
+package review
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+)
+
+// subjectREST answers SubjectAccessReview: may that user or group do this?
+type subjectREST struct {
+	stateless
+	*answerer
+}
+
+var _ rest.Creater = &subjectREST{}
+
+func (r *subjectREST) New() runtime.Object { return &reviewv1.SubjectAccessReview{} }
+
+func (r *subjectREST) Create(ctx context.Context, obj runtime.Object, admit rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*reviewv1.SubjectAccessReview)
+	if !ok {
+		return nil, notA("SubjectAccessReview", obj)
+	}
+	if err := invalid(review, validateSubject(review)); err != nil {
+		return nil, err
+	}
+	if err := admitted(ctx, review, admit); err != nil {
+		return nil, err
+	}
+	spec := &review.Spec
+	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
+	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
+	return review, nil
+}
+
+// selfREST answers SelfSubjectAccessReview: may I do this?
+type selfREST struct {
+	stateless
+	*answerer
+}
+
+var _ rest.Creater = &selfREST{}
+
+func (r *selfREST) New() runtime.Object { return &reviewv1.SelfSubjectAccessReview{} }
+
+func (r *selfREST) Create(ctx context.Context, obj runtime.Object, admit rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*reviewv1.SelfSubjectAccessReview)
+	if !ok {
+		return nil, notA("SelfSubjectAccessReview", obj)
+	}
+	if err := invalid(review, validateSelf(review)); err != nil {
+		return nil, err
+	}
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	if err := admitted(ctx, review, admit); err != nil {
+		return nil, err
+	}
+	spec := &review.Spec
+	attrs := attributesOf(who, spec.ResourceAttributes, spec.NonResourceAttributes)
+	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
+	return review, nil
+}
+
+// localREST answers LocalSubjectAccessReview: may that user or group do this in this namespace?
+type localREST struct {
+	stateless
+	*answerer
+}
+
+var _ rest.Creater = &localREST{}
+
+func (r *localREST) New() runtime.Object { return &reviewv1.LocalSubjectAccessReview{} }
+
+func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*reviewv1.LocalSubjectAccessReview)
+	if !ok {
+		return nil, notA("LocalSubjectAccessReview", obj)
+	}
+	if err := invalid(review, validateLocal(review)); err != nil {
+		return nil, err
+	}
+	namespace := request.NamespaceValue(ctx)
+	if namespace == "" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("namespace is required on this type: %v", namespace))
+	}
+	if namespace != review.Namespace {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.resourceAttributes.namespace must match namespace: %v", namespace))
+	}
+	if err := admitted(ctx, review, admit); err != nil {
+		return nil, err
+	}
+	spec := &review.Spec
+	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
+	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
+	return review, nil
+}
+
+func notA(kind string, obj runtime.Object) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("not a %s: %T", kind, obj))
+}
+
+// invalid makes a 422 of validation errors. The kind is empty once a review has been decoded, in Kubernetes too.
+func invalid(obj runtime.Object, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	return apierrors.NewInvalid(schema.GroupKind{Group: reviewv1.GroupName, Kind: kind}, "", errs)
+}
+
+// admitted runs validating admission, on a copy that it cannot use to change the question.
+func admitted(ctx context.Context, obj runtime.Object, admit rest.ValidateObjectFunc) error {
+	if admit == nil {
+		return nil
+	}
+	return admit(ctx, obj.DeepCopyObject())
+}

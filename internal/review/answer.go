@@ -1,0 +1,152 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+)
+
+// answerer answers the question that the three access reviews have in common.
+type answerer struct {
+	chain   Chain
+	honours func(authorizer.Attributes) error
+	before  func(context.Context, authorizer.Attributes) []ChainElement
+}
+
+// answer gives the status of a review, conditional only if the caller asked for that form, and the decision is conditional,
+// and the server would honour the conditions of such a request.
+func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
+	if want == unconditional {
+		return a.stock(ctx, attrs, nil)
+	}
+	steps := a.walk(ctx, attrs, want == chainForMachines)
+	decision := fold(steps)
+	possible := decision.PossibleDecisions()
+	notHonoured := concrete(attrs)
+	if notHonoured == nil {
+		notHonoured = a.honours(attrs)
+	}
+	switch {
+	case notHonoured != nil && !decision.IsUnconditional():
+		return a.stock(ctx, attrs, notHonoured)
+	case notHonoured == nil && possible.Has(authorizer.DecisionAllow):
+		// What is refused anyway is not worth a list of further obstacles.
+		if front := a.inFront(ctx, attrs); len(front) > 0 {
+			if decision.IsAllow() {
+				steps = steps[len(steps)-1:]
+			}
+			steps = append(front, steps...)
+			decision = fold(steps)
+		}
+	}
+	status := reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
+	if decision.IsUnconditional() {
+		return status
+	}
+	switch want {
+	case tree:
+		status.ConditionalDecision = treeOf(decision)
+	default:
+		status.ConditionsChain = chainOf(steps, want == chainForPeople)
+	}
+	return status
+}
+
+// stock is the answer of a server that knows no conditions. It is given to callers that know none, and where conditions
+// would not be honoured: they fold to Deny or to no opinion.
+func (a *answerer) stock(ctx context.Context, attrs authorizer.AttributesRecord, notHonoured error) reviewv1.SubjectAccessReviewStatus {
+	decision, reason, err := a.chain.Authorize(ctx, attrs)
+	if notHonoured != nil && decision != authorizer.DecisionAllow {
+		if reason != "" {
+			reason += "; "
+		}
+		reason += "a condition is not honoured here: " + notHonoured.Error()
+	}
+	return reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{
+		Allowed:         decision == authorizer.DecisionAllow,
+		Denied:          decision == authorizer.DecisionDeny,
+		Reason:          reason,
+		EvaluationError: evaluationError(err, &attrs),
+	}}
+}
+
+// step is what one authorizer answered, or something in front of them.
+type step struct {
+	name     string
+	failOpen bool
+	decision authorizer.ConditionsAwareDecision
+}
+
+// walk asks the authorizers in order, up to the first unconditional answer or, if that is enough, the first possible Allow.
+func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAtAllow bool) []step {
+	var steps []step
+	for _, link := range a.chain.Links() {
+		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+		steps = append(steps, step{name: link.Name, failOpen: link.FailOpen, decision: d})
+		if d.ContainsUnconditionalAllowOrDeny() || stopAtAllow && d.PossibleDecisions().Has(authorizer.DecisionAllow) {
+			break
+		}
+	}
+	return steps
+}
+
+// inFront is what stands before the chain. It is no authorizer, so that whatever could allow is not believed.
+func (a *answerer) inFront(ctx context.Context, attrs authorizer.Attributes) []step {
+	if a.before == nil {
+		return nil
+	}
+	var steps []step
+	for _, e := range a.before(ctx, attrs) {
+		d := e.Decision
+		switch {
+		case d.IsNoOpinion():
+			continue
+		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
+			d = authorizer.ConditionsAwareDecisionDeny("failed closed", fmt.Errorf("%s can only deny, but answered %s", e.Name, d))
+		}
+		steps = append(steps, step{name: e.Name, decision: d})
+	}
+	return steps
+}
+
+// fold joins the steps to one decision, which is unconditional if every way through them ends the same.
+func fold(steps []step) authorizer.ConditionsAwareDecision {
+	var union authorizer.ConditionsAwareDecisionUnion
+	for _, s := range steps {
+		union.Add(s.name, s.decision)
+	}
+	return union.ToDecision()
+}
+
+// plain is the part of the status that Kubernetes knows. A conditional decision is neither allowed nor denied in it.
+func plain(decision authorizer.ConditionsAwareDecision, steps []step, attrs *authorizer.AttributesRecord) authorizationv1.SubjectAccessReviewStatus {
+	status := authorizationv1.SubjectAccessReviewStatus{Allowed: decision.IsAllow(), Denied: decision.IsDeny()}
+	if status.Allowed || status.Denied {
+		// The last step decided, and speaks for itself as in the answer to a caller that asks for no conditions.
+		if last := steps[len(steps)-1].decision; last.IsAllow() == status.Allowed && last.IsDeny() == status.Denied {
+			decision = last
+		}
+		status.Reason = decision.Reason()
+		status.EvaluationError = evaluationError(decision.Error(), attrs)
+		return status
+	}
+	var reasons []string
+	var errs []error
+	for _, s := range steps {
+		if r := s.decision.Reason(); r != "" && s.decision.IsNoOpinion() {
+			reasons = append(reasons, s.name+": "+r)
+		}
+		if err := s.decision.Error(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	status.Reason = strings.Join(reasons, "\n")
+	status.EvaluationError = evaluationError(utilerrors.NewAggregate(errs), attrs)
+	return status
+}
