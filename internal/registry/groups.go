@@ -1,0 +1,102 @@
+package registry
+
+import (
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
+// authorization.proviso.dev and auditregistration.k8s.io, in this order. After InstallAPIGroups, ServeClusterReviews adds the
+// reviews without a namespace.
+func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	var open opened
+	policies := keep(&open, func() (*storage[*policy.Policy], error) { return newStorage(policyKind(), opts) })
+	bindings := keep(&open, func() (*storage[*policy.PolicyBinding], error) {
+		return newStorage(policyBindingKind(cfg.MasterNamespace), opts)
+	})
+	fieldPerms := keep(&open, func() (*storage[*policy.FieldPermission], error) { return newStorage(fieldPermissionKind(cfg), opts) })
+	attributes := keep(&open, func() (*storage[*policy.ProtectedAttribute], error) {
+		return newStorage(protectedAttributeKind(cfg.Roles), opts)
+	})
+	clusterAttributes := keep(&open, func() (*storage[*policy.ClusterProtectedAttribute], error) {
+		return newStorage(clusterProtectedAttributeKind(cfg.Roles), opts)
+	})
+	sinks := keep(&open, func() (*storage[*audit.AuditSink], error) {
+		return newStorage(auditSinkKind(cfg.AllowInsecureSinks), opts)
+	})
+	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
+	if open.err != nil {
+		open.close()
+		return nil, open.err
+	}
+
+	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout()}
+	inBindings := &containers[*policy.PolicyBinding, *authz.RoleBinding]{store: bindings.Store, layout: roleBindingLayout()}
+
+	return []*genericapiserver.APIGroupInfo{
+		group(policy.GroupName, policy.SchemeGroupVersion.Version, map[string]rest.Storage{
+			"policies":                          &containerStorage[*policy.Policy]{storage: policies, names: inPolicies.names, entries: "roles", namespaces: cfg.Namespaces},
+			"policies/status":                   policies.status(),
+			"policybindings":                    &containerStorage[*policy.PolicyBinding]{storage: bindings, names: inBindings.names, entries: "role bindings", namespaces: cfg.Namespaces},
+			"policybindings/status":             bindings.status(),
+			"fieldpermissions":                  &fieldPermissions{storage: fieldPerms, authorizer: cfg.Authorizer},
+			"fieldpermissions/status":           fieldPerms.status(),
+			"protectedattributes":               attributes,
+			"protectedattributes/status":        attributes.status(),
+			"clusterprotectedattributes":        clusterAttributes,
+			"clusterprotectedattributes/status": clusterAttributes.status(),
+		}),
+		group(authz.GroupName, authz.SchemeGroupVersion.Version, map[string]rest.Storage{
+			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
+			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
+			"resourceaccessreviews": resourceAccessReviews(cfg.Reviewer),
+			"subjectaccessreviews":  subjectAccessReviews(cfg.Reviewer),
+		}),
+		group(audit.GroupName, audit.SchemeGroupVersion.Version, map[string]rest.Storage{
+			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},
+			"auditsinks/status": sinks.status(),
+			"auditclasses":      &auditClasses{storage: classes, sinks: sinks},
+		}),
+	}, nil
+}
+
+func group(name, version string, storage map[string]rest.Storage) *genericapiserver.APIGroupInfo {
+	info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme, ParameterCodec, Codecs)
+	info.NegotiatedSerializer = negotiated{Codecs}
+	info.VersionedResourcesStorageMap[version] = storage
+	return &info
+}
+
+// opened remembers the stores that are open, to close them if a later one cannot be opened.
+type opened struct {
+	stores []rest.Storage
+	err    error
+}
+
+func (o *opened) close() {
+	for _, s := range o.stores {
+		s.Destroy()
+	}
+}
+
+func keep[S rest.Storage](o *opened, open func() (S, error)) S {
+	var none S
+	if o.err != nil {
+		return none
+	}
+	s, err := open()
+	if err != nil {
+		o.err = err
+		return none
+	}
+	o.stores = append(o.stores, s)
+	return s
+}

@@ -1,0 +1,239 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/registry/validate"
+)
+
+func roleKind(cfg Config) *kind[*authz.Role] {
+	return &kind[*authz.Role]{
+		version: authz.SchemeGroupVersion, plural: "roles", singular: "role", shortNames: []string{"prole"}, namespaced: true,
+		newObject: func() *authz.Role { return &authz.Role{} },
+		newList:   func() runtime.Object { return &authz.RoleList{} },
+		columns: []column[*authz.Role]{
+			{name: "Rules", kind: "integer", description: "The number of rules.", cell: func(r *authz.Role) any { return int64(len(r.Rules)) }},
+			{name: "Denies", kind: "integer", description: "The number of rules that deny.", cell: func(r *authz.Role) any {
+				return count(r.Rules, func(rule policy.PolicyRule) bool { return rule.Deny })
+			}},
+			{name: "Conditional", kind: "integer", description: "The number of rules that have a condition.", cell: func(r *authz.Role) any {
+				return count(r.Rules, func(rule policy.PolicyRule) bool {
+					return rule.Where != "" || rule.When != "" || rule.AttributeRestrictions != nil
+				})
+			}},
+			{name: "Unresolved", kind: "integer", description: "The number of kinds that a rule names and that nothing serves.", cell: func(r *authz.Role) any {
+				n := 0
+				for _, c := range r.Status.Rules {
+					n += len(c.UnresolvedKinds)
+				}
+				return int64(n)
+			}},
+		},
+		prepare: func(_, _ *authz.Role) {},
+		validate: func(_ context.Context, r, _ *authz.Role) field.ErrorList {
+			return validate.Role(r, cfg.MasterNamespace, cfg.CheckRule)
+		},
+		warn:        func(_ context.Context, r, _ *authz.Role) []string { return ownersIgnored(r.ObjectMeta) },
+		sameContent: func(a, b *authz.Role) bool { return equality.Semantic.DeepEqual(a.Rules, b.Rules) },
+		copyStatus:  func(to, from *authz.Role) { to.Status = from.Status },
+	}
+}
+
+func count[T any](list []T, is func(T) bool) int64 {
+	var n int64
+	for _, v := range list {
+		if is(v) {
+			n++
+		}
+	}
+	return n
+}
+
+func ownersIgnored(m metav1.ObjectMeta) []string {
+	if len(m.OwnerReferences) == 0 {
+		return nil
+	}
+	return []string{"metadata.ownerReferences: have no effect: the object is an entry of its container and is not garbage-collected"}
+}
+
+// roleLayout says where roles are in a Policy. The status that the Policy keeps for them is shown with them.
+func roleLayout() layout[*policy.Policy, *authz.Role] {
+	return layout[*policy.Policy, *authz.Role]{
+		names: func(p *policy.Policy) []string { return slices.Sorted(maps.Keys(p.Roles)) },
+		get: func(p *policy.Policy, name string) (*authz.Role, bool) {
+			entry, ok := p.Roles[name]
+			if !ok {
+				return nil, false
+			}
+			entry = *entry.DeepCopy()
+			role := &authz.Role{ObjectMeta: entry.ObjectMeta, Rules: entry.Rules}
+			role.Name, role.Namespace = name, p.Namespace
+			if status, ok := p.Status.Roles[name]; ok {
+				role.Status = *status.DeepCopy()
+			}
+			return role, true
+		},
+		put: func(p *policy.Policy, r *authz.Role) {
+			r = r.DeepCopy()
+			roles := maps.Clone(p.Roles)
+			if roles == nil {
+				roles = map[string]policy.PolicyRole{}
+			}
+			roles[r.Name] = policy.PolicyRole{ObjectMeta: r.ObjectMeta, Rules: r.Rules}
+			p.Roles = roles
+		},
+		drop: func(p *policy.Policy, name string) {
+			p.Roles, p.Status.Roles = without(p.Roles, name), without(p.Status.Roles, name)
+		},
+		modified:    func(p *policy.Policy, now metav1.Time) { p.LastModified = now },
+		clearStatus: func(p *policy.Policy) { p.Status = policy.PolicyStatus{} },
+	}
+}
+
+// without returns the map without a key, and leaves the map itself alone.
+func without[V any](m map[string]V, key string) map[string]V {
+	if _, ok := m[key]; !ok {
+		return m
+	}
+	m = maps.Clone(m)
+	delete(m, key)
+	return m
+}
+
+// roles is the view on what policies hold.
+type roles struct {
+	cfg      Config
+	policies *containers[*policy.Policy, *authz.Role]
+	bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]
+}
+
+func (s *roles) view() *view[*policy.Policy, *authz.Role] {
+	return &view[*policy.Policy, *authz.Role]{
+		kind:       roleKind(s.cfg),
+		containers: s.policies,
+		candidates: func(string) []string { return []string{policy.PolicyName} },
+		home:       func(*authz.Role) string { return policy.PolicyName },
+		open:       s.open,
+		admit:      s.admit,
+		confirm:    func(context.Context, *authz.Role) error { return nil },
+		release:    s.release,
+		setItems: func(list runtime.Object, items []*authz.Role) {
+			to := cast[*authz.RoleList](list)
+			to.Items = make([]authz.Role, 0, len(items))
+			for _, r := range items {
+				to.Items = append(to.Items, *r)
+			}
+		},
+	}
+}
+
+// open refuses a role in a namespace that has no Policy: a cluster admin decides which namespaces have roles of their own.
+func (s *roles) open(ctx context.Context, r *authz.Role, _ bool) error {
+	_, err := s.policies.read(ctx, r.Namespace, policy.PolicyName, "")
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return apierrors.NewInvalid(authz.Kind("Role"), r.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), r.Namespace,
+		fmt.Sprintf("the namespace cannot hold roles yet: a cluster admin has to create its Policy %q (policies.%s) first", policy.PolicyName, policy.GroupName))})
+}
+
+// admit refuses rules that give more than the caller has. Rules that stay the same give nothing.
+func (s *roles) admit(ctx context.Context, r, old *authz.Role) error {
+	if old != nil && equality.Semantic.DeepEqual(r.Rules, old.Rules) {
+		return nil
+	}
+	return forbidden(s.cfg.Escalation.ConfirmRole(ctx, r.DeepCopy(), old.DeepCopy()), "roles", r.Name)
+}
+
+// forbidden makes an error of a check the caller's: a 403, unless it says what else it is.
+func forbidden(err error, resource, name string) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // a wrapped status is not the answer itself
+		return err
+	}
+	return apierrors.NewForbidden(authz.Resource(resource), name, err)
+}
+
+// release refuses to remove a role that is bound. A binding can be written at the same moment, possibly through another
+// server. So the role is marked first, then the bindings are looked at, then exactly the marked version is removed; who
+// writes a binding looks for the mark afterwards. One of the two always sees the other.
+func (s *roles) release(ctx context.Context, r *authz.Role, dryRun bool) (string, error) {
+	if terminating, err := s.cfg.Namespaces.Terminating(ctx, r.Namespace); err != nil {
+		return "", apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", r.Namespace, err))
+	} else if terminating {
+		return r.ResourceVersion, nil
+	}
+	if err := s.unbound(ctx, r); err != nil || dryRun {
+		return r.ResourceVersion, err
+	}
+	marked, err := s.mark(ctx, r, r.ResourceVersion, true)
+	if err != nil {
+		return "", err
+	}
+	if err := s.unbound(ctx, r); err != nil {
+		if _, undo := s.mark(context.WithoutCancel(ctx), r, marked, false); undo != nil {
+			return "", apierrors.NewInternalError(fmt.Errorf("%w; the role stays marked as being deleted (%w): delete it again", err, undo))
+		}
+		return "", err
+	}
+	return marked, nil
+}
+
+// mark sets or removes the time of deletion of one version of a role and returns the new version.
+func (s *roles) mark(ctx context.Context, r *authz.Role, version string, deleting bool) (string, error) {
+	marked := ""
+	err := s.policies.update(ctx, r.Namespace, policy.PolicyName, false, func(p *policy.Policy, next string) (bool, error) {
+		now, ok := s.policies.get(p, r.Name)
+		if !ok || now.UID != r.UID || now.ResourceVersion != version {
+			return false, errChanged
+		}
+		now.DeletionTimestamp = nil
+		if deleting {
+			now.DeletionTimestamp = new(metav1.Now().Rfc3339Copy())
+		}
+		now.ResourceVersion, marked = next, next
+		s.policies.put(p, now)
+		return true, nil
+	})
+	return marked, err
+}
+
+// unbound refuses a role that is bound, naming the bindings.
+func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
+	namespace := r.Namespace
+	if namespace == s.cfg.MasterNamespace {
+		namespace = metav1.NamespaceAll // a role of the master namespace can be bound in every namespace
+	}
+	list, err := s.bindings.list(ctx, namespace, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.Namespace)})
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, b := range cast[*policy.PolicyBindingList](list).Items {
+		for _, name := range slices.Sorted(maps.Keys(b.RoleBindings)) {
+			if b.RoleBindings[name].RoleName == r.Name {
+				users = append(users, b.Namespace+"/"+name)
+			}
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	slices.Sort(users)
+	return apierrors.NewConflict(authz.Resource("roles"), r.Name, fmt.Errorf("it is bound by %s; delete these first", enumerate("role bindings", users)))
+}

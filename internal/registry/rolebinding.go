@@ -1,0 +1,205 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/registry/validate"
+)
+
+func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
+	return &kind[*authz.RoleBinding]{
+		version: authz.SchemeGroupVersion, plural: "rolebindings", singular: "rolebinding", shortNames: []string{"prb"}, namespaced: true,
+		newObject: func() *authz.RoleBinding { return &authz.RoleBinding{} },
+		newList:   func() runtime.Object { return &authz.RoleBindingList{} },
+		columns: []column[*authz.RoleBinding]{
+			{name: "Role", description: "The role that is bound, with its namespace.", cell: func(b *authz.RoleBinding) any { return b.RoleRef.Namespace + "/" + b.RoleRef.Name }},
+			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
+			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
+		},
+		prepare: func(b, _ *authz.RoleBinding) {
+			if b.RoleRef.Namespace == "" {
+				b.RoleRef.Namespace = b.Namespace
+			}
+		},
+		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
+			return validate.RoleBinding(b, old, masterNamespace)
+		},
+		warn:        func(_ context.Context, b, _ *authz.RoleBinding) []string { return ownersIgnored(b.ObjectMeta) },
+		sameContent: sameBinding,
+	}
+}
+
+func sameBinding(a, b *authz.RoleBinding) bool {
+	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
+}
+
+// roleBindingLayout says where role bindings are in a PolicyBinding.
+func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
+	return layout[*policy.PolicyBinding, *authz.RoleBinding]{
+		names: func(b *policy.PolicyBinding) []string { return slices.Sorted(maps.Keys(b.RoleBindings)) },
+		get: func(b *policy.PolicyBinding, name string) (*authz.RoleBinding, bool) {
+			entry, ok := b.RoleBindings[name]
+			if !ok {
+				return nil, false
+			}
+			entry = *entry.DeepCopy()
+			binding := &authz.RoleBinding{
+				ObjectMeta: entry.ObjectMeta, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
+				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName},
+			}
+			binding.Name, binding.Namespace = name, b.Namespace
+			return binding, true
+		},
+		put: func(b *policy.PolicyBinding, entry *authz.RoleBinding) {
+			entry = entry.DeepCopy()
+			all := maps.Clone(b.RoleBindings)
+			if all == nil {
+				all = map[string]policy.PolicyRoleBinding{}
+			}
+			all[entry.Name] = policy.PolicyRoleBinding{
+				ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
+			}
+			b.RoleBindings = all
+		},
+		drop: func(b *policy.PolicyBinding, name string) {
+			b.RoleBindings = without(b.RoleBindings, name)
+			b.Status.Unresolved = slices.DeleteFunc(slices.Clone(b.Status.Unresolved), func(n string) bool { return n == name })
+		},
+		modified:    func(b *policy.PolicyBinding, now metav1.Time) { b.LastModified = now },
+		clearStatus: func(b *policy.PolicyBinding) { b.Status = policy.PolicyBindingStatus{} },
+	}
+}
+
+// roleBindings is the view on what policy bindings hold. A namespace has at most two of those: one that refers to its own
+// policy and one that refers to the master namespace's.
+type roleBindings struct {
+	cfg      Config
+	policies *containers[*policy.Policy, *authz.Role]
+	bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]
+}
+
+func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
+	return &view[*policy.PolicyBinding, *authz.RoleBinding]{
+		kind:       roleBindingKind(s.cfg.MasterNamespace),
+		containers: s.bindings,
+		candidates: s.candidates,
+		home:       func(b *authz.RoleBinding) string { return b.RoleRef.Namespace },
+		open:       s.open,
+		admit:      s.admit,
+		confirm:    s.confirm,
+		release: func(_ context.Context, b *authz.RoleBinding, _ bool) (string, error) {
+			return b.ResourceVersion, nil
+		},
+		setItems: func(list runtime.Object, items []*authz.RoleBinding) {
+			to := cast[*authz.RoleBindingList](list)
+			to.Items = make([]authz.RoleBinding, 0, len(items))
+			for _, b := range items {
+				to.Items = append(to.Items, *b)
+			}
+		},
+	}
+}
+
+func (s *roleBindings) candidates(namespace string) []string {
+	if namespace == s.cfg.MasterNamespace {
+		return []string{namespace}
+	}
+	return []string{namespace, s.cfg.MasterNamespace}
+}
+
+// open makes the container of bindings to the master namespace, and refuses a binding to a role of the own namespace if a
+// cluster admin has not made its container.
+func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bool) error {
+	_, err := s.bindings.read(ctx, b.Namespace, b.RoleRef.Namespace, "")
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if b.RoleRef.Namespace != s.cfg.MasterNamespace {
+		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "namespace"), b.RoleRef.Namespace, fmt.Sprintf(
+			"the namespace cannot bind roles of its own yet: a cluster admin has to create its PolicyBinding %q (policybindings.%s) first", b.RoleRef.Namespace, policy.GroupName)))
+	}
+	if dryRun {
+		return nil
+	}
+	container := &policy.PolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: s.cfg.MasterNamespace},
+		PolicyRef:  policy.PolicyReference{Namespace: s.cfg.MasterNamespace},
+	}
+	_, err = s.bindings.store.Create(s.bindings.context(ctx, b.Namespace), container, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func invalidBinding(b *authz.RoleBinding, err *field.Error) error {
+	return apierrors.NewInvalid(authz.Kind("RoleBinding"), b.Name, field.ErrorList{err})
+}
+
+// admit refuses a binding whose role does not exist or gives more than the caller has.
+func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) error {
+	if old != nil && sameBinding(b, old) {
+		return nil
+	}
+	role, err := s.role(ctx, b)
+	if err != nil {
+		return err
+	}
+	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
+}
+
+// role returns the role that a binding refers to, if it can be bound.
+func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding) (policy.PolicyRole, error) {
+	path := field.NewPath("roleRef", "name")
+	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return policy.PolicyRole{}, err
+	}
+	if err == nil {
+		if role, ok := p.Roles[b.RoleRef.Name]; ok {
+			if role.DeletionTimestamp != nil {
+				return policy.PolicyRole{}, invalidBinding(b, field.Invalid(path, b.RoleRef.Name, fmt.Sprintf("the role is being deleted from namespace %q", b.RoleRef.Namespace)))
+			}
+			return *role.DeepCopy(), nil
+		}
+	}
+	return policy.PolicyRole{}, invalidBinding(b, field.Invalid(path, b.RoleRef.Name,
+		fmt.Sprintf("there is no such role in namespace %q; create it first (roles.%s)", b.RoleRef.Namespace, authz.GroupName)))
+}
+
+// confirm looks for what could have changed while the binding was written: the role is being deleted, or the other container
+// of the namespace got a binding of the same name.
+func (s *roleBindings) confirm(ctx context.Context, b *authz.RoleBinding) error {
+	if _, err := s.role(ctx, b); err != nil {
+		return err
+	}
+	for _, other := range s.candidates(b.Namespace) {
+		if other == b.RoleRef.Namespace {
+			continue
+		}
+		c, err := s.bindings.read(ctx, b.Namespace, other, "")
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, taken := s.bindings.get(c, b.Name); taken {
+			return apierrors.NewAlreadyExists(authz.Resource("rolebindings"), b.Name)
+		}
+	}
+	return nil
+}

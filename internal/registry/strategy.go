@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// strategy is what the generic store asks about a kind.
+type strategy[T object] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind *kind[T]
+}
+
+func newStrategy[T object](k *kind[T]) strategy[T] {
+	return strategy[T]{ObjectTyper: Scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
+}
+
+func (s strategy[T]) NamespaceScoped() bool                       { return s.kind.namespaced }
+func (strategy[T]) AllowCreateOnUpdate(context.Context) bool      { return false }
+func (strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return true }
+func (strategy[T]) Canonicalize(runtime.Object)                   {}
+
+// cast returns the object as its type. The generic store hands over nothing else.
+func cast[T runtime.Object](obj runtime.Object) T {
+	typed, _ := obj.(T)
+	return typed
+}
+
+func (s strategy[T]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	o := cast[T](obj)
+	if s.kind.copyStatus != nil {
+		s.kind.copyStatus(o, s.kind.newObject())
+	}
+	o.SetGeneration(1)
+	var none T
+	s.kind.prepare(o, none)
+}
+
+func (s strategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	o, was := cast[T](obj), cast[T](old)
+	if s.kind.copyStatus != nil {
+		s.kind.copyStatus(o, was)
+	}
+	s.kind.prepare(o, was)
+	if !s.kind.sameContent(o, was) {
+		o.SetGeneration(was.GetGeneration() + 1)
+	}
+}
+
+func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	var none T
+	return s.kind.validate(ctx, cast[T](obj), none)
+}
+
+func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.validate(ctx, cast[T](obj), cast[T](old))
+}
+
+func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	if s.kind.warn == nil {
+		return nil
+	}
+	var none T
+	return s.kind.warn(ctx, cast[T](obj), none)
+}
+
+func (s strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if s.kind.warn == nil {
+		return nil
+	}
+	return s.kind.warn(ctx, cast[T](obj), cast[T](old))
+}
+
+// GetResetFields tells server-side apply that nobody owns the status through the main resource.
+func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if s.kind.copyStatus == nil {
+		return nil
+	}
+	return resetFields(s.kind.version.String(), "status")
+}
+
+func resetFields(version string, top ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range top {
+		set.Insert(fieldpath.Path{fieldpath.PathElement{FieldName: &name}})
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(version): set}
+}
+
+// statusStrategy is what the generic store asks about an update of the status: everything else stays as it is.
+type statusStrategy[T object] struct {
+	strategy[T]
+}
+
+func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	o, was := cast[T](obj), cast[T](old)
+	s.kind.copyContent(o, was)
+	metav1.ResetObjectMetaForStatus(o, was)
+}
+
+func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, _ runtime.Object) field.ErrorList {
+	if s.kind.validateStatus == nil {
+		return nil
+	}
+	return s.kind.validateStatus(cast[T](obj))
+}
+
+func (statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resetFields(s.kind.version.String(), append([]string{"metadata"}, s.kind.contentFields...)...)
+}

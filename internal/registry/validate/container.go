@@ -1,0 +1,69 @@
+package validate
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Policy checks a container of roles. old is nil on create. Its contents never change here.
+func Policy(p, old *policy.Policy) (errs field.ErrorList) {
+	if p.Name != policy.PolicyName {
+		errs = append(errs, field.Invalid(metadata.Child("name"), p.Name,
+			fmt.Sprintf("a namespace has exactly one Policy, named %q; use that name", policy.PolicyName)))
+	}
+	switch path := field.NewPath("roles"); {
+	case old == nil && len(p.Roles) > 0:
+		errs = append(errs, field.Forbidden(path, "a Policy is created empty; create its roles as objects of kind Role (roles."+authz.GroupName+") afterwards"))
+	case old != nil && !equality.Semantic.DeepEqual(p.Roles, old.Roles):
+		errs = append(errs, field.Forbidden(path, "the roles of a Policy are changed through objects of kind Role (roles."+authz.GroupName+") only"))
+	}
+	return errs
+}
+
+// PolicyBinding checks a container of role bindings. old is nil on create. Its contents never change here.
+func PolicyBinding(b, old *policy.PolicyBinding, masterNamespace string) (errs field.ErrorList) {
+	if old == nil && b.Name != b.Namespace && b.Name != masterNamespace {
+		errs = append(errs, field.Invalid(metadata.Child("name"), b.Name,
+			fmt.Sprintf("a PolicyBinding is named after the namespace of the policy it refers to: the own one, %q, or the master namespace, %q", b.Namespace, masterNamespace)))
+	}
+	if b.PolicyRef.Namespace != b.Name {
+		errs = append(errs, field.Invalid(field.NewPath("policyRef", "namespace"), b.PolicyRef.Namespace,
+			fmt.Sprintf("must be the name of the PolicyBinding, %q; leave it out to have it so", b.Name)))
+	}
+	switch path := field.NewPath("roleBindings"); {
+	case old == nil && len(b.RoleBindings) > 0:
+		errs = append(errs, field.Forbidden(path, "a PolicyBinding is created empty; create its role bindings as objects of kind RoleBinding (rolebindings."+authz.GroupName+") afterwards"))
+	case old != nil && !equality.Semantic.DeepEqual(b.RoleBindings, old.RoleBindings):
+		errs = append(errs, field.Forbidden(path, "the role bindings of a PolicyBinding are changed through objects of kind RoleBinding (rolebindings."+authz.GroupName+") only"))
+	}
+	return errs
+}
+
+// Role checks a role. check adds what takes the engine to check.
+func Role(r *authz.Role, masterNamespace string, check func(policy.PolicyRule, *field.Path) field.ErrorList) field.ErrorList {
+	errs := entryMeta(r.ObjectMeta, "Policy")
+	return append(errs, Rules(r.Rules, r.Namespace == masterNamespace, field.NewPath("rules"), check)...)
+}
+
+// RoleBinding checks a role binding. old is nil on create.
+func RoleBinding(b, old *authz.RoleBinding, masterNamespace string) field.ErrorList {
+	errs := entryMeta(b.ObjectMeta, "PolicyBinding")
+	ref := field.NewPath("roleRef")
+	if b.RoleRef.Name == "" {
+		errs = append(errs, field.Required(ref.Child("name"), "name the role"))
+	}
+	if ns := b.RoleRef.Namespace; ns != b.Namespace && ns != masterNamespace {
+		errs = append(errs, field.Invalid(ref.Child("namespace"), ns,
+			fmt.Sprintf("a role binding refers to a role of its own namespace, %q, or of the master namespace, %q", b.Namespace, masterNamespace)))
+	}
+	if old != nil && b.RoleRef != old.RoleRef {
+		errs = append(errs, field.Forbidden(ref, "cannot be changed; delete the role binding and create it again"))
+	}
+	errs = append(errs, names(b.UserNames, field.NewPath("userNames"), "user")...)
+	return append(errs, names(b.GroupNames, field.NewPath("groupNames"), "group")...)
+}
