@@ -59,9 +59,12 @@ type Etcd struct {
 // Start returns once etcd answers requests, or with an error that names the directory. If the context ends
 // meanwhile, etcd is stopped again as soon as it has read its data; afterwards the context does not matter.
 func Start(ctx context.Context, cfg Config) (*Etcd, error) {
+	if cfg.Dir == "" {
+		return nil, errors.New("etcd directory is empty; name one")
+	}
 	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil || cfg.Dir == "" {
-		return nil, fmt.Errorf("etcd directory %q is not usable: %w", cfg.Dir, errors.Join(err, errors.New("name one")))
+	if err != nil {
+		return nil, fmt.Errorf("etcd directory %s is not usable: %w", cfg.Dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("etcd directory %s cannot be created: %w", dir, err)
@@ -78,10 +81,13 @@ func Start(ctx context.Context, cfg Config) (*Etcd, error) {
 		return nil, err
 	}
 	if err := e.startEmbedded(e.options(cfg, where)); err != nil {
-		return nil, fmt.Errorf("etcd cannot use the data in %s: %w; restore the directory from a backup, or remove it to start with an empty store", dir, err)
+		return nil, cannotStart(dir, err)
 	}
 	select {
 	case <-e.embedded.Server.ReadyNotify():
+	case text := <-e.log.failed:
+		// Closing would wait for the goroutine that gave up.
+		return nil, cannotStart(dir, errors.New(text))
 	case err := <-e.embedded.Err():
 		e.Close()
 		return nil, fmt.Errorf("etcd in %s stopped while starting: %w", dir, err)
@@ -103,6 +109,10 @@ func Start(ctx context.Context, cfg Config) (*Etcd, error) {
 	e.log.enter(running)
 	go e.watch()
 	return e, nil
+}
+
+func cannotStart(dir string, err error) error {
+	return fmt.Errorf("etcd cannot start with the data in %s: %w; if the data is damaged, restore the directory from a backup or remove it to start with an empty store", dir, err)
 }
 
 // startEmbedded turns the ways in which etcd gives up over damaged files (it panics, also on goroutines of its own) into
@@ -149,11 +159,12 @@ func (e *Etcd) watch() {
 	select {
 	case <-e.closing:
 	default:
-		e.errs <- fmt.Errorf("etcd in %s stopped unexpectedly: %w", e.dir, errors.Join(err, errStopped))
+		if err == nil {
+			err = errors.New("it gave no reason")
+		}
+		e.errs <- fmt.Errorf("etcd in %s stopped unexpectedly: %w", e.dir, err)
 	}
 }
-
-var errStopped = errors.New("the store is no longer available")
 
 // Endpoints are the values for --etcd-servers.
 func (e *Etcd) Endpoints() []string { return []string{e.endpoint} }

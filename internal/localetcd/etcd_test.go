@@ -289,3 +289,18 @@ func TestStartCancelled(t *testing.T) {
 	}
 	put(t, dial(t, start(t, Config{Dir: dir})), "/a", "1")
 }
+
+// An end that nobody asked for is reported, so that the server does not go on without its store.
+func TestUnexpectedEnd(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	e := start(t, Config{Dir: dir})
+	e.embedded.Server.Stop()
+	select {
+	case err := <-e.Err():
+		if err == nil || !strings.Contains(err.Error(), dir+" stopped unexpectedly") {
+			t.Error(err)
+		}
+	case <-time.After(limit):
+		t.Error("nothing is reported")
+	}
+}
