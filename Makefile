@@ -32,7 +32,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) \
 BUILD := $(GO) build -ldflags '$(LDFLAGS)'
 
 # ---- Knobs ------------------------------------------------------------------
-GOLANGCI_VERSION ?= v2.15.0
+GOLANGCI_VERSION ?= v2.14.0
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 FUZZTIME  ?= 60s
 TESTFLAGS ?=
