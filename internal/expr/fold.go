@@ -8,7 +8,7 @@ import (
 
 // maxFolds bounds the work of making one text: each fold compiles a part of
 // the expression.
-const maxFolds = 200
+const maxFolds = 64
 
 // folder fills the known values into an expression. What it leaves out it
 // leaves out only where the rest means the same, for every object, errors
