@@ -71,7 +71,7 @@ func (e *edit) applyRoles() {
 		refs = append(refs, ref)
 	}
 	slices.SortFunc(refs, RoleRef.compare) // numbers are given in the order of names, so that equal inputs give equal reasons
-	keys := keyEdit{remove: map[ruleKey]map[uint32]bool{}, add: map[ruleKey][]keyEntry{}}
+	keys := keyEdit{remove: map[ruleKey][]keyEntry{}, add: map[ruleKey][]keyEntry{}}
 	for _, ref := range refs {
 		e.applyRole(ref, e.roles[ref], &keys)
 	}

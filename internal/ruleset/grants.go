@@ -5,11 +5,15 @@ import (
 	"slices"
 )
 
-// subject is everything that is bound to one user or group.
+// subject is everything that is bound to one user or group. What a decision reads first stands first, and a single grant
+// stands in the struct itself: that is one wait for memory less, in the usual case.
 type subject struct {
-	key             Subject
-	master, cluster grants
-	local           pmap[string, *local] // by namespace
+	cluster    grants
+	oneCluster [1]roleGrant
+	master     grants
+	oneMaster  [1]roleGrant
+	local      pmap[string, *local] // by namespace
+	key        Subject
 }
 
 // local is what is bound to a subject in one namespace.
@@ -56,58 +60,39 @@ func (g grants) apply(ops []grantOp) grants {
 	for _, op := range ops {
 		changed[op.b.id] = append(changed[op.b.id], op)
 	}
-	var fresh grants
-	out := make(grants, 0, len(g)+len(changed))
+	var remove, add grants
 	for id, ops := range changed {
-		if g.find(id) == nil {
-			if list := applyBindings(nil, ops); len(list) > 0 {
-				fresh = append(fresh, roleGrant{id, list})
-			}
+		var old []*binding
+		if r := g.find(id); r != nil {
+			remove, old = append(remove, *r), r.bindings
+		}
+		if list := applyBindings(old, ops); len(list) > 0 {
+			add = append(add, roleGrant{id, list})
 		}
 	}
-	slices.SortFunc(fresh, func(a, b roleGrant) int { return cmp.Compare(a.id, b.id) })
-	for _, r := range g {
-		for len(fresh) > 0 && fresh[0].id < r.id {
-			out, fresh = append(out, fresh[0]), fresh[1:]
-		}
-		if ops, ok := changed[r.id]; ok {
-			r.bindings = applyBindings(r.bindings, ops)
-		}
-		if len(r.bindings) > 0 {
-			out = append(out, r)
-		}
-	}
-	out = append(out, fresh...)
-	if len(out) == 0 {
-		return nil
-	}
-	return slices.Clip(out)
+	slices.SortFunc(remove, roleGrant.compare)
+	slices.SortFunc(add, roleGrant.compare)
+	return splice(g, remove, add, roleGrant.compare)
 }
+
+func (r roleGrant) compare(o roleGrant) int { return cmp.Compare(r.id, o.id) }
 
 // applyBindings returns the list with bindings added and removed, in the order of their names.
 func applyBindings(list []*binding, ops []grantOp) []*binding {
-	var add []*binding
-	remove := map[*binding]bool{}
+	var add, remove []*binding
 	for _, op := range ops {
 		if op.add {
 			add = append(add, op.b)
 		} else {
-			remove[op.b] = true
+			remove = append(remove, op.b)
 		}
 	}
-	slices.SortFunc(add, func(a, b *binding) int { return a.ref.compare(b.ref) })
-	out := make([]*binding, 0, max(len(list)+len(add)-len(remove), 0))
-	for _, b := range list {
-		if remove[b] {
-			continue
-		}
-		for len(add) > 0 && add[0].ref.compare(b.ref) < 0 {
-			out, add = append(out, add[0]), add[1:]
-		}
-		out = append(out, b)
-	}
-	return append(out, add...)
+	slices.SortFunc(add, (*binding).compare)
+	slices.SortFunc(remove, (*binding).compare)
+	return splice(list, remove, add, (*binding).compare)
 }
+
+func (b *binding) compare(o *binding) int { return b.ref.compare(o.ref) }
 
 // apply returns a copy of the subject with the operations carried out, or nil if nothing is left.
 func (s *subject) apply(o *owner, hash func(string) uint64, ops []grantOp) *subject {
@@ -144,5 +129,17 @@ func (s *subject) apply(o *owner, hash func(string) uint64, ops []grantOp) *subj
 	if len(next.master) == 0 && len(next.cluster) == 0 && next.local.len() == 0 {
 		return nil
 	}
+	next.cluster = next.cluster.into(&next.oneCluster)
+	next.master = next.master.into(&next.oneMaster)
 	return &next
+}
+
+// into moves a single grant into the place that is meant for it.
+func (g grants) into(one *[1]roleGrant) grants {
+	if len(g) != 1 {
+		one[0] = roleGrant{}
+		return g
+	}
+	one[0] = g[0]
+	return one[:]
 }

@@ -11,11 +11,21 @@ import (
 
 // Hit is a rule that applies to a request, and how the caller comes by it: subject, binding, role, rule.
 type Hit struct {
-	rule        *rule
-	role        *role
-	binding     *binding
-	subject     Subject
+	rule *rule
+	role *role
+	// grant and who are how a decision came by the rule. They are looked into only when somebody asks: a decision does not
+	// wait for memory that it does not need.
+	grant *roleGrant
+	who   *subject
+	// via is set instead where every binding counts.
+	via         *via
 	nameUnknown bool
+}
+
+// via is one binding of one subject.
+type via struct {
+	binding *binding
+	subject Subject
 }
 
 // Found tells whether there is a rule at all. The other methods need one.
@@ -36,10 +46,22 @@ func (h Hit) Role() RoleRef { return h.role.ref }
 func (h Hit) RuleIndex() int { return h.rule.index }
 
 // Binding is the binding that gives the role.
-func (h Hit) Binding() BindingRef { return h.binding.ref }
+func (h Hit) Binding() BindingRef { return h.bound().ref }
+
+func (h Hit) bound() *binding {
+	if h.via != nil {
+		return h.via.binding
+	}
+	return h.grant.bindings[0]
+}
 
 // Subject is the user or group of the request that the binding names.
-func (h Hit) Subject() Subject { return h.subject }
+func (h Hit) Subject() Subject {
+	if h.via != nil {
+		return h.via.subject
+	}
+	return h.who.key
+}
 
 // Condition is what the rule's condition was compiled to; nil if it has none. A quarantined deny rule has none either.
 func (h Hit) Condition() Condition { return h.rule.cond }
@@ -92,10 +114,10 @@ func (h Hit) Reason() string {
 
 // source is the binding, role and subject, as upstream words them for RBAC: name/namespace.
 func (h Hit) source() string {
-	b := h.binding
-	to := boundSubject{Subject: h.subject}
+	b := h.bound()
+	to := boundSubject{Subject: h.Subject()}
 	for _, s := range b.subjects {
-		if s.Subject == h.subject {
+		if s.Subject == to.Subject {
 			to = s
 			break
 		}

@@ -74,7 +74,7 @@ func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
 		}
 		for _, b := range bindings {
 			for _, s := range b.unique() {
-				visit(Hit{rule: ru, role: r, binding: b, subject: s, nameUnknown: v == appliesIfName})
+				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName})
 			}
 		}
 	}

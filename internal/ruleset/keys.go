@@ -124,34 +124,17 @@ func (c *candidates) each(bit verbBit, visit func(id uint32, allow, deny bool)) 
 	}
 }
 
-// merge returns the list with the entries of some roles taken out and others put in. Both are ordered by role.
-func mergeKeys(list []keyEntry, remove map[uint32]bool, add []keyEntry) []keyEntry {
-	slices.SortFunc(add, func(a, b keyEntry) int { return cmp.Compare(a.role, b.role) })
-	out := make([]keyEntry, 0, len(list)+len(add))
-	for _, e := range list {
-		for len(add) > 0 && add[0].role < e.role {
-			out, add = append(out, add[0]), add[1:]
-		}
-		if !remove[e.role] {
-			out = append(out, e)
-		}
-	}
-	return append(out, add...)
-}
+func (e keyEntry) compare(o keyEntry) int { return cmp.Compare(e.role, o.role) }
 
 // keyEdit collects what an Apply changes in the inverse index, so that every list is copied once.
 type keyEdit struct {
-	remove map[ruleKey]map[uint32]bool
-	add    map[ruleKey][]keyEntry
+	remove, add map[ruleKey][]keyEntry
 }
 
 func (k *keyEdit) take(ref RoleRef, id uint32, keys []keyMask) {
 	for _, m := range keys {
 		key := ruleKey{ref.Kind, ref.Namespace, m.res, m.name}
-		if k.remove[key] == nil {
-			k.remove[key] = map[uint32]bool{}
-		}
-		k.remove[key][id] = true
+		k.remove[key] = append(k.remove[key], keyEntry{role: id})
 	}
 }
 
@@ -172,7 +155,10 @@ func (k *keyEdit) apply(e *edit) {
 	for key, add := range k.add {
 		h := e.next.hashKey(key)
 		old, _ := e.next.keys.get(h, key)
-		if next := mergeKeys(old, k.remove[key], add); len(next) > 0 {
+		remove := k.remove[key]
+		slices.SortFunc(remove, keyEntry.compare)
+		slices.SortFunc(add, keyEntry.compare)
+		if next := splice(old, remove, add, keyEntry.compare); len(next) > 0 {
 			e.next.keys.set(e.owner, h, key, next)
 		} else {
 			e.next.keys.remove(e.owner, h, key)

@@ -126,14 +126,14 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 		ru, conditional := r.deny.match(q)
 		m.ConditionalDeny = m.ConditionalDeny || conditional
 		if ru != nil {
-			m.Deny = Hit{rule: ru, role: r, binding: g.bindings[0], subject: s.key}
+			m.Deny = Hit{rule: ru, role: r, grant: g, who: s}
 		}
 	}
 	if !m.Allow.Found() {
 		ru, conditional := r.allow.match(q)
 		m.ConditionalAllow = m.ConditionalAllow || conditional
 		if ru != nil {
-			m.Allow = Hit{rule: ru, role: r, binding: g.bindings[0], subject: s.key}
+			m.Allow = Hit{rule: ru, role: r, grant: g, who: s}
 		}
 	}
 }
@@ -225,12 +225,12 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 					if !all && (v == applies || known) {
 						return
 					}
-					bindings := g[j].bindings
 					if !all {
-						bindings = bindings[:1]
+						buf = append(buf, Hit{rule: ru, role: r, grant: &g[j], who: s, nameUnknown: v == appliesIfName})
+						return
 					}
-					for _, b := range bindings {
-						buf = append(buf, Hit{rule: ru, role: r, binding: b, subject: s.key, nameUnknown: v == appliesIfName})
+					for _, b := range g[j].bindings {
+						buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName})
 					}
 				})
 			}

@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -50,6 +51,7 @@ func (e *edit) applyBindings() {
 	e.moveScopes(byRole)
 }
 
+// moveSubjects gives every subject that is concerned its grants anew.
 func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	for key, ops := range ops {
 		h := e.next.hashSubject(key)
@@ -65,8 +67,16 @@ func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	}
 }
 
+// moveScopes keeps the lists of who is bound to what in a scope, and of the roles that are bound there at all.
 func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
-	came, went := map[scope][]uint32{}, map[scope]map[uint32]bool{}
+	type diff struct{ came, went []uint32 }
+	diffs := map[scope]*diff{}
+	at := func(sc scope) *diff {
+		if diffs[sc] == nil {
+			diffs[sc] = &diff{}
+		}
+		return diffs[sc]
+	}
 	for key, ops := range ops {
 		h := e.next.hashScoped(key)
 		old, had := e.next.bound.get(h, key)
@@ -75,32 +85,22 @@ func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
 		case len(list) > 0:
 			e.next.bound.set(e.owner, h, key, list)
 			if !had {
-				came[key.scope] = append(came[key.scope], key.id)
+				at(key.scope).came = append(at(key.scope).came, key.id)
 			}
 		case had:
 			e.next.bound.remove(e.owner, h, key)
-			if went[key.scope] == nil {
-				went[key.scope] = map[uint32]bool{}
-			}
-			went[key.scope][key.id] = true
+			at(key.scope).went = append(at(key.scope).went, key.id)
 		}
 	}
-	for sc := range went {
-		if came[sc] == nil {
-			came[sc] = nil
-		}
-	}
-	for sc, ids := range came {
+	for sc, d := range diffs {
 		h := e.next.hashScope(sc)
 		old, _ := e.next.scopes.get(h, sc)
-		next := slices.Clone(old)
-		next = slices.DeleteFunc(next, func(id uint32) bool { return went[sc][id] })
-		next = append(next, ids...)
-		slices.Sort(next)
-		if len(next) == 0 {
-			e.next.scopes.remove(e.owner, h, sc)
-		} else {
+		slices.Sort(d.came)
+		slices.Sort(d.went)
+		if next := splice(old, d.went, d.came, cmp.Compare[uint32]); len(next) > 0 {
 			e.next.scopes.set(e.owner, h, sc, next)
+		} else {
+			e.next.scopes.remove(e.owner, h, sc)
 		}
 	}
 }

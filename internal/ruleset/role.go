@@ -41,15 +41,18 @@ func (t *table) at(hash uint64) []cell {
 	if len(t.cells) <= linearMax {
 		return t.cells
 	}
-	i, found := slices.BinarySearchFunc(t.cells, hash, func(c cell, h uint64) int { return cmp.Compare(c.hash, h) })
-	if !found {
-		return nil
+	lo, hi := 0, len(t.cells)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); t.cells[mid].hash < hash {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
 	}
-	j := i + 1
-	for j < len(t.cells) && t.cells[j].hash == hash {
-		j++
+	for hi < len(t.cells) && t.cells[hi].hash == hash {
+		hi++
 	}
-	return t.cells[i:j]
+	return t.cells[lo:hi]
 }
 
 // match returns the first rule that applies without a condition, and whether any applies under one. It stops at the first,

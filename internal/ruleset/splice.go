@@ -1,0 +1,28 @@
+package ruleset
+
+import "slices"
+
+// splice returns an ordered list with some elements taken out and others put in, both ordered too. It copies the stretches
+// in between as they are: with a hundred thousand bindings of one role, adding one is a copy of memory and little more.
+func splice[T any](list, remove, add []T, compare func(a, b T) int) []T {
+	out := make([]T, 0, max(0, len(list)+len(add)-len(remove)))
+	for len(remove) > 0 || len(add) > 0 {
+		takeOut := len(add) == 0 || len(remove) > 0 && compare(remove[0], add[0]) <= 0
+		edit := add
+		if takeOut {
+			edit = remove
+		}
+		i, found := slices.BinarySearchFunc(list, edit[0], compare)
+		out = append(out, list[:i]...)
+		list = list[i:]
+		if !takeOut {
+			out, add = append(out, add[0]), add[1:]
+			continue
+		}
+		if found {
+			list = list[1:]
+		}
+		remove = remove[1:]
+	}
+	return append(out, list...)
+}
