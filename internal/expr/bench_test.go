@@ -21,8 +21,8 @@ import (
 // ValidatingAdmissionPolicy, where the user is elsewhere in `request`.
 var peerCases = []struct{ name, ours, theirs string }{
 	{"object", `object.spec.nodeName == "n1"`, `object.spec.nodeName == "n1"`},
-	{"labels", `has(object.metadata.labels) && object.metadata.labels["env"] == "dev" && object.spec.hostNetwork != true`,
-		`has(object.metadata.labels) && object.metadata.labels["env"] == "dev" && object.spec.hostNetwork != true`},
+	{"labels", `has(object.metadata.labels) && object.metadata.labels["env"] == "dev" && object.spec.restartPolicy != "Never"`,
+		`has(object.metadata.labels) && object.metadata.labels["env"] == "dev" && object.spec.restartPolicy != "Never"`},
 	{"loop", `object.spec.containers.all(c, c.image.startsWith("registry/"))`,
 		`object.spec.containers.all(c, c.image.startsWith("registry/"))`},
 	{"user", `request.user.startsWith("bot-") && object.spec.nodeName == "n1"`,
@@ -39,7 +39,7 @@ func benchPod() *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "p", Namespace: "ns", Labels: map[string]string{"env": "dev", "owner": "bot-1"},
 		},
-		Spec: corev1.PodSpec{NodeName: "n1", HostNetwork: false, Containers: []corev1.Container{
+		Spec: corev1.PodSpec{NodeName: "n1", RestartPolicy: "Always", Containers: []corev1.Container{
 			{Name: "a", Image: "registry/a"}, {Name: "b", Image: "registry/b"}, {Name: "c", Image: "registry/c"},
 		}},
 	}
@@ -47,7 +47,7 @@ func benchPod() *corev1.Pod {
 
 type vapExpression string
 
-func (e vapExpression) GetExpression() string    { return string(e) }
+func (e vapExpression) GetExpression() string  { return string(e) }
 func (vapExpression) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
 // BenchmarkPeer runs authorize + enforce of one condition and the same

@@ -51,26 +51,54 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 	if issues := c.checkCost(env, ast); issues != nil {
 		return nil, issues
 	}
-	prog, err := env.Program(ast,
-		cel.CostLimit(c.callLimit),
-		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
-	if err != nil {
-		return nil, wholeIssue("expression cannot be planned: %v", err)
-	}
 	uses := usageOf(ast.NativeRep().Expr())
 	p := &Program{
 		compiler:   c,
 		source:     source,
 		kind:       opts.Kind,
 		apiVersion: opts.APIVersion,
-		prog:       prog,
+		bounds:     c.boundsOf(env, ast, uses.selects),
 		uses:       uses,
-		cheap:      c.neverTooCostly(env, ast, uses.selects),
+	}
+	if err := p.plan(env, ast, c.planner(opts)); err != nil {
+		return nil, wholeIssue("expression cannot be planned: %v", err)
 	}
 	if !uses.request {
 		p.settle()
 	}
 	return p, nil
+}
+
+// plan makes the steps of the program: cel-go's own if it has to be, otherwise
+// one that tracks cost and one that does not, as far as each is needed.
+func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) error {
+	if !isPlain(ast) {
+		prog, err := env.Program(ast,
+			cel.CostLimit(p.compiler.callLimit), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+		p.full = &program{prog}
+		return err
+	}
+	if p.bounds.first || p.bounds.second {
+		code, err := pl.untracked(ast)
+		if err != nil {
+			return err
+		}
+		p.quick = &bounded{code: code, cost: p.bounds.cost}
+		if p.bounds.always {
+			p.full = p.quick
+			return nil
+		}
+	}
+	code, err := pl.tracked(ast)
+	p.full = &tracked{code}
+	return err
+}
+
+func (c *Compiler) planner(opts Options) *planner {
+	if opts.Stored {
+		return c.planners[opts.Kind].stored
+	}
+	return c.planners[opts.Kind].new
 }
 
 func (c *Compiler) env(opts Options) *cel.Env {

@@ -18,25 +18,57 @@ const (
 	typicalBytes = 256
 )
 
-// typicalSizes estimates the size of values of which nothing is known.
-type typicalSizes struct{}
+// A small request is one within these bounds: every request that a client of
+// flesh and blood or a controller makes.
+const (
+	smallItems = 1000
+	smallBytes = 1024
+)
 
-func (typicalSizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
-	limit := uint64(typicalItems)
-	if t := element.Type(); t != nil && (t.Kind() == cel.StringKind || t.Kind() == cel.BytesKind) {
-		limit = typicalBytes
-	}
-	return &checker.SizeEstimate{Min: 0, Max: limit}
+// sizes estimates the size of values by what they come from.
+type sizes struct {
+	request *checker.SizeEstimate // lists and maps of the request
+	strings *checker.SizeEstimate // strings of the request
+	other   func(checker.AstNode) *checker.SizeEstimate
 }
 
-func (typicalSizes) EstimateCallCost(_, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
+func upTo(n uint64) *checker.SizeEstimate { return &checker.SizeEstimate{Max: n} }
+
+func isText(n checker.AstNode) bool {
+	t := n.Type()
+	return t != nil && (t.Kind() == cel.StringKind || t.Kind() == cel.BytesKind)
+}
+
+func (s sizes) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+	if path := n.Path(); len(path) > 0 && path[0] == varRequest && s.request != nil {
+		if isText(n) {
+			return s.strings
+		}
+		return s.request
+	}
+	if s.other == nil {
+		return nil
+	}
+	return s.other(n)
+}
+
+func (sizes) EstimateCallCost(_, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
 	return nil
+}
+
+func estimate(env *cel.Env, checked *cel.Ast, s sizes) (checker.CostEstimate, error) {
+	return env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: s})
 }
 
 // checkCost refuses an expression whose cost is over the limits: one that is
 // expected to be, or one that fails at run time whatever the object.
-func (c *Compiler) checkCost(env *cel.Env, ast *cel.Ast) Issues {
-	est, err := env.EstimateCost(ast, &library.CostEstimator{SizeEstimator: typicalSizes{}})
+func (c *Compiler) checkCost(env *cel.Env, checked *cel.Ast) Issues {
+	est, err := estimate(env, checked, sizes{other: func(n checker.AstNode) *checker.SizeEstimate {
+		if isText(n) {
+			return upTo(typicalBytes)
+		}
+		return upTo(typicalItems)
+	}})
 	if err != nil {
 		return wholeIssue("cost of the expression cannot be estimated: %v", err)
 	}
@@ -51,17 +83,78 @@ func (c *Compiler) checkCost(env *cel.Env, ast *cel.Ast) Issues {
 	return nil
 }
 
-// neverTooCostly reports whether no object, however large, can make the
-// expression exceed the runtime limit. Only then may a decision skip a part of
-// the expression that it has not evaluated.
+// bounds says when an evaluation certainly stays within the runtime cost
+// limit. Only then may it go untracked, and only then may a decision skip a
+// part of the expression that has not been evaluated.
+type bounds struct {
+	always bool   // whatever the request and the object are
+	second bool   // whatever the object is, if the request is small
+	first  bool   // in the first step, if the request is small
+	cost   uint64 // the most that it costs, if any of these holds
+}
+
+// boundsOf estimates with sizes without limit, except for those of a small
+// request, and for the later variables in the first step, where they are
+// unknown and count as one.
 //
 // cel-go's estimate is free of charge for field selections on untyped values
-// where the runtime charges 1 each; selects, the number of selections in the
-// expression, bounds the factor between the two.
-func (c *Compiler) neverTooCostly(env *cel.Env, ast *cel.Ast, selects int) bool {
-	est, err := env.EstimateCost(ast, &library.CostEstimator{})
-	if err != nil || est.Max == math.MaxUint64 {
+// where the runtime charges 1 each; selects, the number of selections and calls
+// in the expression, bounds the factor between the two.
+func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds {
+	var b bounds
+	within := func(s sizes) bool {
+		est, err := estimate(env, checked, s)
+		if err != nil || est.Max == math.MaxUint64 || est.Max > c.callLimit/uint64(selects+2) {
+			return false
+		}
+		b.cost = est.Max * uint64(selects+2)
+		return true
+	}
+	small := sizes{request: upTo(smallItems), strings: upTo(smallBytes)}
+	if b.always = within(sizes{}); b.always {
+		b.first, b.second = true, true
+		return b
+	}
+	if b.second = within(small); b.second {
+		b.first = true
+		return b
+	}
+	small.other = func(n checker.AstNode) *checker.SizeEstimate {
+		if len(n.Path()) == 0 {
+			return nil // computed, not read from a variable
+		}
+		return upTo(1)
+	}
+	b.first = within(small)
+	return b
+}
+
+// isSmall reports whether a request is within the bounds of a small one.
+func (r *Request) isSmall() bool {
+	if r == nil || len(r.Groups) > smallItems || len(r.Extra) > smallItems ||
+		len(r.FieldSelector) > smallItems || len(r.LabelSelector) > smallItems {
 		return false
 	}
-	return est.Max <= c.callLimit/uint64(selects+2)
+	ok := short(r.User, r.UID, r.Verb, r.APIGroup, r.APIVersion, r.Resource, r.Subresource, r.Namespace, r.Name) &&
+		short(r.Groups...)
+	for k, v := range r.Extra {
+		ok = ok && len(v) <= smallItems && short(k) && short(v...)
+	}
+	for _, f := range r.FieldSelector {
+		ok = ok && short(f.Field, f.Value)
+	}
+	for _, l := range r.LabelSelector {
+		values := l.ValuesUnsorted()
+		ok = ok && len(values) <= smallItems && short(l.Key()) && short(values...)
+	}
+	return ok
+}
+
+func short(ss ...string) bool {
+	for _, s := range ss {
+		if len(s) > smallBytes {
+			return false
+		}
+	}
+	return true
 }

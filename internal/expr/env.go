@@ -55,6 +55,7 @@ type Compiler struct {
 	estimateLimit uint64
 	base          *environment.EnvSet    // no variables yet
 	envs          [2]*environment.EnvSet // by Kind
+	planners      [2]planners            // by Kind
 	plain         *cel.Env               // parses without expanding macros, for residual text
 }
 
@@ -81,6 +82,9 @@ func New(cfg Config) (*Compiler, error) {
 			return nil, fmt.Errorf("CEL environment for %s: %w", kind, err)
 		}
 		c.envs[kind] = set
+		if c.planners[kind], err = newPlanners(set, c.callLimit); err != nil {
+			return nil, fmt.Errorf("CEL planner for %s: %w", kind, err)
+		}
 	}
 	plain, err := c.envs[When].StoredExpressionsEnv().Extend(cel.ClearMacros())
 	if err != nil {
@@ -88,6 +92,19 @@ func New(cfg Config) (*Compiler, error) {
 	}
 	c.plain = plain
 	return c, nil
+}
+
+// planners plan the new and the stored expressions of a kind.
+type planners struct {
+	new, stored *planner
+}
+
+func newPlanners(set *environment.EnvSet, limit uint64) (ps planners, err error) {
+	if ps.new, err = newPlanner(set.NewExpressionsEnv(), limit); err != nil {
+		return ps, err
+	}
+	ps.stored, err = newPlanner(set.StoredExpressionsEnv(), limit)
+	return ps, err
 }
 
 // declarations declares the variables of a kind of expression. A nil type

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -22,17 +21,12 @@ func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, dat
 
 // run evaluates the program once.
 func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
-	var out ref.Val
-	var det *cel.EvalDetails
-	var err error
-	if p.uses.loops {
-		out, det, err = p.prog.ContextEval(ctx, a)
-	} else if err = ctx.Err(); err == nil {
-		// Without a loop there is no point at which it could be interrupted,
-		// and the context is not worth its price.
-		out, det, err = p.prog.Eval(a)
+	s := p.full
+	if p.quick != nil && (p.bounds.always || p.bounds.second && a.req.isSmall()) {
+		s = p.quick
 	}
-	if cost := det.ActualCost(); cost != nil && !a.data.spend(*cost) {
+	out, cost, err := s.eval(ctx, a)
+	if !a.data.spend(cost) {
 		return false, &EvalError{Reason: ReasonCost, Detail: "the conditions of this request have used up their cost budget"}
 	}
 	if err != nil {

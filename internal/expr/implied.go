@@ -116,7 +116,7 @@ func (p *Program) everyState(req *Request, use []*attribute, states [][]state) b
 		}
 		tried++
 		a := &activation{req: req, data: &Data{}, resource: types.DefaultTypeAdapter.NativeToValue(object)}
-		if out, _, err := p.prog.Eval(a); err != nil || out != types.True {
+		if out, _, err := p.full.eval(nil, a); err != nil || out != types.True {
 			return false
 		}
 	}

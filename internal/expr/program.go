@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -12,9 +11,10 @@ type Program struct {
 	source     string
 	kind       Kind
 	apiVersion string
-	prog       cel.Program
+	full       steps    // right for every input
+	quick      *bounded // faster, for inputs within the bounds; nil if there is none
+	bounds     bounds
 	uses       usage
-	cheap      bool    // no object can make it exceed the cost limit
 	settled    partial // what is known without the request, if it does not use the request
 }
 
@@ -68,7 +68,7 @@ func (p *Program) whenOutcome(r partial, req *Request, effect Effect) Outcome {
 	case r.verdict == False && effect == Allow:
 		// x && false: false, or fails, and a failing Allow is ignored.
 		return Decided(false)
-	case r.verdict == True && p.cheap:
+	case r.verdict == True && (p.bounds.always || p.bounds.second && req.isSmall()):
 		// x || true: x cannot exceed the cost limit, and its other failures
 		// are absorbed by the or.
 		return Decided(true)
@@ -84,7 +84,11 @@ func (p *Program) settle() { p.settled = p.partially(nil) }
 // partially evaluates with the later variables unknown.
 func (p *Program) partially(req *Request) partial {
 	a := &activation{req: req}
-	out, _, err := p.prog.Eval(a)
+	s := p.full
+	if p.quick != nil && (p.bounds.always || p.bounds.first && (!p.uses.request || req.isSmall())) {
+		s = p.quick
+	}
+	out, _, err := s.eval(nil, a)
 	r := partial{touched: a.touched}
 	switch {
 	case err != nil:

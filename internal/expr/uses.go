@@ -8,8 +8,7 @@ import (
 type usage struct {
 	request bool // it refers to `request`
 	later   bool // it refers to something that only admission knows
-	loops   bool // it has a comprehension: evaluation can be interrupted
-	selects int  // number of field selections and index operations
+	selects int  // number of field selections and calls
 }
 
 // usageOf walks the checked expression. Loop variables hide the variables of
@@ -50,7 +49,6 @@ func (u *usage) walk(e ast.Expr, bound []string) {
 			u.walk(f.AsStructField().Value(), bound)
 		}
 	case ast.ComprehensionKind:
-		u.loops = true
 		c := e.AsComprehension()
 		u.walk(c.IterRange(), bound)
 		u.walk(c.AccuInit(), bound)

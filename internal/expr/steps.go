@@ -1,0 +1,112 @@
+package expr
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// steps is a planned expression. A nil context means that there is nothing to
+// wait for, as in the first step.
+type steps interface {
+	eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error)
+}
+
+// bounded evaluates without tracking cost. The cost it reports is the most
+// that it can be.
+type bounded struct {
+	code interpreter.InterpretableV2
+	cost uint64
+}
+
+func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error) {
+	if ctx != nil && ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	defer recovered(&out, &err)
+	frame, err := interpreter.NewExecutionFrame(a)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer frame.Close()
+	out = b.code.Exec(frame)
+	return out, b.cost, failure(out)
+}
+
+// tracked evaluates under the cost limit.
+type tracked struct {
+	code *interpreter.ObservableInterpretable
+}
+
+func (t *tracked) eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error) {
+	var tracker *interpreter.CostTracker
+	defer func() {
+		if tracker != nil {
+			cost = tracker.ActualCost()
+		}
+	}()
+	defer recovered(&out, &err)
+	frame, err := interpreter.NewExecutionFrame(a)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer frame.Close()
+	if ctx != nil {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		if err := frame.SetContext(ctx, celconfig.CheckFrequency); err != nil {
+			return nil, 0, err
+		}
+	}
+	out = t.code.ObserveExec(frame, func(observed any) {
+		if ct, ok := observed.(*interpreter.CostTracker); ok {
+			tracker = ct
+		}
+	})
+	return out, 0, failure(out)
+}
+
+// program evaluates with cel-go's own program.
+type program struct {
+	prog cel.Program
+}
+
+func (p *program) eval(ctx context.Context, a *activation) (ref.Val, uint64, error) {
+	var out ref.Val
+	var det *cel.EvalDetails
+	var err error
+	if ctx == nil {
+		out, det, err = p.prog.Eval(a)
+	} else if err = ctx.Err(); err == nil {
+		out, det, err = p.prog.ContextEval(ctx, a)
+	}
+	if cost := det.ActualCost(); cost != nil {
+		return out, *cost, err
+	}
+	return out, 0, err
+}
+
+// recovered turns a panic into an error, as cel-go's programs do: the cost
+// tracker stops an evaluation by panicking.
+func recovered(out *ref.Val, err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case interpreter.EvalCancelledError:
+		*out, *err = nil, r
+	default:
+		*out, *err = nil, fmt.Errorf("internal error: %v", r)
+	}
+}
+
+func failure(out ref.Val) error {
+	if e, ok := out.(*types.Err); ok {
+		return e
+	}
+	return nil
+}
