@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -27,26 +28,37 @@ type Link struct {
 // of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that
 // asking every link with all the data would have given.
 type Chain struct {
-	links []Link
+	links atomic.Pointer[[]Link]
 }
 
-// NewChain checks that every link has a name of its own: decisions are traced by name.
+// NewChain returns a chain of the given links.
 func NewChain(links ...Link) (*Chain, error) {
+	c := &Chain{}
+	return c, c.Replace(links...)
+}
+
+// Replace swaps the links, as a reloaded configuration does. Requests in flight end with the links they began with. It
+// checks that every link has a name of its own, since decisions are traced by name; on error nothing changes.
+func (c *Chain) Replace(links ...Link) error {
+	if len(links) == 0 {
+		return errors.New("authorizer chain: at least one authorizer is needed")
+	}
 	seen := map[string]bool{}
 	for _, l := range links {
 		if l.Name == "" || l.Authorizer == nil {
-			return nil, errors.New("authorizer chain: every link needs a name and an authorizer")
+			return errors.New("authorizer chain: every link needs a name and an authorizer")
 		}
 		if seen[l.Name] {
-			return nil, fmt.Errorf("authorizer chain: %q is listed twice", l.Name)
+			return fmt.Errorf("authorizer chain: %q is listed twice", l.Name)
 		}
 		seen[l.Name] = true
 	}
-	return &Chain{links: links}, nil
+	c.links.Store(&links)
+	return nil
 }
 
 // Links lists the chain, for reviews and tests.
-func (c *Chain) Links() []Link { return c.links }
+func (c *Chain) Links() []Link { return *c.links.Load() }
 
 // Verdict is what the chain knows before it has seen the object. The zero value refuses.
 type Verdict struct {
@@ -63,7 +75,8 @@ type Verdict struct {
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
 	var w walk
-	for i, link := range c.links {
+	links := c.Links()
+	for i, link := range links {
 		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
 		switch {
 		case d.IsNoOpinion():
@@ -80,7 +93,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 			return Verdict{
 				Decision:   authorizer.DecisionNoOpinion,
 				Authorizer: link.Name,
-				Pending:    &pending{chain: c, attrs: attrs, undecided: w.undecided, next: i + 1, reasons: w.reasons, errs: w.errs},
+				Pending:    &pending{rest: links[i+1:], attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: w.errs},
 			}
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
@@ -116,10 +129,9 @@ func canAllow(d authorizer.ConditionsAwareDecision) bool {
 // pending is the rest of a walk. The snapshot it uses is the one pinned in the request's holder, so that a policy changed
 // meanwhile does not change the outcome.
 type pending struct {
-	chain     *Chain
+	rest      []Link
 	attrs     authorizer.Attributes
 	undecided []undecided
-	next      int
 	reasons   []string
 	errs      []error
 }
@@ -142,7 +154,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 			return out
 		}
 	}
-	for _, link := range p.chain.links[p.next:] {
+	for _, link := range p.rest {
 		if out, done := decide(link, link.Authorizer.ConditionsAwareAuthorize(ctx, p.attrs)); done {
 			return out
 		}
@@ -205,7 +217,7 @@ func (c *Chain) RulesFor(ctx context.Context, u user.Info, namespace string) ([]
 	var paths []authorizer.NonResourceRuleInfo
 	var errs []error
 	incomplete := false
-	for _, l := range c.links {
+	for _, l := range c.Links() {
 		resolver, ok := l.Authorizer.(authorizer.RuleResolver)
 		if !ok {
 			continue

@@ -19,6 +19,8 @@ const AnnotationPending = "authorization.proviso.dev/pending"
 // the authorization filter and the create check inside the update and patch handlers.
 type Gate struct {
 	Chain *Chain
+	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
+	Conditional bool
 	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
 	// admission here, so that nothing conditional may pass. Nil means that everything is local.
 	Local func(group, version string) bool
@@ -78,21 +80,28 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 	case v.Pending == nil:
 		return v.Decision, v.Reason, v.Err
 	}
-	if err := g.honoured(attrs); err != nil {
+	if err := g.honoured(attrs); err != nil || !g.Conditional {
 		// Folding is left to the links: a conditional Deny denies, a conditional Allow has no opinion.
 		decision, reason, aerr := g.Chain.Authorize(ctx, attrs)
 		if decision == authorizer.DecisionAllow {
 			holder.Put(slot, attrs, handoff.Allowed())
 			return decision, reason, aerr
 		}
-		if reason != "" {
-			reason += "; "
-		}
-		return decision, reason + err.Error(), aerr
+		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+func joinReasons(reason string, err error) string {
+	switch {
+	case err == nil:
+		return reason
+	case reason == "":
+		return err.Error()
+	}
+	return reason + "; " + err.Error()
 }
 
 var (

@@ -16,7 +16,7 @@ var _ authorizer.Authorizer = (*Chain)(nil)
 // Authorize asks the links in order; the first Allow or Deny decides.
 func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	var w walk
-	for _, link := range c.links {
+	for _, link := range c.Links() {
 		decision, reason, err := link.Authorizer.Authorize(ctx, attrs)
 		if decision != authorizer.DecisionNoOpinion {
 			return decision, reason, err
@@ -29,7 +29,7 @@ func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (aut
 // ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional answer.
 func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	var union authorizer.ConditionsAwareDecisionUnion
-	for _, link := range c.links {
+	for _, link := range c.Links() {
 		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
 		union.Add(link.Name, d)
 		if d.ContainsUnconditionalAllowOrDeny() {
@@ -60,7 +60,7 @@ func (c *Chain) EvaluateConditions(ctx context.Context, d authorizer.ConditionsA
 }
 
 func (c *Chain) link(name string) (Link, bool) {
-	for _, l := range c.links {
+	for _, l := range c.Links() {
 		if l.Name == name {
 			return l, true
 		}

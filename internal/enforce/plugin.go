@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -27,6 +28,8 @@ const (
 
 // Plugin resolves the decisions that travelled with a request.
 type Plugin struct {
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -43,7 +46,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
 	for _, slot := range slotsOf(holder, attrs) {
-		if err := resolve(ctx, holder.Get(slot), attrs); err != nil {
+		if err := p.resolve(ctx, holder, slot, attrs, objects); err != nil {
 			return err
 		}
 	}
@@ -68,7 +71,8 @@ func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot 
 	return []handoff.Slot{handoff.Request}
 }
 
-func resolve(ctx context.Context, d handoff.Decision, attrs admission.Attributes) error {
+func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	d := holder.Get(slot)
 	if d.IsAllowed() {
 		return nil
 	}
@@ -76,7 +80,7 @@ func resolve(ctx context.Context, d handoff.Decision, attrs admission.Attributes
 	if pending == nil {
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
-	out := pending.Resolve(ctx, attrs)
+	out := pending.Resolve(ctx, p.facts(holder, attrs, objects))
 	annotate(ctx, out)
 	if out.Decision == authorizer.DecisionAllow {
 		return nil

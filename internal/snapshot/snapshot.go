@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 // Snapshot is everything that grants, denies or constrains, compiled, at one moment. It is immutable once published.
@@ -13,6 +16,10 @@ type Snapshot struct {
 	Generation uint64
 	// Synced is false until every part has seen its sources completely once.
 	Synced bool
+	// Rules is the index of Policy and RBAC; nil until it has been read.
+	Rules *ruleset.Index
+	// Served is what the server serves.
+	Served *Served
 }
 
 // Part is one compiled component of the snapshot, fed by its own informers. Apply is only ever called by the store's
@@ -61,16 +68,23 @@ func (s *Store) Changed() {
 	}
 }
 
-// Run publishes until stop is closed. It publishes once at the start, so that a store without parts becomes synced.
+// Run publishes until stop is closed. Until the first complete snapshot it also looks by itself whether the parts have
+// synced: an empty source syncs without ever reporting a change.
 func (s *Store) Run(stop <-chan struct{}) {
-	s.Changed()
+	s.publish()
+	retry := time.NewTicker(50 * time.Millisecond)
+	defer retry.Stop()
 	for {
+		if s.Current().Synced {
+			retry.Stop()
+		}
 		select {
 		case <-stop:
 			return
 		case <-s.dirty:
-			s.publish()
+		case <-retry.C:
 		}
+		s.publish()
 	}
 }
 

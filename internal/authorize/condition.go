@@ -1,0 +1,199 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/ruleset"
+)
+
+// Facts is what admission knows, in the form that CEL reads. The enforcer hands it over as ConditionsData; whatever is
+// converted for one condition is kept for the next.
+type Facts interface {
+	authorizer.ConditionsData
+	Expr() *expr.Data
+}
+
+// ruleCondition is a rule's condition with the request bound to it. Its text is only made for people.
+type ruleCondition struct {
+	hit      ruleset.Hit
+	compiled *restrict.Compiled
+	rule     expr.Condition
+	residual expr.Residual
+}
+
+var _ authorizer.Condition = (*ruleCondition)(nil)
+
+// bind takes a rule out of the index. A name that the request did not say is part of the condition.
+func bind(hit ruleset.Hit) *ruleCondition {
+	c := &ruleCondition{hit: hit}
+	c.compiled, _ = hit.Condition().(*restrict.Compiled)
+	if c.compiled == nil {
+		// A quarantined deny rule, or one that is only limited to names.
+		c.compiled = restrict.Unconditional(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
+	}
+	c.rule = c.compiled.Condition
+	if names := hit.Names(); names != nil {
+		c.rule = restrict.Named(names, c.rule)
+	}
+	return c
+}
+
+func (c *ruleCondition) GetID() string          { return c.compiled.ID }
+func (c *ruleCondition) GetType() string        { return c.residual.Type() }
+func (c *ruleCondition) GetCondition() string   { return c.residual.Text() }
+func (c *ruleCondition) GetDescription() string { return c.compiled.Description }
+
+// Evaluate needs facts that the enforcer made; other data is converted on the spot.
+func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+	holds, err := c.residual.Evaluate(ctx, factsOf(data))
+	if err != nil {
+		return authorizer.ConditionEvaluationResultError(err)
+	}
+	return authorizer.ConditionEvaluationResultBoolean(holds)
+}
+
+// describe names the condition in a refusal, as a SelfSubjectAccessReview would.
+func (c *ruleCondition) describe() string {
+	if d := c.GetDescription(); d != "" {
+		return fmt.Sprintf("denied by condition %q: %s", c.GetID(), d)
+	}
+	return fmt.Sprintf("denied by condition %q", c.GetID())
+}
+
+// factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
+func factsOf(data authorizer.ConditionsData) *expr.Data {
+	if f, ok := data.(Facts); ok {
+		return f.Expr()
+	}
+	return expr.NewData(expr.DataConfig{
+		Operation: string(data.GetOperation()),
+		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
+		OwnKind:   data.GetSubresource() == "",
+		Options:   data.GetOperationOptions(),
+	})
+}
+
+// always is the allow of an unconditional rule that stands beside conditional denies.
+func always(reason string) authorizer.Condition {
+	return authorizer.GenericCondition{
+		ID: expr.IDDomain + "/unconditional", Type: expr.TypeCEL, Condition: "true", Description: reason,
+		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+			return authorizer.ConditionEvaluationResultBoolean(true)
+		},
+	}
+}
+
+// selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so (CA-16).
+func selected(c *ruleCondition, req *expr.Request) bool {
+	return (req.Verb == "list" || req.Verb == "watch") && req.Subresource == "" && expr.Implied(c.rule, req, selectable(req))
+}
+
+// conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over consecutive
+// ones, the denies in the first (CA-1).
+func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
+	denies, allows = unique(denies), unique(allows)
+	const limit = authorizer.MaxConditionsPerMap
+	if len(denies) > limit {
+		// More denies than a set can hold: the rest becomes one condition, which denies if any of them does.
+		rest := anyOf(denies[limit-1:])
+		denies = append(denies[:limit-1:limit-1], rest)
+	}
+	if len(denies)+len(allows) <= limit {
+		return authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows)
+	}
+	var union authorizer.ConditionsAwareDecisionUnion
+	room := limit - len(denies)
+	for part := 1; len(allows) > 0 || part == 1; part++ {
+		n := min(room, len(allows))
+		union.Add(fmt.Sprintf("part-%d", part), authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows[:n]))
+		allows, denies, room = allows[n:], nil, limit
+	}
+	return union.ToDecision()
+}
+
+func unique(conditions []authorizer.Condition) []authorizer.Condition {
+	if len(conditions) < 2 {
+		return conditions
+	}
+	seen := make(map[string]bool, len(conditions))
+	out := conditions[:0]
+	for _, c := range conditions {
+		if !seen[c.GetID()] {
+			seen[c.GetID()] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func anyOf(conditions []authorizer.Condition) authorizer.Condition {
+	return authorizer.GenericCondition{
+		ID: expr.IDDomain + "/further-denies", Type: restrict.Type,
+		Condition: fmt.Sprintf("any of %d further deny rules applies", len(conditions)),
+		EvaluateFunc: func(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+			for _, c := range conditions {
+				if r := c.Evaluate(ctx, data); !r.IsFalse() {
+					return r
+				}
+			}
+			return authorizer.ConditionEvaluationResultBoolean(false)
+		},
+	}
+}
+
+// evaluateSets decides what conditionSets made and says which condition was in the way.
+func evaluateSets(ctx context.Context, label string, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	if d.IsUnion() {
+		var reasons []string
+		var errs []error
+		for _, sub := range d.UnionedDecisions() {
+			decision, reason, err := evaluateSets(ctx, label, sub, data)
+			if decision != authorizer.DecisionNoOpinion {
+				return decision, reason, err
+			}
+			reasons, errs = append(reasons, reason), append(errs, err)
+		}
+		return authorizer.DecisionNoOpinion, strings.Join(reasons, "; "), errors.Join(errs...)
+	}
+	if !d.IsConditionsMap() {
+		return d.FailureDecision(), "failed closed", fmt.Errorf("%s cannot evaluate %s", label, d)
+	}
+	m := d.ConditionsMap()
+	decision, reason, err := m.Evaluate(ctx, data, func(context.Context, authorizer.Condition, authorizer.ConditionsData) (bool, error) {
+		return false, errors.New("the condition cannot be evaluated here")
+	})
+	if decision == authorizer.DecisionNoOpinion {
+		return decision, unmet(m), err
+	}
+	return decision, label + ": " + reason, err
+}
+
+// unmet names what would have had to hold (CA-10). Only the first few: a caller can list them all in a review.
+func unmet(m authorizer.ConditionsMap) string {
+	const shown = 3
+	var b strings.Builder
+	n := 0
+	for c := range m.AllowConditions() {
+		if n++; n > shown {
+			continue
+		}
+		if n > 1 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "condition %q was not met", c.GetID())
+		if d := c.GetDescription(); d != "" {
+			fmt.Fprintf(&b, ": %s", d)
+		}
+	}
+	if n > shown {
+		fmt.Fprintf(&b, "; and %d more", n-shown)
+	}
+	return b.String()
+}

@@ -1,0 +1,191 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Tier is an element of the chain that answers from the rule index of the request's snapshot: policy-master,
+// policy-namespace or RBAC.
+type Tier struct {
+	tier ruleset.Tier
+	// label begins the reason of an allow or a deny; without an opinion the chain adds the link's name itself.
+	label string
+	store *snapshot.Store
+	node  authorizer.UnconditionalAuthorizer
+}
+
+// NewPolicyMaster is the tier of the master namespace.
+func NewPolicyMaster(store *snapshot.Store) *Tier {
+	return &Tier{tier: ruleset.TierMaster, label: "policy-master", store: store}
+}
+
+// NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to the
+// Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes (PO-7).
+func NewPolicyNamespace(store *snapshot.Store, node authorizer.UnconditionalAuthorizer) *Tier {
+	return &Tier{tier: ruleset.TierNamespace, label: "policy-namespace", store: store, node: node}
+}
+
+// NewRBAC is RBAC, decided by the same index (PO-19).
+func NewRBAC(store *snapshot.Store) *Tier {
+	return &Tier{tier: ruleset.TierRBAC, label: "RBAC", store: store}
+}
+
+var (
+	_ authorizer.Authorizer   = (*Tier)(nil)
+	_ authorizer.RuleResolver = (*Tier)(nil)
+
+	errNoIndex = errors.New("no policy has been read yet")
+)
+
+// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one.
+func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	d := t.ConditionsAwareAuthorize(ctx, attrs)
+	switch {
+	case d.IsAllow():
+		return authorizer.DecisionAllow, d.Reason(), d.Error()
+	case d.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+	case d.IsDeny():
+		return authorizer.DecisionDeny, d.Reason(), d.Error()
+	}
+	return d.FailureDecision(), "it depends on the object", nil
+}
+
+// ConditionsAwareAuthorize is a few look-ups; it allocates only where conditional rules apply.
+func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	ix := SnapshotOf(ctx, t.store).Rules
+	if ix == nil {
+		return authorizer.ConditionsAwareDecisionDeny("", errNoIndex)
+	}
+	var q ruleset.Query
+	q.Reset(ix, attrs)
+	m := t.match(&q)
+	if t.tier == ruleset.TierNamespace && m.Denies() && t.yields(ctx, &q, attrs) {
+		m = m.WithoutDenies()
+	}
+	switch {
+	case m.Deny.Found():
+		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil)
+	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
+		return t.conditional(&q, m, attrs)
+	case m.Allow.Found():
+		return authorizer.ConditionsAwareDecisionAllow(t.label+": "+m.Allow.Reason(), nil)
+	}
+	// As with upstream's RBAC, a binding without its role is a reason and no error: everything else was decided.
+	if err := q.Errors(t.tier); err != nil {
+		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
+	}
+	return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+}
+
+func (t *Tier) match(q *ruleset.Query) ruleset.Match {
+	switch t.tier {
+	case ruleset.TierMaster:
+		return q.PolicyMaster()
+	case ruleset.TierNamespace:
+		return q.PolicyNamespace()
+	default:
+		return q.RBAC()
+	}
+}
+
+// yields tells whether somebody with power over the whole cluster allows what the namespace would deny.
+func (t *Tier) yields(ctx context.Context, q *ruleset.Query, attrs authorizer.Attributes) bool {
+	if q.ClusterGrant().Found() {
+		return true
+	}
+	if t.node == nil {
+		return false
+	}
+	decision, _, _ := t.node.Authorize(ctx, attrs)
+	return decision == authorizer.DecisionAllow
+}
+
+// denied says why it was denied and, where there is one, what would have allowed it (PO-8).
+func (t *Tier) denied(why string, allow ruleset.Hit) string {
+	reason := t.label + ": " + why
+	if allow.Found() {
+		reason += "; without it, " + allow.Reason()
+	}
+	return reason
+}
+
+// conditional collects the rules that depend on the object. Denies are decided first: one that holds for every object ends
+// it.
+func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	req := expr.NewRequest(attrs)
+	var denies, allows []authorizer.Condition
+	if m.ConditionalDeny {
+		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Denies) {
+			c := bind(hit)
+			switch o := c.rule.Decide(req, expr.Deny); o.Verdict() {
+			case expr.False:
+			case expr.Unresolved:
+				c.residual = o.Residual()
+				denies = append(denies, c)
+			default: // it holds, or fails, for every object
+				return authorizer.ConditionsAwareDecisionDeny(t.denied(c.describe(), m.Allow), nil)
+			}
+		}
+	}
+	allowed, why := m.Allow.Found(), ""
+	if allowed {
+		why = m.Allow.Reason()
+	} else {
+		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Allows) {
+			c := bind(hit)
+			switch o := c.rule.Decide(req, expr.Allow); o.Verdict() {
+			case expr.True:
+				allowed, why = true, hit.Reason()
+			case expr.Unresolved:
+				if selected(c, req) {
+					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
+					break
+				}
+				c.residual = o.Residual()
+				allows = append(allows, c)
+			}
+			if allowed {
+				break
+			}
+		}
+	}
+	switch {
+	case allowed && len(denies) == 0:
+		return authorizer.ConditionsAwareDecisionAllow(t.label+": "+why, nil)
+	case allowed:
+		allows = []authorizer.Condition{always(t.label + ": " + why)}
+	case len(denies) == 0 && len(allows) == 0:
+		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", nil)
+	}
+	return conditionSets(denies, allows)
+}
+
+// EvaluateConditions decides a set that this tier answered.
+func (t *Tier) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return evaluateSets(ctx, t.label, d, data)
+}
+
+// RulesFor lists what SelfSubjectRulesReview shows. Both policy tiers are listed by the first of them.
+func (t *Tier) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	ix := SnapshotOf(ctx, t.store).Rules
+	if ix == nil {
+		return nil, nil, true, errNoIndex
+	}
+	var rules ruleset.Rules
+	switch t.tier {
+	case ruleset.TierMaster:
+		rules = ix.PolicyRulesFor(u, namespace)
+	case ruleset.TierRBAC:
+		rules = ix.RBACRulesFor(u, namespace)
+	}
+	return rules.Resources, rules.NonResources, rules.Incomplete, rules.Err
+}

@@ -1,0 +1,174 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/klog/v2"
+	upstream "k8s.io/kubernetes/cmd/kube-controller-manager/names"
+	pkgcontroller "k8s.io/kubernetes/pkg/controller"
+	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	saccontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
+	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+// controller is one entry of the catalog.
+type controller struct {
+	name, alias string
+	// lacks says what the configuration must have for it; nil if nothing.
+	lacks func(Config) error
+	// build prepares it for one term of leadership. What it returns blocks until the context ends.
+	build func(context.Context, *term) (func(context.Context), error)
+}
+
+// all is the catalog. Names and aliases are upstream's, and so are the numbers of workers.
+var all = []controller{
+	{name: upstream.ServiceAccountTokenController, alias: "serviceaccount-token", lacks: noKey, build: serviceAccountTokens},
+	{name: upstream.ServiceAccountController, alias: "serviceaccount", build: serviceAccounts},
+	{name: upstream.RootCACertificatePublisherController, alias: "root-ca-cert-publisher", lacks: noRootCA, build: rootCA},
+	{name: upstream.NamespaceController, alias: "namespace", build: namespaces},
+	{name: upstream.ClusterRoleAggregationController, alias: "clusterrole-aggregation", build: clusterRoles},
+	{name: upstream.ResourceQuotaController, alias: "resourcequota", build: quotas},
+	{name: upstream.GarbageCollectorController, alias: "garbagecollector", build: garbage},
+}
+
+func noKey(c Config) error {
+	if c.ServiceAccountKeyFile == "" {
+		return errors.New("it needs the key that signs service account tokens")
+	}
+	return nil
+}
+
+func noRootCA(c Config) error {
+	if len(c.RootCA) == 0 {
+		return errors.New("it needs the certificate of the server's authority")
+	}
+	return nil
+}
+
+// serviceAccountTokens fills secrets of the type service-account-token, which users still make by hand for clients that
+// cannot renew a token, and removes them with their service account.
+func serviceAccountTokens(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("tokens-controller")
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, t.key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := saccontroller.NewTokensController(klog.FromContext(ctx), t.typed.Core().V1().ServiceAccounts(), t.typed.Core().V1().Secrets(),
+		client, saccontroller.TokensControllerOptions{TokenGenerator: tokens, RootCA: t.cfg.RootCA})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 5) }, nil
+}
+
+func serviceAccounts(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("service-account-controller")
+	if err != nil {
+		return nil, err
+	}
+	c, err := saccontroller.NewServiceAccountsController(klog.FromContext(ctx), t.typed.Core().V1().ServiceAccounts(),
+		t.typed.Core().V1().Namespaces(), client, saccontroller.DefaultServiceAccountsControllerOptions())
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}
+
+func rootCA(_ context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("root-ca-cert-publisher")
+	if err != nil {
+		return nil, err
+	}
+	c, err := rootcacertpublisher.NewPublisher(t.typed.Core().V1().ConfigMaps(), t.typed.Core().V1().Namespaces(), client, t.cfg.RootCA)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}
+
+func namespaces(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("namespace-controller")
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(t.config("namespace-controller"))
+	if err != nil {
+		return nil, err
+	}
+	c := namespace.NewNamespaceController(ctx, client, metadataClient, client.Discovery().ServerPreferredNamespacedResources,
+		t.typed.Core().V1().Namespaces(), 5*time.Minute, v1.FinalizerKubernetes)
+	return func(ctx context.Context) { c.Run(ctx, 10) }, nil
+}
+
+func clusterRoles(_ context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("clusterrole-aggregation-controller")
+	if err != nil {
+		return nil, err
+	}
+	c := clusterroleaggregation.NewClusterRoleAggregation(t.typed.Rbac().V1().ClusterRoles(), client.RbacV1())
+	return func(ctx context.Context) { c.Run(ctx, 5) }, nil
+}
+
+func quotas(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("resourcequota-controller")
+	if err != nil {
+		return nil, err
+	}
+	discover := client.Discovery().ServerPreferredNamespacedResources
+	quota, err := quotainstall.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(t.informers.ForResource), t.typed)
+	if err != nil {
+		return nil, err
+	}
+	// These evaluators look into the objects; for all others, the metadata is enough to count them.
+	for _, evaluator := range quota.Evaluators() {
+		t.informers.whole[evaluator.GroupResource()] = true
+	}
+	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:               client.CoreV1(),
+		ResourceQuotaInformer:     t.typed.Core().V1().ResourceQuotas(),
+		ResyncPeriod:              pkgcontroller.StaticResyncPeriodFunc(5 * time.Minute),
+		InformerFactory:           t.informers,
+		ReplenishmentResyncPeriod: resync,
+		DiscoveryFunc:             discover,
+		IgnoredResourcesFunc:      quota.IgnoredResources,
+		InformersStarted:          t.informersStarted,
+		Registry:                  generic.NewRegistry(quota.Evaluators()),
+		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return both(func(ctx context.Context) { c.Run(ctx, 5) }, func(ctx context.Context) { c.Sync(ctx, discover, t.cfg.discovery) }), nil
+}
+
+func garbage(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("generic-garbage-collector")
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(t.config("generic-garbage-collector"))
+	if err != nil {
+		return nil, err
+	}
+	graph := garbagecollector.NewDependencyGraphBuilder(ctx, metadataClient, t.mapper, garbagecollector.DefaultIgnoredResources(), t.informers, t.informersStarted)
+	c, err := garbagecollector.NewComposedGarbageCollector(ctx, client, metadataClient, t.mapper, graph)
+	if err != nil {
+		return nil, fmt.Errorf("garbage collector: %w", err)
+	}
+	return both(func(ctx context.Context) { c.Run(ctx, 20, t.cfg.discovery) },
+		func(ctx context.Context) { c.Sync(ctx, client.Discovery(), t.cfg.discovery) }), nil
+}

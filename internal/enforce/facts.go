@@ -1,0 +1,73 @@
+package enforce
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// facts is one admission as conditions see it. Objects are converted at most once per version, and only if a condition asks.
+type facts struct {
+	admission.Attributes
+	data *expr.Data
+}
+
+var _ authorize.Facts = (*facts)(nil)
+
+// Expr is the data for CEL.
+func (f *facts) Expr() *expr.Data { return f.data }
+
+func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
+	served := holder.Snapshot.Served
+	resource := attrs.GetResource().GroupResource()
+	cfg := expr.DataConfig{
+		Operation: string(attrs.GetOperation()),
+		Objects:   &versions{attrs: attrs, objects: objects, served: served},
+		Options:   attrs.GetOperationOptions(),
+		OwnKind: attrs.GetKind().Kind == served.OwnKind(resource) && attrs.GetKind().Group == resource.Group &&
+			attrs.GetOperation() != admission.Connect,
+	}
+	if attrs.GetOperation() == admission.Connect {
+		cfg.Options = attrs.GetObject() // connect admission has its options as the object
+	}
+	if name := attrs.GetNamespace(); name != "" && p.Namespace != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return p.Namespace(name) }
+	}
+	return &facts{Attributes: attrs, data: expr.NewData(cfg)}
+}
+
+// versions converts the objects of an admission to the version that a condition is written for: its own, or the preferred
+// one of the group, whatever version the request uses. What cannot be converted fails.
+type versions struct {
+	attrs   admission.Attributes
+	objects admission.ObjectInterfaces
+	served  *snapshot.Served
+}
+
+func (v *versions) Object(apiVersion string) (runtime.Object, error) {
+	return v.convert(v.attrs.GetObject(), apiVersion)
+}
+
+func (v *versions) OldObject(apiVersion string) (runtime.Object, error) {
+	return v.convert(v.attrs.GetOldObject(), apiVersion)
+}
+
+func (v *versions) convert(object runtime.Object, apiVersion string) (runtime.Object, error) {
+	if object == nil {
+		return nil, nil
+	}
+	kind := v.attrs.GetKind()
+	kind.Version = apiVersion
+	if kind.Version == "" {
+		if kind.Version = v.served.PreferredVersion(kind.GroupKind()); kind.Version == "" {
+			return nil, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", kind.GroupKind())
+		}
+	}
+	return admission.ConvertToGVK(object, kind, v.objects)
+}

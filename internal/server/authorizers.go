@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	authorizationmetrics "k8s.io/apiserver/pkg/authorization/metrics"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
+	webhookmetrics "k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
+	"k8s.io/client-go/informers"
+	certinformers "k8s.io/client-go/informers/certificates/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/kubernetes/pkg/auth/authorizer/abac"
+	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// authorizerKit builds authorizers by type. Those with informers are built once and survive a reload of the chain.
+type authorizerKit struct {
+	informers    informers.SharedInformerFactory
+	store        *snapshot.Store
+	abacFile     string
+	retryBackoff *wait.Backoff
+	dial         utilnet.DialFunc
+	compiler     authorizationcel.Compiler
+	// extra links stand right behind the guard.
+	extra []authorize.Link
+
+	built builtAuthorizers
+}
+
+type builtAuthorizers map[string]authorizer.Authorizer
+
+// links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that nobody
+// can be locked out, and the guard that refuses everybody else until the policy is known.
+func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
+	links := []authorize.Link{
+		{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.store}},
+	}
+	links = append(links, k.extra...)
+	for _, a := range plan.authorizers {
+		if a.Type == modePolicy {
+			links = append(links, k.policyLinks(plan)...)
+			continue
+		}
+		az, err := k.authorizer(a)
+		if err != nil {
+			return nil, fmt.Errorf("authorizer %q: %w", a.Name, err)
+		}
+		links = append(links, authorize.Link{
+			Name:       a.Name,
+			Authorizer: instrumented(string(a.Type), a.Name, az),
+		})
+	}
+	return links, nil
+}
+
+// policyLinks are the two tiers of Policy. The namespace's denies yield to the Node authorizer, if the chain has one.
+func (k *authorizerKit) policyLinks(plan *authzPlan) []authorize.Link {
+	var nodes authorizer.UnconditionalAuthorizer
+	if plan.has(modes.ModeNode) {
+		nodes = k.node()
+	}
+	return []authorize.Link{
+		{Name: "policy-master", Authorizer: instrumented(modePolicy, "policy-master", authorize.NewPolicyMaster(k.store))},
+		{Name: "policy-namespace", Authorizer: instrumented(modePolicy, "policy-namespace", authorize.NewPolicyNamespace(k.store, nodes))},
+	}
+}
+
+func instrumented(kind, name string, a authorizer.Authorizer) authorizer.Authorizer {
+	return &ruleLister{Authorizer: authorizationmetrics.InstrumentedAuthorizer(kind, name, a), rules: a}
+}
+
+// ruleLister keeps the rules of an authorizer visible that upstream's metrics hide.
+type ruleLister struct {
+	authorizer.Authorizer
+	rules authorizer.Authorizer
+}
+
+func (r *ruleLister) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	if resolver, ok := r.rules.(authorizer.RuleResolver); ok {
+		return resolver.RulesFor(ctx, u, namespace)
+	}
+	return nil, nil, true, nil
+}
+
+func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration) (authorizer.Authorizer, error) {
+	if az, ok := k.built[string(a.Type)]; ok {
+		return az, nil
+	}
+	var az authorizer.Authorizer
+	switch string(a.Type) {
+	case modes.ModeAlwaysAllow:
+		return authorizerfactory.NewAlwaysAllowAuthorizer(), nil
+	case modes.ModeAlwaysDeny:
+		return authorizerfactory.NewAlwaysDenyAuthorizer(), nil
+	case modes.ModeWebhook:
+		return k.webhook(a)
+	case modes.ModeABAC:
+		policies, err := abac.NewFromFile(k.abacFile)
+		if err != nil {
+			return nil, err
+		}
+		az = policies
+	case modes.ModeNode:
+		az = k.node()
+	case modes.ModeRBAC:
+		az = k.rbac()
+	default:
+		return nil, fmt.Errorf("type %q is unknown; known are Policy, Node, RBAC, ABAC, Webhook, AlwaysAllow and AlwaysDeny", a.Type)
+	}
+	k.built[string(a.Type)] = az
+	return az, nil
+}
+
+// rbac is our index; without Policy there is none, and upstream's authorizer walks the bindings as in stock.
+func (k *authorizerKit) rbac() authorizer.Authorizer {
+	if enabled(PolicyAuthorization) {
+		return authorize.NewRBAC(k.store)
+	}
+	rb := k.informers.Rbac().V1()
+	return rbac.New(
+		&rbac.RoleGetter{Lister: rb.Roles().Lister()},
+		&rbac.RoleBindingLister{Lister: rb.RoleBindings().Lister()},
+		&rbac.ClusterRoleGetter{Lister: rb.ClusterRoles().Lister()},
+		&rbac.ClusterRoleBindingLister{Lister: rb.ClusterRoleBindings().Lister()},
+	)
+}
+
+// node builds the Node authorizer, once: its graph follows informers.
+func (k *authorizerKit) node() authorizer.Authorizer {
+	if az, ok := k.built[modes.ModeNode]; ok {
+		return az
+	}
+	var slices resourceinformers.ResourceSliceInformer
+	if utilfeature.DefaultFeatureGate.Enabled(kubefeatures.DynamicResourceAllocation) {
+		slices = k.informers.Resource().V1().ResourceSlices()
+	}
+	var certificates certinformers.PodCertificateRequestInformer
+	if utilfeature.DefaultFeatureGate.Enabled(kubefeatures.PodCertificateRequest) {
+		certificates = k.informers.Certificates().V1().PodCertificateRequests()
+	}
+	node.RegisterMetrics()
+	graph := node.NewGraph()
+	core := k.informers.Core().V1()
+	node.AddGraphEventHandlers(graph, core.Nodes(), core.Pods(), core.PersistentVolumes(),
+		k.informers.Storage().V1().VolumeAttachments(), slices, certificates)
+	az := node.NewAuthorizer(graph, nodeidentifier.NewDefaultNodeIdentifier(), bootstrappolicy.NodeRules())
+	k.built[modes.ModeNode] = az
+	return az
+}
+
+func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration) (authorizer.Authorizer, error) {
+	if k.retryBackoff == nil {
+		return nil, errors.New("retry backoff parameters for authorization webhooks are missing")
+	}
+	client, err := webhookutil.LoadKubeconfig(*a.Webhook.ConnectionInfo.KubeConfigFile, k.dial)
+	if err != nil {
+		return nil, err
+	}
+	if t := a.Webhook.Timeout.Duration; t != 0 {
+		client.Timeout = t
+	}
+	onError := authorizer.DecisionDeny
+	if a.Webhook.FailurePolicy == authzconfig.FailurePolicyNoOpinion {
+		onError = authorizer.DecisionNoOpinion
+	}
+	authorizedTTL, unauthorizedTTL := a.Webhook.AuthorizedTTL.Duration, a.Webhook.UnauthorizedTTL.Duration
+	if !a.Webhook.CacheAuthorizedRequests {
+		authorizedTTL = 0
+	}
+	if !a.Webhook.CacheUnauthorizedRequests {
+		unauthorizedTTL = 0
+	}
+	return webhook.New(client, a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
+		onError, a.Webhook.MatchConditions, a.Name, webhookMetrics{
+			WebhookMetrics: webhookmetrics.NewWebhookMetrics(),
+			MatcherMetrics: authorizationcel.NewMatcherMetrics(),
+		}, k.compiler)
+}
+
+// webhookMetrics reports what kube-apiserver reports: webhook calls and match conditions, not single requests.
+type webhookMetrics struct {
+	webhookmetrics.NoopRequestMetrics
+	webhookmetrics.WebhookMetrics
+	authorizationcel.MatcherMetrics
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	"sigs.k8s.io/yaml"
+)
+
+// modePolicy is the authorizer type that only we have. It is split off before upstream sees modes or files.
+const modePolicy = "Policy"
+
+// authzPlan is the configured authorizer chain, our own types included.
+type authzPlan struct {
+	authorizers []authzconfig.AuthorizerConfiguration
+	// conditionsContext is, by webhook name, the kubeconfig context of its conditions endpoint.
+	conditionsContext map[string]string
+	// file is watched for changes; empty when the chain comes from flags.
+	file string
+	data []byte
+}
+
+// planAuthorization takes the chain out of the options and leaves there what upstream can complete and validate. It
+// returns nil when the server is stock: then upstream builds its own chain.
+func planAuthorization(o *Options) (*authzPlan, error) {
+	a := o.Kube.Authorization
+	if file := a.AuthorizationConfigurationFile; file != "" {
+		if a.AreLegacyFlagsSet != nil && a.AreLegacyFlagsSet() {
+			return nil, errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")
+		}
+		if stock() {
+			return nil, nil
+		}
+		plan, err := readAuthzFile(file)
+		if err != nil {
+			return nil, err
+		}
+		// Upstream never builds a chain from these; they keep its completion from falling back to AlwaysAllow.
+		a.AuthorizationConfigurationFile, a.Modes = "", []string{modes.ModeRBAC}
+		return plan, nil
+	}
+
+	if !o.changed("authorization-mode") && !(stock() && o.dropIn()) {
+		a.Modes = []string{modes.ModeNode, modes.ModeRBAC}
+	}
+	if stock() {
+		if slices.Contains(a.Modes, modePolicy) {
+			return nil, fmt.Errorf("--authorization-mode=%s: mode Policy needs one of the feature gates of Proviso", strings.Join(a.Modes, ","))
+		}
+		return nil, nil
+	}
+	order := slices.Clone(a.Modes)
+	a.Modes = slices.DeleteFunc(slices.Clone(a.Modes), func(m string) bool { return m == modePolicy })
+	upstream, err := a.ToAuthorizationConfig(nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Modes) == 0 {
+		a.Modes = []string{modes.ModeRBAC}
+	}
+	plan := &authzPlan{}
+	rest := upstream.AuthorizationConfiguration.Authorizers
+	for _, mode := range order {
+		if mode == modePolicy {
+			plan.authorizers = append(plan.authorizers, policyEntry())
+			continue
+		}
+		plan.authorizers, rest = append(plan.authorizers, rest[0]), rest[1:]
+	}
+	return plan, plan.complete()
+}
+
+func (p *authzPlan) has(mode string) bool {
+	return slices.ContainsFunc(p.authorizers, func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == mode })
+}
+
+func policyEntry() authzconfig.AuthorizerConfiguration {
+	return authzconfig.AuthorizerConfiguration{Type: modePolicy, Name: kubeauthorizer.GetNameForAuthorizerMode(modePolicy)}
+}
+
+// complete puts Policy first where nobody listed it, and checks that it is listed once and switched on.
+func (p *authzPlan) complete() error {
+	listed := 0
+	for _, a := range p.authorizers {
+		if a.Type == modePolicy {
+			listed++
+		}
+	}
+	switch {
+	case listed > 1:
+		return errors.New("authorizer type Policy is listed more than once")
+	case listed == 1 && !enabled(PolicyAuthorization):
+		return errors.New("authorizer type Policy needs the feature gate PolicyAuthorization")
+	case listed == 0 && enabled(PolicyAuthorization):
+		p.authorizers = append([]authzconfig.AuthorizerConfiguration{policyEntry()}, p.authorizers...)
+	}
+	return nil
+}
+
+func readAuthzFile(path string) (*authzPlan, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-config: %w", err)
+	}
+	plan, err := parseAuthzFile(data)
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-config %s: %w", path, err)
+	}
+	plan.file = path
+	return plan, nil
+}
+
+// parseAuthzFile splits our keys off, has upstream check the rest strictly, and joins both again in the file's order.
+func parseAuthzFile(data []byte) (*authzPlan, error) {
+	var file map[string]any
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	plan := &authzPlan{conditionsContext: map[string]string{}, data: data}
+	entries, _ := file["authorizers"].([]any)
+	var upstream []any
+	policyAt := -1
+	for i, e := range entries {
+		entry, ok := e.(map[string]any)
+		if !ok || entry["type"] != modePolicy {
+			if err := plan.liftConditionsContext(i, entry); err != nil {
+				return nil, err
+			}
+			upstream = append(upstream, e)
+			continue
+		}
+		if policyAt >= 0 {
+			return nil, fmt.Errorf("authorizers[%d]: type Policy is listed more than once", i)
+		}
+		if want := policyEntry().Name; entry["name"] != want {
+			return nil, fmt.Errorf("authorizers[%d].name: must be %q for type Policy", i, want)
+		}
+		if len(entry) > 2 {
+			return nil, fmt.Errorf("authorizers[%d]: type Policy takes no settings", i)
+		}
+		policyAt = i
+	}
+	if len(upstream) > 0 || policyAt < 0 {
+		file["authorizers"] = upstream
+		rest, err := yaml.Marshal(file)
+		if err != nil {
+			return nil, err
+		}
+		config, err := kubeauthorizer.LoadAndValidateData(rest, authorizationcel.NewDefaultCompiler(), nil)
+		if err != nil {
+			return nil, err
+		}
+		plan.authorizers = config.Authorizers
+	}
+	if policyAt >= 0 {
+		plan.authorizers = slices.Insert(plan.authorizers, policyAt, policyEntry())
+	}
+	return plan, plan.complete()
+}
+
+func (p *authzPlan) liftConditionsContext(i int, entry map[string]any) error {
+	const key = "conditionsEndpointKubeConfigContext"
+	webhook, _ := entry["webhook"].(map[string]any)
+	value, present := webhook[key]
+	if !present {
+		return nil
+	}
+	context, ok := value.(string)
+	if !ok || context == "" {
+		return fmt.Errorf("authorizers[%d].webhook.%s: must be the name of a context of the webhook's kubeconfig", i, key)
+	}
+	name, _ := entry["name"].(string)
+	p.conditionsContext[name] = context
+	delete(webhook, key)
+	return nil
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/apiserver/pkg/audit"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's order.
+//
+//	  TLS, panic recovery, request info, time-outs
+//	» pinSnapshot                  an empty holder joins the request, with the policy of this moment          handoff
+//	  authentication               who is it
+//	  audit                        the level of the event
+//	  impersonation                asks the gate whether the user may act as somebody else                    authorize
+//	  priority and fairness
+//	» authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
+//	     system-masters → policy-sync → the configured authorizers, lazily
+//	     nothing can allow it: 403, the body is never read
+//	  aggregator → kube → extensions   which server serves it
+//	  decoding, defaulting, conversion
+//	  mutating admission
+//	     update that creates: the handler asks the gate again, for create                                    authorize
+//	» enforcer                     first in validating admission: the conditions are met by this object      enforce
+//	  validating admission         policies, webhooks
+//	  storage
+//	  audit                        the event goes to the sinks
+
+// stages are the parts of ours on that path.
+type stages struct {
+	store *snapshot.Store
+	plan  *authzPlan
+	kit   *authorizerKit
+	gate  *authorize.Gate
+	// compiler compiles the conditions of rules.
+	compiler *restrict.Compiler
+	// master is the namespace whose policy holds everywhere.
+	master string
+	plugs  plugs
+}
+
+// plugs are further stages: what a test wants to see on the path of a request.
+type plugs struct {
+	// links stand in the chain right behind policy-sync.
+	links []authorize.Link
+	// validators run in the enforcer once the conditions are met.
+	validators []admission.ValidationInterface
+	// parts join the policy snapshot, which is not synced before they are.
+	parts []snapshot.Part
+	// auditBackend and auditEvaluator stand beside the configured ones.
+	auditBackend   audit.Backend
+	auditEvaluator audit.PolicyRuleEvaluator
+}
+
+// wrapHandlers puts our filters around upstream's, in the one handler chain that runs. The chain that was built before is
+// kept: others may have wrapped it already.
+func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
+	aggregator.Authorization.Authorizer = s.gate.InHandlers()
+	build := aggregator.BuildHandlerChainFunc
+	aggregator.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		filters := *c
+		filters.Authorization.Authorizer = s.gate.AtFilter()
+		return s.pinSnapshot(build(api, &filters))
+	}
+}
+
+// pinSnapshot gives every request its holder. What is decided later, is decided by the policy of this moment.
+func (s *stages) pinSnapshot(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(handoff.With(r.Context(), s.store.Current())))
+	})
+}
+
+// wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
+func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers informers.SharedInformerFactory) {
+	namespaces := informers.Core().V1().Namespaces().Lister()
+	enforcer := admissionmetrics.WithControllerMetrics(&enforce.Plugin{
+		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
+		After:     s.plugs.validators,
+	}, enforce.Name)
+	if generic.AdmissionControl == nil {
+		generic.AdmissionControl = enforcer
+		return
+	}
+	generic.AdmissionControl = admission.NewChainHandler(enforcer, generic.AdmissionControl)
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"fmt"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	kubeapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// config holds the configurations of the servers of one process, from the innermost to the outermost.
+type config struct {
+	opts *completed
+
+	extensions *apiextensionsapiserver.Config
+	kube       *controlplane.Config
+	groups     *genericapiserver.Config // our own; nil when the server is stock
+	aggregator *aggregatorapiserver.Config
+
+	informers informers.SharedInformerFactory
+	// stages is nil when all systems are off.
+	stages *stages
+}
+
+// newConfig makes the configurations in upstream's order (kube-apiserver's NewConfig) and, unless the server is stock, puts
+// our stages in between. The order matters: each configuration copies what the one before it was given.
+func newConfig(opts *completed) (*config, error) {
+	c := &config{opts: opts}
+
+	upstream := opts.CompletedOptions
+	authorization := upstream.Authorization
+	if opts.authz != nil {
+		upstream.Authorization = nil // our chain takes its place below
+	}
+	generic, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+		upstream.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(),
+		generatedopenapi.GetOpenAPIDefinitions,
+		opts.InformerName,
+	)
+	upstream.Authorization = authorization
+	if err != nil {
+		return nil, err
+	}
+	c.informers = informers
+
+	// Before the kube configuration: its admission options capture the authorizer.
+	if opts.authz != nil {
+		if c.stages, err = newStages(opts, generic, informers); err != nil {
+			return nil, err
+		}
+		generic.Authorization.Authorizer = c.stages.gate.Chain
+		generic.RuleResolver = c.stages.gate.Chain
+	}
+
+	kube, resolver, initializers, err := kubeapp.CreateKubeAPIServerConfig(upstream, generic, informers, storageFactory)
+	if err != nil {
+		return nil, err
+	}
+	c.kube = kube
+
+	// Before the others are copied from it: every server of the process gets the same admission chain.
+	if c.stages != nil {
+		c.stages.wrapAdmission(generic, informers)
+	}
+
+	c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, kube.ControlPlane.VersionedInformers, initializers, upstream.CompletedOptions,
+		upstream.MasterCount, resolver, webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
+			generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider))
+	if err != nil {
+		return nil, err
+	}
+	if c.stages != nil {
+		if c.groups, err = newGroupsConfig(opts, *generic); err != nil {
+			return nil, err
+		}
+	}
+	c.aggregator, err = controlplaneapiserver.CreateAggregatorConfig(*generic, upstream.CompletedOptions, kube.ControlPlane.VersionedInformers, resolver,
+		kube.ControlPlane.ProxyTransport, kube.ControlPlane.Extra.PeerProxy, initializers)
+	if err != nil {
+		return nil, err
+	}
+
+	if c.stages != nil {
+		// The endpoint handlers of every server make their second checks through the gate; only the aggregator's handler
+		// chain runs, so that only there the filters are wrapped.
+		c.extensions.GenericConfig.Authorization.Authorizer = c.stages.gate.InHandlers()
+		c.groups.Authorization.Authorizer = c.stages.gate.InHandlers()
+		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
+	}
+	return c, nil
+}
+
+// newStages builds what our systems need before the servers exist.
+func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
+	cel, err := expr.New(expr.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &stages{
+		store:    snapshot.NewStore(),
+		plan:     opts.authz,
+		plugs:    opts.own.plugs,
+		compiler: &restrict.Compiler{CEL: cel},
+		master:   opts.own.PolicyMasterNamespace,
+	}
+	s.kit = &authorizerKit{
+		informers:    informers,
+		store:        s.store,
+		abacFile:     opts.Authorization.PolicyFile,
+		retryBackoff: opts.Authorization.WebhookRetryBackoff,
+		compiler:     authorizationcel.NewDefaultCompiler(),
+		extra:        s.plugs.links,
+		built:        builtAuthorizers{},
+	}
+	if generic.EgressSelector != nil {
+		dial, err := generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext())
+		if err != nil {
+			return nil, err
+		}
+		s.kit.dial = dial
+	}
+	links, err := s.kit.links(opts.authz)
+	if err != nil {
+		return nil, fmt.Errorf("invalid authorization config: %w", err)
+	}
+	chain, err := authorize.NewChain(links...)
+	if err != nil {
+		return nil, err
+	}
+	s.gate = &authorize.Gate{Chain: chain, Conditional: enabled(ConditionalAuthorization)}
+	if !opts.authz.has(modes.ModeRBAC) {
+		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	}
+	return s, nil
+}

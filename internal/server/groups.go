@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/featuregate"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
+	openapiutil "k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	ownopenapi "proviso.dev/proviso/api/openapi"
+	"proviso.dev/proviso/internal/registry"
+)
+
+// featureOf says which feature gate serves a resource of ours.
+var featureOf = map[string]featuregate.Feature{
+	"policies": PolicyAuthorization, "policybindings": PolicyAuthorization, "roles": PolicyAuthorization, "rolebindings": PolicyAuthorization,
+	"resourceaccessreviews": PolicyAuthorization, "subjectaccessreviews": PolicyAuthorization,
+	"fieldpermissions":    FieldPermissions,
+	"protectedattributes": ProtectedAttributes, "clusterprotectedattributes": ProtectedAttributes,
+	"auditsinks": DynamicAudit, "auditclasses": DynamicAudit,
+}
+
+// newGroupsConfig derives the configuration of the server of our own groups from kube-apiserver's, as upstream derives that of
+// the extensions: own scheme, own storage codec, no hooks and health checks twice.
+func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapiserver.Config, error) {
+	generic := kube
+	generic.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	generic.RESTOptionsGetter = nil
+	generic.Serializer = registry.Codecs
+
+	etcd := *opts.Etcd
+	etcd.StorageConfig.Codec = registry.StorageCodec()
+	etcd.StorageConfig.EncodeVersioner = nil
+	etcd.DefaultStorageMediaType = "application/json"
+	etcd.SkipHealthEndpoints = true
+	if err := etcd.ApplyTo(&generic); err != nil {
+		return nil, err
+	}
+	resources := serverstorage.NewResourceConfig()
+	resources.EnableVersions(registry.GroupVersions()...)
+	generic.MergedResourceConfig = resources
+
+	// Versioned types only: with the internal ones, every definition would claim to be of two versions.
+	namer := openapinamer.NewDefinitionNamer(registry.VersionedScheme())
+	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+		all := generatedopenapi.GetOpenAPIDefinitions(ref)
+		// Ours refer to the types of Kubernetes by their Go names, Kubernetes' own map by their model names.
+		own := ownopenapi.Definitions(func(path string) spec.Ref { return ref(modelName(path)) })
+		for name, definition := range own {
+			for i, dependency := range definition.Dependencies {
+				definition.Dependencies[i] = modelName(dependency)
+			}
+			all[name] = definition
+		}
+		return all
+	}
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	generic.OpenAPIConfig.Info.Title = "Proviso"
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	generic.OpenAPIV3Config.Info.Title = "Proviso"
+	return &generic, nil
+}
+
+func modelName(goName string) string {
+	if strings.HasPrefix(goName, "k8s.io/") {
+		return openapiutil.ToRESTFriendlyName(goName)
+	}
+	return goName
+}
+
+// newGroupsServer serves policy.proviso.dev, authorization.proviso.dev and auditregistration.k8s.io in front of the delegate.
+func newGroupsServer(generic *genericapiserver.Config, informers informers.SharedInformerFactory, cfg registry.Config, delegate genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	server, err := generic.Complete(informers).New("proviso", delegate)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := registry.APIGroupInfos(cfg, generic.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
+	var served []*genericapiserver.APIGroupInfo
+	for _, group := range groups {
+		if dropDisabled(group) {
+			served = append(served, group)
+		}
+	}
+	return server, server.InstallAPIGroups(served...)
+}
+
+// dropDisabled takes out what belongs to features that are off. A group of which nothing is left is not served at all.
+func dropDisabled(group *genericapiserver.APIGroupInfo) bool {
+	any := false
+	for _, storage := range group.VersionedResourcesStorageMap {
+		for name := range storage {
+			if !enabled(featureOf[resourceOf(name)]) {
+				delete(storage, name)
+				continue
+			}
+			any = true
+		}
+	}
+	return any
+}
+
+func resourceOf(name string) string {
+	for i := range len(name) {
+		if name[i] == '/' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// namespaces answers from the informer whether a namespace is going away.
+type namespaces struct {
+	informers informers.SharedInformerFactory
+}
+
+// Terminating is true when the namespace is gone, too: nothing in it needs protection any more.
+func (n namespaces) Terminating(_ context.Context, name string) (bool, error) {
+	ns, err := n.informers.Core().V1().Namespaces().Lister().Get(name)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return ns.DeletionTimestamp != nil, nil
+}
+
+// rbacRoles answers from the informers which RBAC roles exist.
+type rbacRoles struct {
+	informers informers.SharedInformerFactory
+}
+
+// RoleExists looks for a Role, or for a ClusterRole.
+func (r rbacRoles) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
+	var err error
+	if kind == "ClusterRole" {
+		_, err = r.informers.Rbac().V1().ClusterRoles().Lister().Get(name)
+	} else {
+		_, err = r.informers.Rbac().V1().Roles().Lister().Roles(namespace).Get(name)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ownInformer watches a stored kind of ours through the loopback client.
+func ownInformer(loopback *rest.Config, gv schema.GroupVersion, resource string, example runtime.Object) (cache.SharedIndexInformer, error) {
+	config := rest.CopyConfig(loopback)
+	config.ContentType = "application/json"
+	config.AcceptContentTypes = "application/json"
+	config.APIPath = "/apis"
+	config.GroupVersion = &gv
+	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	source := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
+	return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), nil
+}

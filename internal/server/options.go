@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	cliflag "k8s.io/component-base/cli/flag"
+	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+
+	"proviso.dev/proviso/internal/controllers"
+)
+
+// Options are the flags of `proviso serve`: all of kube-apiserver's and a few of our own.
+type Options struct {
+	Kube *kubeoptions.ServerRunOptions
+
+	// DataDir holds everything the server generates.
+	DataDir string
+	// Controllers selects the in-process controllers, in kube-controller-manager's notation.
+	Controllers []string
+	// LogOutput is where the server's log goes: auto, stderr or file.
+	LogOutput string
+	// PolicyMasterNamespace is the namespace whose bindings apply everywhere.
+	PolicyMasterNamespace string
+
+	// plugs are stages added by tests.
+	plugs plugs
+	// changed tells whether the user gave a flag; a given flag is never overridden.
+	changed func(name string) bool
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{
+		Kube:                  kubeoptions.NewServerRunOptions(),
+		DataDir:               "proviso-data",
+		LogOutput:             "auto",
+		PolicyMasterNamespace: "master",
+		changed:               func(string) bool { return false },
+	}
+}
+
+// Flags returns all flags by section, ours first.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	upstream := o.Kube.Flags()
+	var all cliflag.NamedFlagSets
+	ours := all.FlagSet("proviso")
+	ours.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory for everything the server generates and stores: etcd data, certificates, admin.kubeconfig, logs. Created with mode 0700.")
+	ours.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
+		"In-process controllers to run: '*' for all, 'name' to add, '-name' to leave out. Default: all with the embedded etcd, none with --etcd-servers. Known: "+strings.Join(controllers.Known(), ", ")+".")
+	ours.StringVar(&o.LogOutput, "log-output", o.LogOutput,
+		"Where the log goes: 'stderr', 'file' (log/proviso.log under the data directory), or 'auto': stderr with --etcd-servers, file otherwise.")
+	ours.StringVar(&o.PolicyMasterNamespace, "policy-master-namespace", o.PolicyMasterNamespace,
+		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
+	for _, name := range upstream.Order {
+		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
+	}
+	return all
+}
+
+// Parsed remembers which flags the user gave. It is called after parsing.
+func (o *Options) Parsed(fs *pflag.FlagSet) {
+	o.changed = fs.Changed
+}
+
+// external tells whether the server runs on somebody else's etcd, as kube-apiserver does.
+func (o *Options) external() bool { return o.changed("etcd-servers") }
+
+// dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is upstream's.
+func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
+
+// logToFile tells where the log goes.
+func (o *Options) logToFile() bool {
+	return o.LogOutput == "file" || (o.LogOutput == "auto" && !o.external())
+}
+
+// validateOwn checks our own flags; upstream checks its own later.
+func (o *Options) validateOwn() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, fmt.Errorf("--data-dir must not be empty"))
+	}
+	if !slices.Contains([]string{"auto", "stderr", "file"}, o.LogOutput) {
+		errs = append(errs, fmt.Errorf("--log-output=%q: want auto, stderr or file", o.LogOutput))
+	}
+	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
+		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// completed is what the rest of the server works with.
+type completed struct {
+	kubeoptions.CompletedOptions
+	own *Options
+	// authz is the authorizer chain; nil when the server is stock and upstream builds its own.
+	authz *authzPlan
+}
+
+// complete fills in what the user left open and lets upstream complete and validate its part.
+func (o *Options) complete(ctx context.Context) (*completed, error) {
+	plan, err := planAuthorization(o)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := o.Kube.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	return &completed{CompletedOptions: opts, own: o, authz: plan}, nil
+}
+
+// defaultNetwork makes the server reachable from this machine only, unless the user says otherwise.
+func (o *Options) defaultNetwork() {
+	if !o.changed("bind-address") {
+		o.Kube.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
+	}
+	if !o.changed("service-cluster-ip-range") {
+		o.Kube.ServiceClusterIPRanges = "10.0.0.0/24"
+	}
+	// Upstream advertises the address of a network interface, which a machine without a default route does not have.
+	// Then nothing is advertised: the kubernetes service has no endpoints, and nobody could reach them anyway.
+	if !o.changed("advertise-address") && o.Kube.SecureServing.BindAddress.IsLoopback() &&
+		o.Kube.GenericServerRunOptions.DefaultAdvertiseAddress(o.Kube.SecureServing.SecureServingOptions) != nil {
+		o.Kube.GenericServerRunOptions.AdvertiseAddress = o.Kube.SecureServing.BindAddress
+		if !o.changed("endpoint-reconciler-type") {
+			o.Kube.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+		}
+	}
+}
+
+func splitList(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+}
+
+func (o *Options) path(elements ...string) string {
+	return filepath.Join(append([]string{o.DataDir}, elements...)...)
+}

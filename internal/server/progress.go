@@ -1,0 +1,36 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// progress tells a person what the server is doing while it starts. It writes whole lines, so that it reads the same in a
+// terminal, in a pipe and in a log.
+type progress struct {
+	mu    sync.Mutex
+	out   io.Writer
+	begin time.Time
+}
+
+func newProgress(out io.Writer) *progress { return &progress{out: out, begin: time.Now()} }
+
+// done reports a finished step.
+func (p *progress) done(step, format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "  %-16s %s\n", step, fmt.Sprintf(format, args...))
+}
+
+// say prints a line as it is.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+func (p *progress) elapsed() string { return since(p.begin) }
+
+func since(t time.Time) string { return fmt.Sprintf("%.1f s", time.Since(t).Seconds()) }

@@ -1,0 +1,248 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	utilversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+
+	"proviso.dev/proviso/internal/controllers"
+	"proviso.dev/proviso/internal/localetcd"
+	"proviso.dev/proviso/internal/pki"
+)
+
+// shutdownTimeout bounds how long requests in flight may take once the server was told to stop, so that Ctrl-C ends it
+// within ten seconds. A drop-in keeps kube-apiserver's own.
+const shutdownTimeout = 5 * time.Second
+
+// Run serves until the context ends. What it starts it stops again, in reverse order.
+func Run(ctx context.Context, o *Options, out io.Writer) error {
+	if err := o.validateOwn(); err != nil {
+		return err
+	}
+	p := newProgress(out)
+	title := func() { p.say("proviso on Kubernetes %s", utilversion.Get().GitVersion) }
+
+	var files *pki.Files
+	if !o.dropIn() {
+		lock, err := pki.LockDataDir(o.DataDir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = lock.Release() }()
+		o.DataDir = lock.Dir()
+		o.defaultNetwork()
+		if err := o.listen(ctx); err != nil {
+			return err
+		}
+		// Upstream closes the listener once it serves; until then it is ours to close.
+		defer func() { _ = o.Kube.SecureServing.Listener.Close() }()
+		title()
+		if files, err = o.certificates(ctx, p); err != nil {
+			return err
+		}
+	} else {
+		title()
+	}
+
+	var etcd *localetcd.Etcd
+	etcdFailed := make(<-chan error)
+	if !o.external() {
+		begin := time.Now()
+		var err error
+		if etcd, err = o.startEtcd(ctx, files); err != nil {
+			return err
+		}
+		// Only after the API server has returned: its last writes must reach the store.
+		defer etcd.Close()
+		etcdFailed = etcd.Err()
+		o.useEtcd(etcd)
+		p.done("etcd", "embedded, data in %s (%s)", o.path("etcd"), since(begin))
+	} else {
+		p.done("etcd", "%s", strings.Join(o.Kube.Etcd.StorageConfig.Transport.ServerList, ", "))
+	}
+
+	opts, err := o.complete(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-etcdFailed:
+			cancel(fmt.Errorf("embedded etcd stopped: %w", err))
+		case <-ctx.Done():
+		}
+	}()
+	if err := serve(ctx, opts, files, p); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	p.say("Stopped.")
+	return nil
+}
+
+// certificates makes or reuses the PKI and keeps it fresh while the server runs.
+func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, error) {
+	cfg, err := o.pkiConfig()
+	if err != nil {
+		return nil, err
+	}
+	files, err := pki.Ensure(o.DataDir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	o.usePKI(files)
+	state := "reused"
+	if len(files.Changed) > 0 {
+		state = fmt.Sprintf("%d files written", len(files.Changed))
+	}
+	p.done("certificates", "%s (%s)", o.path("pki"), state)
+	renewer, err := pki.NewRenewer(o.DataDir, cfg, func(changed []string, err error) {
+		if err != nil {
+			klog.ErrorS(err, "Renewing certificates")
+			return
+		}
+		klog.InfoS("Renewed certificates", "files", changed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	go renewer.Run(ctx)
+	return files, nil
+}
+
+// serve builds the servers and runs them.
+func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress) error {
+	if opts.InformerName == nil {
+		name, err := cache.NewInformerName("kube-apiserver")
+		if err != nil {
+			return err
+		}
+		opts.InformerName = name
+	}
+	c, err := newConfig(opts)
+	if err != nil {
+		return err
+	}
+	aggregator, err := c.assemble()
+	if err != nil {
+		return err
+	}
+	server := aggregator.GenericAPIServer
+	if !opts.own.dropIn() {
+		server.ShutdownTimeout = shutdownTimeout
+	}
+	running, err := opts.own.startControllers(server, files)
+	if err != nil {
+		return err
+	}
+	go opts.own.announce(ctx, aggregator, running, files, p)
+	prepared, err := aggregator.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
+}
+
+// startControllers runs the selected controllers once the server is up. It returns nil when there are none.
+func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, files *pki.Files) (*controllers.Controllers, error) {
+	if o.external() && !o.changed("controllers") {
+		return nil, nil // a controller manager runs beside it
+	}
+	cfg := controllers.Config{
+		RestConfig:  rest.CopyConfig(server.LoopbackClientConfig),
+		Names:       o.Controllers,
+		LeaderElect: true,
+		Identity:    server.APIServerID,
+	}
+	if files != nil {
+		cfg.ServiceAccountKeyFile = files.SAKey
+		root, err := os.ReadFile(files.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("root certificate for the controllers: %w", err)
+		}
+		cfg.RootCA = root
+	}
+	running, err := controllers.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("--controllers: %w", err)
+	}
+	return running, server.AddPostStartHook("proviso-controllers", func(ctx genericapiserver.PostStartHookContext) error {
+		go func() {
+			if err := running.Run(ctx); err != nil {
+				klog.ErrorS(err, "Running the controllers")
+			}
+		}()
+		return nil
+	})
+}
+
+// announce reports the steps of the start as they are reached, and then what to do next.
+func (o *Options) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress) {
+	server := aggregator.GenericAPIServer
+	address := "https://" + server.SecureServingInfo.Listener.Addr().String()
+	client, err := rest.HTTPClientFor(server.LoopbackClientConfig)
+	if err != nil {
+		klog.ErrorS(err, "Watching the start")
+		return
+	}
+	reached := func(path string) error {
+		return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.LoopbackClientConfig.Host+path, nil)
+			if err != nil {
+				return false, err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return false, nil
+			}
+			defer func() { _ = resp.Body.Close() }()
+			return resp.StatusCode == http.StatusOK, nil
+		})
+	}
+	if reached("/livez/ping") != nil {
+		return
+	}
+	p.done("API server", "%s", address)
+	if running != nil {
+		select {
+		case <-running.Started():
+			p.done("controllers", "%s", controllersLine(running))
+		case <-ctx.Done():
+			return
+		}
+	}
+	if reached("/readyz") != nil {
+		return
+	}
+	p.say("Ready in %s.", p.elapsed())
+	if files != nil {
+		p.say("\nTry it, in another terminal:\n\n  export KUBECONFIG=%s\n  proviso kubectl get namespaces\n", files.AdminKubeconfig)
+	}
+}
+
+func controllersLine(running *controllers.Controllers) string {
+	switch {
+	case len(running.Names()) == 0:
+		return "none"
+	case !running.Running():
+		return "run by another replica"
+	}
+	return strings.Join(running.Names(), ", ")
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// registryConfig says how our own groups check what is written.
+func (s *stages) registryConfig(c *config) registry.Config {
+	return registry.Config{
+		MasterNamespace: s.master,
+		MaxAuditSinks:   32,
+		Authorizer:      s.gate.Chain,
+		Escalation:      escalation{chain: s.gate.Chain, master: s.master},
+		Namespaces:      namespaces{c.informers},
+		Roles:           rbacRoles{c.informers},
+		Reviewer:        reviewer{},
+		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
+			_, errs := s.compiler.Rule(&rule, path, false)
+			return errs
+		},
+		CheckFieldPermission: func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil },
+	}
+}
+
+// start feeds the policy snapshot once the server runs and makes readiness depend on it.
+func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, served ...cache.SharedIndexInformer) error {
+	discovery, err := newDiscoverer(s.store.Changed, served...)
+	if err != nil {
+		return err
+	}
+	s.store.Add(discovery)
+	var own []cache.SharedIndexInformer
+	if enabled(PolicyAuthorization) {
+		rules, informers, err := s.rules(c)
+		if err != nil {
+			return err
+		}
+		s.store.Add(rules)
+		own = append(own, informers...)
+	}
+	for _, part := range s.plugs.parts {
+		s.store.Add(part)
+	}
+	if err := server.AddReadyzChecks(healthz.NamedCheck("policy-snapshot", func(*http.Request) error { return s.store.Ready() })); err != nil {
+		return err
+	}
+	return server.AddPostStartHook("proviso-policy-snapshot", func(ctx genericapiserver.PostStartHookContext) error {
+		for _, informer := range own {
+			go informer.RunWithContext(ctx)
+		}
+		go discovery.run(ctx, ctx.LoopbackClientConfig)
+		go s.store.Run(ctx.Done())
+		return nil
+	})
+}
+
+// rules connects the index to everything it is made of.
+func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
+	loopback := c.kube.ControlPlane.Generic.LoopbackClientConfig
+	policies, err := ownInformer(loopback, policyv1alpha1.SchemeGroupVersion, "policies", &policyv1alpha1.Policy{})
+	if err != nil {
+		return nil, nil, err
+	}
+	bindings, err := ownInformer(loopback, policyv1alpha1.SchemeGroupVersion, "policybindings", &policyv1alpha1.PolicyBinding{})
+	if err != nil {
+		return nil, nil, err
+	}
+	rbac := c.informers.Rbac().V1()
+	part, err := snapshot.NewRules(snapshot.RulesConfig{
+		MasterNamespace:     s.master,
+		CompileRule:         s.compiler.CompileRule,
+		Policies:            policies,
+		PolicyBindings:      bindings,
+		Roles:               rbac.Roles().Informer(),
+		ClusterRoles:        rbac.ClusterRoles().Informer(),
+		RoleBindings:        rbac.RoleBindings().Informer(),
+		ClusterRoleBindings: rbac.ClusterRoleBindings().Informer(),
+	}, s.store.Changed)
+	return part, []cache.SharedIndexInformer{policies, bindings}, err
+}
