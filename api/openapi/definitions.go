@@ -1,7 +1,10 @@
 package openapi
 
 import (
+	"strings"
+
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -11,8 +14,16 @@ import (
 // Definitions are the generated definitions, opened for the spellings that the types accept on input. Server-side apply
 // checks what it gets against them before the types can normalise it, so without this the original design's own examples
 // could be created but not applied.
+//
+// Types of other modules are referred to by the names that Kubernetes' own definitions have; the generator knows these for
+// the packages it generates only.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-	defs := GetOpenAPIDefinitions(ref)
+	defs := GetOpenAPIDefinitions(func(path string) spec.Ref { return ref(modelName(path)) })
+	for _, def := range defs {
+		for i, dependency := range def.Dependencies {
+			def.Dependencies[i] = modelName(dependency)
+		}
+	}
 	anyType(defs, audit.NamespaceSelector{}.OpenAPIModelName())
 	change(defs, audit.Rule{}.OpenAPIModelName(), func(s *spec.Schema) {
 		list := s.Properties["nonResourceSelectors"]
@@ -28,6 +39,14 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 			WithDescription("kind sameMinionRestriction is a spelling of sameNodeRestriction, accepted on input.")
 	})
 	return defs
+}
+
+// modelName turns the path of a Go type into the name of its model. Names of models are left alone.
+func modelName(name string) string {
+	if !strings.Contains(name, "/") {
+		return name
+	}
+	return util.ToRESTFriendlyName(name)
 }
 
 // anyType drops the type of a definition and keeps its properties: a value of another type is accepted as well.

@@ -1,3 +1,3 @@
-// Package openapi holds the generated OpenAPI definitions of Proviso's own API groups. They refer to the definitions of
-// apimachinery, which the server's map already has: merge the two maps.
+// Package openapi holds the OpenAPI definitions of Proviso's own API groups. Definitions returns them; they refer to the
+// definitions of apimachinery, which the server's map already has, so merge the two maps.
 package openapi
