@@ -80,7 +80,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 	case v.Pending == nil:
 		return v.Decision, v.Reason, v.Err
 	}
-	if err := g.honoured(attrs); err != nil || !g.Conditional {
+	if err := g.Honours(attrs); err != nil || !g.Conditional {
 		// Folding is left to the links: a conditional Deny denies, a conditional Allow has no opinion.
 		decision, reason, aerr := g.Chain.Authorize(ctx, attrs)
 		if decision == authorizer.DecisionAllow {
@@ -109,8 +109,8 @@ var (
 	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced")
 )
 
-// honoured tells whether a condition on this request will be evaluated: only where admission sees an object.
-func (g *Gate) honoured(attrs authorizer.Attributes) error {
+// Honours tells whether a condition on this request will be evaluated, or why not: only where admission sees an object.
+func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
 		return errNoObject
 	}

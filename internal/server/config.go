@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
 	kubeapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
@@ -23,6 +24,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -50,11 +52,20 @@ func newConfig(opts *completed) (*config, error) {
 	if opts.authz != nil {
 		upstream.Authorization = nil // our chain takes its place below
 	}
+	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	definitions := openapicommon.GetOpenAPIDefinitions(generatedopenapi.GetOpenAPIDefinitions)
+	if opts.authz != nil && enabled(ConditionalAuthorization) {
+		reviews := runtime.NewScheme()
+		if err := review.AddToScheme(reviews); err != nil {
+			return nil, err
+		}
+		schemes, definitions = append(schemes, reviews), review.WithOpenAPIDefinitions(definitions)
+	}
 	generic, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		upstream.CompletedOptions,
-		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		schemes,
 		controlplane.DefaultAPIResourceConfigSource(),
-		generatedopenapi.GetOpenAPIDefinitions,
+		definitions,
 		opts.InformerName,
 	)
 	upstream.Authorization = authorization

@@ -11,6 +11,9 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/review"
 )
 
 // newKubeServer assembles the server of the built-in resources, as controlplane.CompletedConfig.New does, with two
@@ -31,6 +34,9 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 	}
 	if s != nil {
 		generic.Authorizer = s.gate.InHandlers()
+		if providers, err = s.replaceReviews(providers); err != nil {
+			return nil, err
+		}
 	}
 	if err := server.InstallAPIs(providers...); err != nil {
 		return nil, err
@@ -69,4 +75,26 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 		})
 	}
 	return server, nil
+}
+
+// replaceReviews puts our access reviews, which can show conditions, in the place of upstream's.
+func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStorageProvider) ([]controlplaneapiserver.RESTStorageProvider, error) {
+	if !enabled(ConditionalAuthorization) {
+		return providers, nil
+	}
+	ours, err := review.New(review.Config{
+		Chain:    s.gate.Chain,
+		Honours:  s.gate.Honours,
+		Evaluate: authorize.NewCELConditions(s.compiler.CEL).Evaluate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range providers {
+		if p.GroupName() == ours.GroupName() {
+			providers[i] = ours
+			return providers, nil
+		}
+	}
+	return nil, fmt.Errorf("upstream has no storage provider for %s any more", ours.GroupName())
 }
