@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"fmt"
 	"slices"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -22,9 +23,21 @@ func (q *Query) Errors(tier Tier) error {
 			}
 		}
 	}
-	slices.SortFunc(seen, func(a, b *binding) int { return a.ref.compare(b.ref) })
+	return missingErrors(seen)
+}
+
+// maxErrors limits a message to what a person reads; Problems has them all.
+const maxErrors = 10
+
+func missingErrors(seen []*binding) error {
+	slices.SortFunc(seen, (*binding).compare)
+	seen = slices.Compact(seen)
 	var errs []error
-	for _, b := range slices.Compact(seen) {
+	for i, b := range seen {
+		if i == maxErrors {
+			errs = append(errs, fmt.Errorf("and %d more role bindings grant nothing", len(seen)-maxErrors))
+			break
+		}
 		errs = append(errs, b.missing())
 	}
 	return utilerrors.NewAggregate(errs)

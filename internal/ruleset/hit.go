@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -163,4 +164,9 @@ func (h Hit) Describe() string {
 		add("at", r.NonResourceURLs)
 	}
 	return strings.Join(parts, " ")
+}
+
+// Compare orders hits by binding, role and rule.
+func (h Hit) Compare(o Hit) int {
+	return cmp.Or(h.Binding().compare(o.Binding()), h.Role().compare(o.Role()), cmp.Compare(h.RuleIndex(), o.RuleIndex()))
 }

@@ -81,3 +81,23 @@ func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
 	r.deny.each(q, each)
 	r.allow.each(q, each)
 }
+
+// Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role does
+// not exist, or nil. While no role is missing it costs nothing.
+func (ix *Index) Unresolved(namespace string) error {
+	if ix.missing == 0 {
+		return nil
+	}
+	var seen []*binding
+	for _, sc := range []scope{{kind: scopeMaster}, {scopePolicy, namespace}, {kind: scopeCluster}, {scopeRBAC, namespace}} {
+		ids, _ := ix.scopes.get(ix.hashScope(sc), sc)
+		for _, id := range ids {
+			if ix.slots.role(id) == nil {
+				key := scopedRole{sc, id}
+				list, _ := ix.bound.get(ix.hashScoped(key), key)
+				seen = append(seen, list...)
+			}
+		}
+	}
+	return missingErrors(seen)
+}

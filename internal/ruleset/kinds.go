@@ -36,8 +36,7 @@ func NewKinds(served []Served) *Kinds {
 			k.all = append(k.all, gr)
 			k.plurals[gr.Resource] = append(k.plurals[gr.Resource], gr.Group)
 		}
-		kind := strings.ToLower(s.Kind)
-		if !slices.Contains(k.kinds[kind], gr) {
+		if kind := strings.ToLower(s.Kind); kind != "" && !slices.Contains(k.kinds[kind], gr) {
 			k.kinds[kind] = append(k.kinds[kind], gr)
 		}
 	}

@@ -42,6 +42,19 @@ func (q *Query) Reset(ix *Index, a authorizer.Attributes) {
 	q.setUser(a.GetUser())
 }
 
+// ResetFor prepares the query for one request by exactly these subjects, whoever makes it: an unnamed member of a group has
+// no user name. At most 16 of them count.
+func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject) {
+	q.setRequest(ix, a)
+	q.setUser(nil)
+	for _, s := range subjects {
+		if found, ok := ix.subjects.get(ix.hashSubject(s), s); ok && q.found < inlineSubjects {
+			q.subjects[q.found] = found
+			q.found++
+		}
+	}
+}
+
 // setRequest takes over everything but the user.
 func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.ix = ix

@@ -165,39 +165,20 @@ const (
 // Decide walks the tiers as PO-7 words it and enumerates what every condition could evaluate to, so that nothing has to be
 // reasoned about. It gives up, with ok false, on more than a dozen conditions.
 func (w *World) Decide(q *Request) (outcome Outcome, ok bool) {
-	master, local := w.Policy(q, true), w.Policy(q, false)
-	cluster, rbac := w.RBAC(q, true), w.RBAC(q, false)
+	hits := w.Hits(q)
+	id := func(h Hit) string { return h.Role + "#" + strings.Repeat("i", h.Rule) }
 	var conditions []string
-	note := func(hits []Hit) {
-		for _, h := range hits {
-			if id := h.Role + "#" + strings.Repeat("i", h.Rule); h.Answer != Yes && !slices.Contains(conditions, id) {
-				conditions = append(conditions, id)
-			}
+	for _, h := range slices.Concat(hits.Master, hits.Local) {
+		if h.Answer != Yes && !slices.Contains(conditions, id(h)) {
+			conditions = append(conditions, id(h))
 		}
 	}
-	note(master)
-	note(local)
 	if len(conditions) > 12 {
 		return Never, false
 	}
 	some, all := false, true
 	for bits := range 1 << len(conditions) {
-		holds := func(h Hit, deny bool) bool {
-			i := slices.Index(conditions, h.Role+"#"+strings.Repeat("i", h.Rule))
-			return h.Deny == deny && (h.Answer == Yes || bits&(1<<i) != 0)
-		}
-		any := func(hits []Hit, deny bool) bool {
-			return slices.ContainsFunc(hits, func(h Hit) bool { return holds(h, deny) })
-		}
-		allowed := false
-		switch {
-		case any(master, true):
-		case any(master, false):
-			allowed = true
-		case any(local, true) && len(cluster) == 0:
-		default:
-			allowed = any(local, false) || len(cluster) > 0 || len(rbac) > 0
-		}
+		allowed := hits.Allowed(func(h Hit) bool { return bits&(1<<slices.Index(conditions, id(h))) != 0 })
 		some, all = some || allowed, all && allowed
 	}
 	switch {
@@ -207,4 +188,33 @@ func (w *World) Decide(q *Request) (outcome Outcome, ok bool) {
 		return Sometimes, true
 	}
 	return Never, true
+}
+
+// Hits is everything that has something to say about a request.
+type Hits struct{ Master, Local, Cluster, RBAC []Hit }
+
+// Hits collects them.
+func (w *World) Hits(q *Request) Hits {
+	return Hits{w.Policy(q, true), w.Policy(q, false), w.RBAC(q, true), w.RBAC(q, false)}
+}
+
+// Conditional tells whether the decision depends on any condition.
+func (h *Hits) Conditional() bool {
+	return slices.ContainsFunc(slices.Concat(h.Master, h.Local), func(h Hit) bool { return h.Answer != Yes })
+}
+
+// Allowed decides for one way in which the conditions come out.
+func (h *Hits) Allowed(holds func(Hit) bool) bool {
+	met := func(hits []Hit, deny bool) bool {
+		return slices.ContainsFunc(hits, func(h Hit) bool { return h.Deny == deny && (h.Answer == Yes || holds(h)) })
+	}
+	switch {
+	case met(h.Master, true):
+		return false
+	case met(h.Master, false):
+		return true
+	case met(h.Local, true) && len(h.Cluster) == 0:
+		return false
+	}
+	return met(h.Local, false) || len(h.Cluster) > 0 || len(h.RBAC) > 0
 }

@@ -1,0 +1,145 @@
+package ruleset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Grant is what somebody is about to hand out by writing a role or a binding.
+type Grant struct {
+	// User is the writer.
+	User user.Info
+	// Namespace is where the rules will hold. Empty, or for Policy the master namespace, is everywhere, cluster-scoped
+	// resources and non-resource paths included.
+	Namespace string
+	// Policy or RBAC are the rules. Deny rules grant nothing and are not looked at: they need the verb deny.
+	Policy []policyv1alpha1.PolicyRule
+	RBAC   []rbacv1.PolicyRule
+	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the callers
+	// of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
+	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
+}
+
+// mastersGroup holds everything: the chain asks nobody else about it.
+const mastersGroup = "system:masters"
+
+// NeedsDeny tells whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask it for
+// the old and the new rules: taking a deny rule away gives power, too.
+func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
+	return slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny })
+}
+
+// Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy and
+// RBAC together, denies applied. The error, a *NotHeld, says what is missing.
+//
+// Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests
+// that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and for
+// everything that will ever be served.
+func (ix *Index) Covers(g Grant) error {
+	if g.User == nil {
+		return &NotHeld{Reason: "there is no user"}
+	}
+	if slices.Contains(g.User.GetGroups(), mastersGroup) {
+		return nil
+	}
+	if g.Implies == nil {
+		g.Implies = SameCondition
+	}
+	if g.Namespace == ix.master && len(g.RBAC) == 0 {
+		g.Namespace = "" // what Policy grants in the master namespace it grants everywhere
+	}
+	wanted, err := ix.wantedRules(g)
+	if err != nil {
+		return err
+	}
+	held, err := ix.heldRules(g, wanted)
+	if err != nil {
+		return err
+	}
+	refusal := &NotHeld{User: g.User.GetName()}
+	for _, w := range held.wanted {
+		if err := held.check(w, refusal); err != nil {
+			return err
+		}
+	}
+	if len(refusal.Gaps) == 0 {
+		return nil
+	}
+	return refusal
+}
+
+// NotHeld is the refusal of a grant.
+type NotHeld struct {
+	User string
+	// Gaps are the first things that are missing.
+	Gaps []Gap
+	// More is how many more were found.
+	More int
+	// Reason is set instead if the question could not be decided.
+	Reason string
+}
+
+// maxGaps limits a refusal to what a person reads.
+const maxGaps = 10
+
+// Gap is something that the writer does not hold.
+type Gap struct {
+	// Rule is the position of the rule that would grant it.
+	Rule int
+	// What is the request, such as `delete secrets in any other API group`.
+	What string
+	// Why it does not count as held.
+	Why string
+}
+
+// Error lists what is missing.
+func (n *NotHeld) Error() string {
+	if n.Reason != "" {
+		return "cannot tell whether the rules are held: " + n.Reason
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "user %q cannot grant what they do not hold:", n.User)
+	for _, g := range n.Gaps {
+		fmt.Fprintf(&b, "\nrule %d: %s: %s", g.Rule, g.What, g.Why)
+	}
+	if n.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", n.More)
+	}
+	return b.String()
+}
+
+func (n *NotHeld) add(g Gap) {
+	if slices.Contains(n.Gaps, g) {
+		return
+	}
+	if len(n.Gaps) < maxGaps {
+		n.Gaps = append(n.Gaps, g)
+	} else {
+		n.More++
+	}
+}
+
+// wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it could
+// come to mean something later.
+func (ix *Index) wantedRules(g Grant) (*role, error) {
+	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: asText}
+	if len(g.RBAC) > 0 {
+		return c.rbacRole(RoleRef{Kind: ClusterRole}, g.RBAC), nil
+	}
+	out := c.policyRole(RoleRef{Kind: PolicyRole}, g.Policy)
+	for _, p := range out.problems {
+		if !p.Deny {
+			return nil, &NotHeld{Reason: p.Err.Error()}
+		}
+	}
+	return out, nil
+}
+
+// asText stands for the compiler of conditions where only their presence counts.
+func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) { return r, nil }

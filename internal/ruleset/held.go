@@ -1,0 +1,164 @@
+package ruleset
+
+import (
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// holder is an escalation check in progress: an index that has nothing but the writer's own roles, compiled together with
+// resources that do not exist yet, and the names that the rules mention.
+type holder struct {
+	grant  Grant
+	ix     *Index
+	user   user.Info
+	wanted []*rule
+	rules  []*rule // the writer's and the wanted ones
+	names  universe
+}
+
+// maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
+const maxRoles = 5000
+
+// heldRules collects the writer's roles where the grant will hold.
+func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
+	var q Query
+	q.Reset(ix, authorizer.AttributesRecord{User: g.User, Namespace: g.Namespace, ResourceRequest: true})
+	roles := map[scopeKind][]*role{}
+	mentioned := slices.Clone(wanted.names)
+	n := 0
+	for _, kind := range []scopeKind{scopeMaster, scopePolicy, scopeCluster, scopeRBAC} {
+		for s, i := q.next(0); s != nil; s, i = q.next(i) {
+			for _, rg := range q.grants(s, kind) {
+				r := ix.slots.role(rg.id)
+				if r == nil || slices.Contains(roles[kind], r) {
+					continue
+				}
+				if n++; n > maxRoles {
+					return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
+				}
+				roles[kind] = append(roles[kind], r)
+				mentioned = append(mentioned, r.names...)
+			}
+		}
+	}
+	slices.Sort(mentioned)
+	h := &holder{grant: g, user: &user.DefaultInfo{Name: "writer"}}
+	in := writerInput(ix, g.Namespace, roles)
+	in.Kinds = ix.kinds.withFuture(slices.Compact(mentioned), groupsOf(roles, wanted))
+	h.ix = Build(in)
+	c := compiler{seed: h.ix.seed, kinds: in.Kinds, rule: asText}
+	if wanted.policy != nil {
+		wanted = c.policyRole(wanted.ref, wanted.policy)
+	} else {
+		wanted = c.rbacRole(wanted.ref, wanted.rbac)
+	}
+	h.take(wanted)
+	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *rule) bool { return r.deny })
+	h.ix.ids.each(func(_ RoleRef, id uint32) bool {
+		if r := h.ix.slots.role(id); r != nil {
+			h.take(r)
+		}
+		return true
+	})
+	h.names = universeOf(h.rules)
+	return h, nil
+}
+
+func (h *holder) take(r *role) {
+	for _, ru := range r.compiled {
+		if ru != nil {
+			h.rules = append(h.rules, ru)
+		}
+	}
+}
+
+// writerInput is the world with nobody in it but the writer. Conditions are taken over as they were compiled; a
+// quarantined rule stays so.
+func writerInput(ix *Index, namespace string, roles map[scopeKind][]*role) Input {
+	in := Input{MasterNamespace: ix.master}
+	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (Condition, error) {
+		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].cond != nil {
+			return r, nil
+		}
+		return nil, fmt.Errorf("the condition of %s, rule %d, was not compiled", ref, i)
+	}
+	policies := map[string]*policyv1alpha1.Policy{}
+	bindings := map[nsName]*policyv1alpha1.PolicyBinding{}
+	users := []string{"writer"}
+	bindPolicy := func(ns string, r *role) {
+		p := policies[r.ref.Namespace]
+		if p == nil {
+			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: r.ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
+			policies[r.ref.Namespace] = p
+			in.Policies = append(in.Policies, p)
+		}
+		p.Roles[r.ref.Name] = policyv1alpha1.PolicyRole{Rules: r.policy}
+		key := nsName{ns, r.ref.Namespace}
+		b := bindings[key]
+		if b == nil {
+			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.ns, Name: key.name}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
+			bindings[key] = b
+			in.PolicyBindings = append(in.PolicyBindings, b)
+		}
+		b.RoleBindings[r.ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: r.ref.Name, UserNames: users}
+	}
+	for _, r := range roles[scopeMaster] {
+		bindPolicy(ix.master, r)
+	}
+	for _, r := range roles[scopePolicy] {
+		bindPolicy(namespace, r)
+	}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "writer"}}
+	define := func(r *role) rbacv1.RoleRef {
+		if r.ref.Kind == ClusterRole {
+			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: r.ref.Name}, Rules: r.rbac})
+			return rbacv1.RoleRef{Kind: "ClusterRole", Name: r.ref.Name}
+		}
+		in.Roles = append(in.Roles, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: r.ref.Namespace, Name: r.ref.Name}, Rules: r.rbac})
+		return rbacv1.RoleRef{Kind: "Role", Name: r.ref.Name}
+	}
+	for i, r := range roles[scopeCluster] {
+		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(r), Subjects: subjects})
+	}
+	for i, r := range roles[scopeRBAC] {
+		in.RoleBindings = append(in.RoleBindings, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(r), Subjects: subjects})
+	}
+	return in
+}
+
+// why tells why a request does not count as held by the writer for a wanted rule, or "" if it is.
+func (h *holder) why(w *rule, a authorizer.AttributesRecord) string {
+	a.User = h.user
+	var q Query
+	q.Reset(h.ix, a)
+	v := q.Decide(nil)
+	switch {
+	case v.Outcome == Always:
+		return ""
+	case v.Outcome == Never && v.Deny.Found():
+		return fmt.Sprintf("denied by %s, rule %d", v.Deny.Role(), v.Deny.RuleIndex())
+	case v.Outcome == Never:
+		return "no rule allows it"
+	}
+	for _, c := range v.Conditions {
+		if c.Effect() == Denies {
+			return fmt.Sprintf("%s, rule %d, denies it under a condition", c.Role(), c.RuleIndex())
+		}
+	}
+	for _, c := range v.Conditions {
+		if w.cond != nil && h.grant.Implies(w.cond.(*policyv1alpha1.PolicyRule), c.PolicyRule()) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("held only under the condition of %s, rule %d, and the condition of the new rule is not known to imply it: "+
+		"repeat that condition word for word, without using request", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
+}

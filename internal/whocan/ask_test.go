@@ -1,0 +1,256 @@
+package whocan
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
+)
+
+// rounds scales the randomized tests: PROVISO_ROUNDS=100 go test runs a hundred times as many.
+func rounds(n int) int {
+	if f, err := strconv.Atoi(os.Getenv("PROVISO_ROUNDS")); err == nil {
+		return n * f
+	}
+	return n
+}
+
+func build(w *refmodel.World) *ruleset.Index {
+	var served []ruleset.Served
+	for _, r := range w.Served {
+		served = append(served, ruleset.Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind})
+	}
+	return ruleset.Build(ruleset.Input{MasterNamespace: w.Master, Kinds: ruleset.NewKinds(served),
+		CompileRule: func(_ ruleset.RoleRef, _ int, r *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {
+			if strings.Contains(r.When, refmodel.Broken) {
+				return nil, fmt.Errorf("broken")
+			}
+			return r.When, nil
+		},
+		Policies: w.Policies, PolicyBindings: w.PolicyBindings, Roles: w.Roles, ClusterRoles: w.ClusterRoles,
+		RoleBindings: w.RoleBindings, ClusterRoleBindings: w.ClusterRoleBindings})
+}
+
+// nobody is the name of a user that no binding names: an unnamed member of a group.
+const nobody = "\x00nobody"
+
+// as is the request made by a subject, judged as PO-14 says; alone leaves out system:authenticated.
+func as(r refmodel.Request, s ruleset.Subject, alone bool) *refmodel.Request {
+	switch {
+	case s.Group:
+		r.User = &user.DefaultInfo{Name: nobody, Groups: []string{s.Name}}
+	case alone:
+		r.User = &user.DefaultInfo{Name: s.Name}
+	default:
+		r.User = &user.DefaultInfo{Name: s.Name, Groups: []string{"system:authenticated"}}
+	}
+	return &r
+}
+
+func listed(a Answer, s ruleset.Subject) refmodel.Outcome {
+	names := a.Users
+	if s.Group {
+		names = a.Groups
+	}
+	switch {
+	case slices.Contains(names, s.Name):
+		return refmodel.Always
+	case slices.ContainsFunc(a.Conditional, func(c Conditional) bool { return c.Subject == s }):
+		return refmodel.Sometimes
+	}
+	return refmodel.Never
+}
+
+// PO-14: who-can equals brute force over the reference model: every subject that any binding names is judged, and the
+// answer lists exactly those that can, always or under conditions.
+func TestAskEqualsBruteForce(t *testing.T) {
+	seen := map[refmodel.Outcome]int{}
+	for seed := range int64(rounds(250)) {
+		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
+		w := pick.World()
+		ix := build(w)
+		users, groups := w.Subjects()
+		for range 12 {
+			r := pick.Request()
+			answer := Ask(ix, Question{Request: r, IncludeBlocked: true})
+			everybody := listed(answer, ruleset.Subject{Group: true, Name: "system:authenticated"})
+			for _, s := range subjectsOf(users, groups) {
+				outcome, ok := w.Decide(as(*r, s, false))
+				if !ok {
+					continue
+				}
+				want := outcome
+				direct := w.Hits(as(*r, s, true))
+				all := slices.Concat(direct.Master, direct.Local, direct.Cluster, direct.RBAC)
+				allow := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return !h.Deny })
+				deny := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return h.Deny })
+				if !s.Group && !allow && (want == refmodel.Always || !deny) {
+					// This user can only because everybody can: then everybody is listed, and the user is not.
+					if want > everybody {
+						t.Fatalf("seed %d: %v can (%v), but system:authenticated is listed as %v\n%+v", seed, s, want, everybody, r)
+					}
+					want = refmodel.Never
+				}
+				if got := listed(answer, s); got != want {
+					t.Fatalf("seed %d: %v is listed as %v, want %v\n%+v\n%+v", seed, s, got, want, r, answer)
+				}
+				seen[want]++
+				requireBlocked(t, answer, s, all, outcome)
+			}
+			requireNoStrangers(t, answer, users, groups)
+		}
+	}
+	for _, o := range []refmodel.Outcome{refmodel.Never, refmodel.Sometimes, refmodel.Always} {
+		if seen[o] < 50 {
+			t.Errorf("outcomes %v: too few to prove anything", seen)
+		}
+	}
+}
+
+func subjectsOf(users, groups []string) (out []ruleset.Subject) {
+	for _, u := range users {
+		out = append(out, ruleset.Subject{Name: u})
+	}
+	for _, g := range groups {
+		out = append(out, ruleset.Subject{Group: true, Name: g})
+	}
+	return out
+}
+
+// requireBlocked: a subject that cannot is listed with every deny rule that it is bound to, and nobody who can is listed.
+func requireBlocked(t *testing.T, a Answer, s ruleset.Subject, hits []refmodel.Hit, outcome refmodel.Outcome) {
+	t.Helper()
+	var rules []string
+	for _, b := range a.Blocked {
+		if b.Subject == s {
+			rules = append(rules, fmt.Sprint("Policy ", b.Deny.Role().Namespace, "/", b.Deny.Role().Name, "#", b.Deny.RuleIndex()))
+		}
+	}
+	if outcome != refmodel.Never && len(rules) > 0 {
+		t.Fatalf("%v can (%v) and is listed as blocked by %v", s, outcome, rules)
+	}
+	for _, h := range hits {
+		if id := fmt.Sprint(h.Role, "#", h.Rule); outcome == refmodel.Never && h.Deny && !slices.Contains(rules, id) {
+			t.Fatalf("%v is denied by %s, listed are %v", s, id, rules)
+		}
+	}
+}
+
+func requireNoStrangers(t *testing.T, a Answer, users, groups []string) {
+	t.Helper()
+	for _, u := range a.Users {
+		if !slices.Contains(users, u) {
+			t.Fatalf("user %q is listed and bound nowhere", u)
+		}
+	}
+	for _, g := range a.Groups {
+		if !slices.Contains(groups, g) && g != "system:masters" {
+			t.Fatalf("group %q is listed and bound nowhere", g)
+		}
+	}
+}
+
+func bindings(ns, of string, role string, users, groups []string) *policyv1alpha1.PolicyBinding {
+	return &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: of},
+		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b-" + role: {RoleName: role, UserNames: users, GroupNames: groups}}}
+}
+
+// PO-14: the parts of the answer, by example.
+func TestAskByExample(t *testing.T) {
+	role := func(r ...policyv1alpha1.PolicyRule) policyv1alpha1.PolicyRole {
+		return policyv1alpha1.PolicyRole{Rules: r}
+	}
+	policy := func(ns string, roles map[string]policyv1alpha1.PolicyRole) *policyv1alpha1.Policy {
+		return &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}, Roles: roles}
+	}
+	w := &refmodel.World{Master: "master",
+		Policies: []*policyv1alpha1.Policy{
+			policy("master", map[string]policyv1alpha1.PolicyRole{"admin": role(policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*"}})}),
+			policy("hammer", map[string]policyv1alpha1.PolicyRole{
+				"edit":    role(policyv1alpha1.PolicyRule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}}),
+				"bounded": role(policyv1alpha1.PolicyRule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5"}),
+				"not":     role(policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"*"}, ResourceKinds: []string{"deployments"}}),
+			}),
+		},
+		PolicyBindings: []*policyv1alpha1.PolicyBinding{
+			bindings("master", "master", "admin", []string{"clark"}, nil),
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{
+				"edit":    {RoleName: "edit", UserNames: []string{"hubert", "mallory"}, GroupNames: []string{"team-a"}},
+				"bounded": {RoleName: "bounded", UserNames: []string{"edgar"}},
+				"not":     {RoleName: "not", UserNames: []string{"mallory"}, GroupNames: []string{"contractors"}},
+				"gone":    {RoleName: "missing", UserNames: []string{"zoe"}},
+			}},
+		},
+		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"apps"}, Resources: []string{"*"}}}}},
+		ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "controllers"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "apps"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system", Name: "deployer"}}}},
+	}
+	r := authorizer.AttributesRecord{Verb: "update", Namespace: "hammer", APIGroup: "apps", Resource: "deployments", Name: "web", ResourceRequest: true}
+	a := Ask(build(w), Question{Request: r, IncludeBlocked: true})
+	if want := []string{"clark", "hubert", "system:serviceaccount:kube-system:deployer"}; !slices.Equal(a.Users, want) {
+		t.Errorf("users %q, want %q", a.Users, want)
+	}
+	if want := []string{"system:masters", "team-a"}; !slices.Equal(a.Groups, want) {
+		t.Errorf("groups %q, want %q", a.Groups, want)
+	}
+	if len(a.Conditional) != 1 || a.Conditional[0].Subject.Name != "edgar" || len(a.Conditional[0].Verdict.Conditions) != 1 ||
+		a.Conditional[0].Verdict.Conditions[0].Condition() != "object.spec.replicas < 5" {
+		t.Errorf("conditional %+v", a.Conditional)
+	}
+	var blocked []string
+	for _, b := range a.Blocked {
+		blocked = append(blocked, fmt.Sprintf("%s by %s: %s", b.Subject, b.Deny.Binding(), b.Deny.Describe()))
+	}
+	if want := []string{`User "mallory" by RoleBinding "hammer/not": deny verbs * of deployments`,
+		`Group "contractors" by RoleBinding "hammer/not": deny verbs * of deployments`}; !slices.Equal(blocked, want) {
+		t.Errorf("blocked %q, want %q", blocked, want)
+	}
+	if a.Err == nil || a.Err.Error() != `RoleBinding "hammer/gone" grants nothing: Role "hammer/missing" does not exist` {
+		t.Errorf("error %v", a.Err)
+	}
+	if a := Ask(build(w), Question{Request: r}); a.Blocked != nil {
+		t.Errorf("blocked without being asked: %v", a.Blocked)
+	}
+}
+
+// BenchmarkAsk asks about a namespace among 10,000 with ten bindings each; the answer has a hundred subjects.
+func BenchmarkAsk(b *testing.B) {
+	w := &refmodel.World{Master: "master"}
+	for i := range 10_000 {
+		ns := fmt.Sprintf("namespace-%05d", i)
+		c := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "master"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
+		for j := range 10 {
+			var users []string
+			for k := range 10 {
+				users = append(users, fmt.Sprintf("user-%d-%d-%d", i, j, k))
+			}
+			c.RoleBindings[fmt.Sprint("binding-", j)] = policyv1alpha1.PolicyRoleBinding{RoleName: []string{"edit", "view"}[j%2], UserNames: users}
+		}
+		w.PolicyBindings = append(w.PolicyBindings, c)
+	}
+	w.Policies = []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{
+		"view": {Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"get", "list"}, ResourceKinds: []string{"*", "-secrets"}}}},
+		"edit": {Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}}},
+	}}}
+	ix := build(w)
+	r := authorizer.AttributesRecord{Verb: "get", Namespace: "namespace-04711", APIGroup: "apps", Resource: "deployments", Name: "web", ResourceRequest: true}
+	if n := len(Ask(ix, Question{Request: r}).Users); n != 100 {
+		b.Fatalf("%d users", n)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Ask(ix, Question{Request: r})
+	}
+}
