@@ -138,6 +138,11 @@ type pending struct {
 
 // Resolve evaluates what was conditional, in order, and then asks the links that were not asked yet.
 func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) handoff.Outcome {
+	if f, ok := data.(Facts); ok {
+		if err := f.Trusted(); err != nil {
+			return handoff.Outcome{Decision: authorizer.DecisionDeny, Reason: err.Error()}
+		}
+	}
 	w := walk{reasons: p.reasons[:len(p.reasons):len(p.reasons)], errs: p.errs[:len(p.errs):len(p.errs)]}
 	var conditions []string
 	decide := func(link Link, d authorizer.ConditionsAwareDecision) (handoff.Outcome, bool) {

@@ -18,6 +18,8 @@ import (
 type Facts interface {
 	authorizer.ConditionsData
 	Expr() *expr.Data
+	// Trusted returns an error if what conditions would see is not what will be done; nothing is then decided by them.
+	Trusted() error
 }
 
 // ruleCondition is a rule's condition with the request bound to it. Its text is only made for people.

@@ -40,11 +40,16 @@ type filterGate struct {
 
 func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	holder := handoff.From(ctx)
-	if holder == nil || !isRequestItself(ctx, attrs) {
-		// Impersonation asks about the impersonated identity, not about this request.
+	switch {
+	case holder == nil:
+		return f.Chain.Authorize(ctx, attrs)
+	case isRequestItself(ctx, attrs):
+		return f.gate.decide(ctx, holder, handoff.Request, attrs)
+	case isImpersonation(attrs.GetVerb()):
+		return f.gate.impersonate(ctx, attrs)
+	default:
 		return f.Chain.Authorize(ctx, attrs)
 	}
-	return f.gate.decide(ctx, holder, handoff.Request, attrs)
 }
 
 type handlerGate struct {
@@ -63,6 +68,9 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 			return authorizer.DecisionDeny, "an unsafe delete cannot be made on a conditional permission", nil
 		}
 		return h.Chain.Authorize(ctx, attrs)
+	case isConnect(attrs) && attrs.GetVerb() == "create" && holder.Get(handoff.Connect).IsAllowed() && isThisConnect(ctx, attrs):
+		// exec, attach and port-forward by GET ask for create once more; the enforcer has already decided that.
+		return authorizer.DecisionAllow, "create was decided in admission", nil
 	case isCreateOfUpdate(ctx, attrs):
 		return h.gate.decide(ctx, holder, handoff.Create, attrs)
 	default:
@@ -103,6 +111,38 @@ func joinReasons(reason string, err error) string {
 	}
 	return reason + "; " + err.Error()
 }
+
+// Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and proxy give
+// power over what they connect to, whichever HTTP verb they use, so that create is required uniformly (CA-9). A condition is
+// resolved at once.
+func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome {
+	attrs := holder.Attributes()
+	if attrs == nil {
+		return handoff.Outcome{}
+	}
+	v := g.Chain.Decide(ctx, withVerb{attrs, "create"})
+	out := handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
+	if v.Pending != nil {
+		if !g.Conditional {
+			out.Decision, out.Reason, out.Detail = g.Chain.Authorize(ctx, withVerb{attrs, "create"})
+		} else {
+			out = v.Pending.Resolve(ctx, data)
+		}
+	}
+	if out.Decision == authorizer.DecisionAllow {
+		holder.Put(handoff.Connect, attrs, handoff.Allowed())
+	}
+	return out
+}
+
+// withVerb is a request with another verb.
+type withVerb struct {
+	authorizer.Attributes
+	verb string
+}
+
+func (w withVerb) GetVerb() string  { return w.verb }
+func (w withVerb) IsReadOnly() bool { return false }
 
 var (
 	errNoObject = errors.New("a conditional permission does not reach this request: no object is admitted for it")
@@ -153,6 +193,12 @@ func isCreateOfUpdate(ctx context.Context, attrs authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && (info.Verb == "update" || info.Verb == "patch") && attrs.GetVerb() == "create" &&
 		attrs.GetPath() != "" && sameTarget(info, attrs)
+}
+
+// isThisConnect tells the second check of a connect request from a question about another one.
+func isThisConnect(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && info.Path != "" && attrs.GetPath() == info.Path && sameTarget(info, attrs)
 }
 
 func sameTarget(info *request.RequestInfo, attrs authorizer.Attributes) bool {

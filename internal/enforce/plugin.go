@@ -30,6 +30,9 @@ const (
 type Plugin struct {
 	// Namespace finds a namespace for conditions that look at it.
 	Namespace func(name string) (runtime.Object, error)
+	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb, as
+	// upstream does.
+	Connect func(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -47,6 +50,11 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	}
 	for _, slot := range slotsOf(holder, attrs) {
 		if err := p.resolve(ctx, holder, slot, attrs, objects); err != nil {
+			return err
+		}
+	}
+	if attrs.GetOperation() == admission.Connect {
+		if err := p.connect(ctx, holder, attrs, objects); err != nil {
 			return err
 		}
 	}
@@ -80,7 +88,11 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	if pending == nil {
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
-	out := pending.Resolve(ctx, p.facts(holder, attrs, objects))
+	return settle(ctx, attrs, pending.Resolve(ctx, p.facts(holder, attrs, objects)))
+}
+
+// settle turns a resolved decision into the answer of admission and records it.
+func settle(ctx context.Context, attrs admission.Attributes, out handoff.Outcome) error {
 	annotate(ctx, out)
 	if out.Decision == authorizer.DecisionAllow {
 		return nil

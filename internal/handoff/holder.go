@@ -17,6 +17,8 @@ const (
 	Request Slot = iota
 	// Create is the second check that the handlers make when an update or an apply turns into a create.
 	Create
+	// Connect is the check for create of a connect request, made in admission.
+	Connect
 
 	slots
 )

@@ -66,7 +66,6 @@ type plugs struct {
 // wrapHandlers puts our filters around upstream's, in the one handler chain that runs. The chain that was built before is
 // kept: others may have wrapped it already.
 func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
-	aggregator.Authorization.Authorizer = s.gate.InHandlers()
 	build := aggregator.BuildHandlerChainFunc
 	aggregator.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		filters := *c
@@ -85,10 +84,14 @@ func (s *stages) pinSnapshot(next http.Handler) http.Handler {
 // wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
 func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers informers.SharedInformerFactory) {
 	namespaces := informers.Core().V1().Namespaces().Lister()
-	enforcer := admissionmetrics.WithControllerMetrics(&enforce.Plugin{
+	plugin := &enforce.Plugin{
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 		After:     s.plugs.validators,
-	}, enforce.Name)
+	}
+	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
+		plugin.Connect = s.gate.Connect
+	}
+	enforcer := admissionmetrics.WithControllerMetrics(plugin, enforce.Name)
 	if generic.AdmissionControl == nil {
 		generic.AdmissionControl = enforcer
 		return

@@ -92,6 +92,9 @@ func newConfig(opts *completed) (*config, error) {
 	// Before the others are copied from it: every server of the process gets the same admission chain.
 	if c.stages != nil {
 		c.stages.wrapAdmission(generic, informers)
+		// Admission plugins keep the plain chain; the endpoint handlers of every server make their second checks through the
+		// gate.
+		generic.Authorization.Authorizer = c.stages.gate.InHandlers()
 	}
 
 	c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, kube.ControlPlane.VersionedInformers, initializers, upstream.CompletedOptions,
@@ -112,10 +115,7 @@ func newConfig(opts *completed) (*config, error) {
 	}
 
 	if c.stages != nil {
-		// The endpoint handlers of every server make their second checks through the gate; only the aggregator's handler
-		// chain runs, so that only there the filters are wrapped.
-		c.extensions.GenericConfig.Authorization.Authorizer = c.stages.gate.InHandlers()
-		c.groups.Authorization.Authorizer = c.stages.gate.InHandlers()
+		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
 		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
 	}
 	return c, nil

@@ -15,6 +15,10 @@ const (
 	FieldPermissions         featuregate.Feature = "FieldPermissions"
 	ProtectedAttributes      featuregate.Feature = "ProtectedAttributes"
 	DynamicAudit             featuregate.Feature = "DynamicAudit"
+
+	// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has no
+	// effect while ConditionalAuthorization is off.
+	UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
 )
 
 // Features lists our gates, in the order of the documentation.
@@ -30,7 +34,7 @@ func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
-		for _, f := range Features() {
+		for _, f := range append(Features(), UniformConnectAuthorization) {
 			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
 		}
 		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)

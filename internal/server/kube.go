@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/review"
 )
 
-// newKubeServer assembles the server of the built-in resources, as controlplane.CompletedConfig.New does, with two
-// differences: its handlers ask the gate, and storage providers can be replaced before they are installed.
+// newKubeServer assembles the server of the built-in resources, as controlplane.CompletedConfig.New does, with one
+// difference: storage providers can be replaced before they are installed.
 func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.DelegationTarget, s *stages) (*controlplaneapiserver.Server, error) {
 	server, err := c.ControlPlane.New(controlplaneapiserver.KubeAPIServer, delegate)
 	if err != nil {
@@ -33,7 +33,6 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 		return nil, err
 	}
 	if s != nil {
-		generic.Authorizer = s.gate.InHandlers()
 		if providers, err = s.replaceReviews(providers); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,48 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// connect requires create of every connect request whose own verb is another one.
+func (p *Plugin) connect(ctx context.Context, holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	decided := holder.Attributes()
+	if p.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
+		return nil
+	}
+	return settle(ctx, attrs, p.Connect(ctx, holder, p.facts(holder, attrs, objects)))
+}
+
+var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")
+
+// Trusted refuses a proxied path that means another one than it says: a condition on options.path must see what the backend
+// will see.
+func (f *facts) Trusted() error {
+	if f.GetOperation() != admission.Connect {
+		return nil
+	}
+	options, err := f.data.Object("")
+	if err != nil {
+		return err
+	}
+	var proxied string
+	switch o := options.(type) {
+	case *corev1.NodeProxyOptions:
+		proxied = o.Path
+	case *corev1.PodProxyOptions:
+		proxied = o.Path
+	case *corev1.ServiceProxyOptions:
+		proxied = o.Path
+	}
+	if proxied != "" && path.Clean(proxied) != proxied {
+		return errUncleanPath
+	}
+	return nil
+}
