@@ -1,12 +1,15 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
@@ -109,9 +112,29 @@ func namespaces(ctx context.Context, t *term) (func(context.Context), error) {
 	if err != nil {
 		return nil, err
 	}
-	c := namespace.NewNamespaceController(ctx, client, metadataClient, client.Discovery().ServerPreferredNamespacedResources,
+	discover, err := answered(client.Discovery().ServerPreferredNamespacedResources)
+	if err != nil {
+		return nil, err
+	}
+	c := namespace.NewNamespaceController(ctx, client, metadataClient, discover,
 		t.typed.Core().V1().Namespaces(), 5*time.Minute, v1.FinalizerKubernetes)
 	return func(ctx context.Context) { c.Run(ctx, 10) }, nil
+}
+
+// answered asks once and repeats that answer to the first caller: the namespace controller ends the whole process if the
+// server tells it no resources while it is built.
+func answered(discover func() ([]*metav1.APIResourceList, error)) (func() ([]*metav1.APIResourceList, error), error) {
+	resources, err := discover()
+	if len(resources) == 0 {
+		return nil, fmt.Errorf("the server tells no resources: %w", cmp.Or(err, errors.New("its list is empty")))
+	}
+	var asked atomic.Bool
+	return func() ([]*metav1.APIResourceList, error) {
+		if asked.CompareAndSwap(false, true) {
+			return resources, err
+		}
+		return discover()
+	}, nil
 }
 
 func clusterRoles(_ context.Context, t *term) (func(context.Context), error) {
@@ -169,6 +192,6 @@ func garbage(ctx context.Context, t *term) (func(context.Context), error) {
 	if err != nil {
 		return nil, fmt.Errorf("garbage collector: %w", err)
 	}
-	return both(func(ctx context.Context) { c.Run(ctx, 20, t.cfg.discovery) },
+	return both(func(ctx context.Context) { c.Run(ctx, 20, 30*time.Second) },
 		func(ctx context.Context) { c.Sync(ctx, client.Discovery(), t.cfg.discovery) }), nil
 }

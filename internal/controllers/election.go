@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -26,7 +25,7 @@ var defaultTiming = timing{duration: 8 * time.Second, deadline: 5 * time.Second,
 
 // campaign runs the controllers whenever this server holds the lease, until the context ends.
 func (c *Controllers) campaign(ctx context.Context) error {
-	config := rest.AddUserAgent(rest.CopyConfig(c.cfg.RestConfig), "leader-election")
+	config := withAgent(c.cfg.RestConfig, "leader-election")
 	// A request that hangs must not keep the leader from noticing that it cannot renew.
 	config.Timeout = c.cfg.lease.deadline / 2
 	client, err := kubernetes.NewForConfig(config)

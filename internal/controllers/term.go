@@ -48,8 +48,17 @@ func (c *Controllers) newTerm() (*term, error) {
 // config returns a client configuration that tells in its user agent which controller calls. The limits are well above
 // upstream's: the server is the same process, and these clients do not compete for the network.
 func (t *term) config(name string) *rest.Config {
-	config := rest.AddUserAgent(rest.CopyConfig(t.cfg.RestConfig), name)
+	config := withAgent(t.cfg.RestConfig, name)
 	config.QPS, config.Burst = 500, 1000
+	return config
+}
+
+func withAgent(config *rest.Config, name string) *rest.Config {
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	config.UserAgent += "/" + name
 	return config
 }
 
