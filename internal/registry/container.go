@@ -50,6 +50,7 @@ type layout[C, V object] struct {
 type containers[C, V object] struct {
 	store *genericregistry.Store
 	layout[C, V]
+	turns turns
 }
 
 // context returns the context for an operation on the container itself: errors of the store name it, not the view.
@@ -93,6 +94,9 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 		c.SetGeneration(c.GetGeneration() + 1)
 		s.modified(c, metav1.Now().Rfc3339Copy())
 		return existing, nil, s.fits(c)
+	}
+	if !dryRun {
+		defer s.turns.take(ctx, key)()
 	}
 	out := s.store.NewFunc()
 	err = s.store.Storage.GuaranteedUpdate(ctx, key, out, false, &kubestorage.Preconditions{}, try, dryRun, nil)

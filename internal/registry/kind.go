@@ -96,6 +96,12 @@ type noObject struct {
 
 func (*noObject) DeepCopyObject() runtime.Object { return nil }
 
+// Update changes the object.
+func (s *storage[T]) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return s.Store.Update(ctx, name, blamed{objInfo}, createValidation, updateValidation, forceAllowCreate, options)
+}
+
 // ShortNames are what a user can type instead of the plural.
 func (s *storage[T]) ShortNames() []string { return s.kind.shortNames }
 

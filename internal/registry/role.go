@@ -215,16 +215,12 @@ func (s *roles) mark(ctx context.Context, r *authz.Role, version string, deletin
 
 // unbound refuses a role that is bound, naming the bindings.
 func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
-	namespace := r.Namespace
-	if namespace == s.cfg.MasterNamespace {
-		namespace = metav1.NamespaceAll // a role of the master namespace can be bound in every namespace
-	}
-	list, err := s.bindings.list(ctx, namespace, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.Namespace)})
+	candidates, err := s.bindingsTo(ctx, r.Namespace)
 	if err != nil {
 		return err
 	}
 	var users []string
-	for _, b := range cast[*policy.PolicyBindingList](list).Items {
+	for _, b := range candidates {
 		for _, name := range slices.Sorted(maps.Keys(b.RoleBindings)) {
 			if b.RoleBindings[name].RoleName == r.Name {
 				users = append(users, b.Namespace+"/"+name)
@@ -236,4 +232,28 @@ func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
 	}
 	slices.Sort(users)
 	return apierrors.NewConflict(authz.Resource("roles"), r.Name, fmt.Errorf("it is bound by %s; delete these first", enumerate("role bindings", users)))
+}
+
+// bindingsTo returns the containers of all bindings that can refer to roles of a namespace: one, or one per namespace if it
+// is the master namespace.
+func (s *roles) bindingsTo(ctx context.Context, namespace string) ([]policy.PolicyBinding, error) {
+	if namespace != s.cfg.MasterNamespace {
+		b, err := s.bindings.read(ctx, namespace, namespace, "")
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []policy.PolicyBinding{*b}, nil
+	}
+	list, err := s.bindings.list(ctx, metav1.NamespaceAll, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", namespace)})
+	if err != nil {
+		return nil, err
+	}
+	all, ok := list.(*policy.PolicyBindingList)
+	if !ok {
+		return nil, fmt.Errorf("list of policy bindings has type %T", list)
+	}
+	return all.Items, nil
 }

@@ -43,7 +43,7 @@ func (s *statusStorage) Get(ctx context.Context, name string, options *metav1.Ge
 // Update changes the status. It never creates the object, not even for an apply.
 func (s *statusStorage) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return s.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+	return s.store.Update(ctx, name, blamed{objInfo}, createValidation, updateValidation, false, options)
 }
 
 // GetResetFields tells server-side apply that nobody owns anything but the status through this resource.

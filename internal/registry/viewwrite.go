@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -138,6 +139,7 @@ func (s *view[C, V]) Update(ctx context.Context, name string, objInfo rest.Updat
 	if err != nil {
 		return nil, false, err
 	}
+	objInfo = blamed{objInfo}
 	dryRun := dryrun.IsDryRun(options.DryRun)
 	for range attempts {
 		var container string
@@ -188,6 +190,7 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 			return false, err
 		}
 		entry := cast[V](obj)
+		entry.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // decoding may set it; stored entries have none
 		switch entry.GetResourceVersion() {
 		case "":
 			entry.SetResourceVersion(current.GetResourceVersion())
