@@ -252,6 +252,7 @@ func TestTwoStepsEqualOne(t *testing.T) {
 		{"kubernetes limit", compiler(t)},
 		{"limit 4", tight(t, 4)},
 		{"limit 12", tight(t, 12)},
+		{"limit 60", tight(t, 60)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
