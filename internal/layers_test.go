@@ -39,7 +39,7 @@ var rings = map[string]ring{
 	"expr": engine, "ruleset": engine, "whocan": engine, "fieldperm": engine, "protect": engine, "auditrule": engine,
 	"restrict": engine,
 
-	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "auditsink": stage, "registry": stage,
+	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation,
 

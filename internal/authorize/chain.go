@@ -29,6 +29,9 @@ type Link struct {
 // asking every link with all the data would have given.
 type Chain struct {
 	links atomic.Pointer[[]Link]
+	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means none.
+	// It is set before the chain is used.
+	ClusterWide func(authorizer.Attributes) bool
 }
 
 // NewChain returns a chain of the given links.
@@ -75,6 +78,7 @@ type Verdict struct {
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
 	var w walk
+	attrs = c.scoped(attrs)
 	links := c.Links()
 	for i, link := range links {
 		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
@@ -100,6 +104,18 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 	}
 	return Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs)}
 }
+
+// scoped takes the namespace out of requests that need a cluster-wide right.
+func (c *Chain) scoped(attrs authorizer.Attributes) authorizer.Attributes {
+	if c.ClusterWide != nil && c.ClusterWide(attrs) {
+		return clusterWide{attrs}
+	}
+	return attrs
+}
+
+type clusterWide struct{ authorizer.Attributes }
+
+func (clusterWide) GetNamespace() string { return "" }
 
 // walk collects what a walk has learned so far.
 type walk struct {

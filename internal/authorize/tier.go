@@ -16,7 +16,7 @@ import (
 // policy-namespace or RBAC.
 type Tier struct {
 	tier ruleset.Tier
-	// label begins the reason of an allow or a deny; without an opinion the chain adds the link's name itself.
+	// label begins the reason of a condition; a rule's own reason says where it comes from.
 	label string
 	store *snapshot.Store
 	node  authorizer.UnconditionalAuthorizer
@@ -77,7 +77,7 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
 		return t.conditional(&q, m, attrs)
 	case m.Allow.Found():
-		return authorizer.ConditionsAwareDecisionAllow(t.label+": "+m.Allow.Reason(), nil)
+		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil)
 	}
 	// As with upstream's RBAC, a binding without its role is a reason and no error: everything else was decided.
 	if err := q.Errors(t.tier); err != nil {
@@ -111,11 +111,10 @@ func (t *Tier) yields(ctx context.Context, q *ruleset.Query, attrs authorizer.At
 
 // denied says why it was denied and, where there is one, what would have allowed it (PO-8).
 func (t *Tier) denied(why string, allow ruleset.Hit) string {
-	reason := t.label + ": " + why
 	if allow.Found() {
-		reason += "; without it, " + allow.Reason()
+		why += "; without that: " + allow.Reason()
 	}
-	return reason
+	return why
 }
 
 // conditional collects the rules that depend on the object. Denies are decided first: one that holds for every object ends
@@ -132,7 +131,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 				c.residual = o.Residual()
 				denies = append(denies, c)
 			default: // it holds, or fails, for every object
-				return authorizer.ConditionsAwareDecisionDeny(t.denied(c.describe(), m.Allow), nil)
+				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), nil)
 			}
 		}
 	}
@@ -160,9 +159,9 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	}
 	switch {
 	case allowed && len(denies) == 0:
-		return authorizer.ConditionsAwareDecisionAllow(t.label+": "+why, nil)
+		return authorizer.ConditionsAwareDecisionAllow(why, nil)
 	case allowed:
-		allows = []authorizer.Condition{always(t.label + ": " + why)}
+		allows = []authorizer.Condition{always(why)}
 	case len(denies) == 0 && len(allows) == 0:
 		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", nil)
 	}

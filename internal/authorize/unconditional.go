@@ -16,6 +16,7 @@ var _ authorizer.Authorizer = (*Chain)(nil)
 // Authorize asks the links in order; the first Allow or Deny decides.
 func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	var w walk
+	attrs = c.scoped(attrs)
 	for _, link := range c.Links() {
 		decision, reason, err := link.Authorizer.Authorize(ctx, attrs)
 		if decision != authorizer.DecisionNoOpinion {
@@ -29,6 +30,7 @@ func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (aut
 // ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional answer.
 func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	var union authorizer.ConditionsAwareDecisionUnion
+	attrs = c.scoped(attrs)
 	for _, link := range c.Links() {
 		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
 		union.Add(link.Name, d)

@@ -28,6 +28,8 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
+	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -71,6 +73,35 @@ func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 		})
 	}
 	return links, nil
+}
+
+// indexed is the chain without what cannot list whom it allows: system:masters and the tiers of the rule index.
+func (k *authorizerKit) indexed(plan *authzPlan) (*authorize.Chain, error) {
+	links := []authorize.Link{{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}}
+	for _, a := range plan.authorizers {
+		switch string(a.Type) {
+		case modePolicy:
+			links = append(links, k.policyLinks(plan)...)
+		case modes.ModeRBAC:
+			links = append(links, authorize.Link{Name: a.Name, Authorizer: k.rbac()})
+		}
+	}
+	return authorize.NewChain(links...)
+}
+
+// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so that
+// the right to them must be held cluster-wide (PO-6).
+func masterWrites(master string) func(authorizer.Attributes) bool {
+	return func(a authorizer.Attributes) bool {
+		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
+			return false
+		}
+		switch a.GetAPIGroup() {
+		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
+			return true
+		}
+		return false
+	}
 }
 
 // policyLinks are the two tiers of Policy. The namespace's denies yield to the Node authorizer, if the chain has one.

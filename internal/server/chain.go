@@ -43,6 +43,8 @@ type stages struct {
 	plan  *authzPlan
 	kit   *authorizerKit
 	gate  *authorize.Gate
+	// indexed is the part of the chain that the rule index can enumerate.
+	indexed *authorize.Chain
 	// compiler compiles the conditions of rules.
 	compiler *restrict.Compiler
 	// master is the namespace whose policy holds everywhere.

@@ -158,6 +158,11 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	if err != nil {
 		return nil, err
 	}
+	chain.ClusterWide = masterWrites(s.master)
+	if s.indexed, err = s.kit.indexed(opts.authz); err != nil {
+		return nil, err
+	}
+	s.indexed.ClusterWide = chain.ClusterWide
 	s.gate = &authorize.Gate{Chain: chain, Conditional: enabled(ConditionalAuthorization)}
 	if !opts.authz.has(modes.ModeRBAC) {
 		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)

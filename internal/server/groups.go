@@ -97,7 +97,10 @@ func newGroupsServer(generic *genericapiserver.Config, informers informers.Share
 			served = append(served, group)
 		}
 	}
-	return server, server.InstallAPIGroups(served...)
+	if err := server.InstallAPIGroups(served...); err != nil {
+		return nil, err
+	}
+	return server, registry.ServeClusterReviews(server)
 }
 
 // dropDisabled takes out what belongs to features that are off. A group of which nothing is left is not served at all.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -19,10 +20,10 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		MasterNamespace: s.master,
 		MaxAuditSinks:   32,
 		Authorizer:      s.gate.Chain,
-		Escalation:      escalation{chain: s.gate.Chain, master: s.master},
+		Escalation:      &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
 		Namespaces:      namespaces{c.informers},
 		Roles:           rbacRoles{c.informers},
-		Reviewer:        reviewer{},
+		Reviewer:        &inquire.Reviewer{Store: s.store, Chain: s.gate.Chain, Indexed: s.indexed},
 		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
 			_, errs := s.compiler.Rule(&rule, path, false)
 			return errs

@@ -1,0 +1,66 @@
+package inquire
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// target finds the resource that a question names: a plural (pods, pods/exec, deployments.apps) or a kind.
+func target(served *snapshot.Served, name string) (schema.GroupResource, string, error) {
+	main, subresource, _ := strings.Cut(name, "/")
+	found := served.Kinds().Resolve(main)
+	switch len(found) {
+	case 0:
+		return schema.GroupResource{}, "", fmt.Errorf("resourceKind %q: no served resource has this name or kind", name)
+	case 1:
+		return found[0], subresource, nil
+	}
+	var all []string
+	for _, f := range found {
+		all = append(all, f.String())
+	}
+	// The core group is what everybody means by a plain name.
+	for _, f := range found {
+		if f.Group == "" {
+			return f, subresource, nil
+		}
+	}
+	return schema.GroupResource{}, "", fmt.Errorf("resourceKind %q is ambiguous: say one of %s", name, strings.Join(all, ", "))
+}
+
+// question is the request that a review asks about.
+func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name string) (authorizer.AttributesRecord, error) {
+	resource, subresource, err := target(served, kind)
+	if err != nil {
+		return authorizer.AttributesRecord{}, err
+	}
+	version := served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)})
+	return authorizer.AttributesRecord{
+		User: u, Verb: verb, Namespace: namespace, APIGroup: resource.Group, APIVersion: version,
+		Resource: resource.Resource, Subresource: subresource, Name: name, ResourceRequest: true,
+	}, nil
+}
+
+// userOf is a subject as reviews judge it: memberships are not known, so that a user has system:authenticated alone and a
+// group is an unnamed member of it.
+func userOf(s ruleset.Subject) user.Info {
+	if s.Group {
+		groups := []string{s.Name}
+		if s.Name != user.AllUnauthenticated && s.Name != user.AllAuthenticated {
+			groups = append(groups, user.AllAuthenticated)
+		}
+		return &user.DefaultInfo{Groups: groups}
+	}
+	groups := []string{user.AllAuthenticated}
+	if s.Name == user.Anonymous {
+		groups = []string{user.AllUnauthenticated}
+	}
+	return &user.DefaultInfo{Name: s.Name, Groups: groups}
+}
