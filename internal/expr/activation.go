@@ -25,12 +25,16 @@ type activation struct {
 	resource ref.Val // the version that a where is about
 	touched  bool    // a later variable was read while it is unknown
 	loadErr  error   // why a variable could not be had
+	meter    *meter  // of this evaluation, if its cost is tracked
 }
 
 // ResolveName implements interpreter.Activation.
 func (a *activation) ResolveName(name string) (any, bool) {
 	if name == varRequest {
 		return (*requestValue)(a.req), true
+	}
+	if name == meterVar {
+		return a.meter, true
 	}
 	if a.data == nil {
 		switch name {

@@ -4,7 +4,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
@@ -69,16 +68,10 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 	return p, nil
 }
 
-// plan makes the steps of the program: cel-go's own if it has to be, otherwise
-// one that tracks cost and one that does not, as far as each is needed.
-func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) error {
-	if !isPlain(ast) {
-		prog, err := env.Program(ast,
-			cel.CostLimit(p.compiler.callLimit), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
-		p.full = &program{prog}
-		return err
-	}
-	if p.bounds.first || p.bounds.second {
+// plan makes the steps of the program: one that is right for every input, and
+// one that is faster within the bounds.
+func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) (err error) {
+	if isPlain(ast) && (p.bounds.first || p.bounds.second) {
 		code, err := pl.untracked(ast)
 		if err != nil {
 			return err
@@ -89,8 +82,7 @@ func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) error {
 			return nil
 		}
 	}
-	code, err := pl.tracked(ast)
-	p.full = &tracked{code}
+	p.full, err = pl.steps(env, ast)
 	return err
 }
 

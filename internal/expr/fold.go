@@ -56,11 +56,11 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if iss != nil && iss.Err() != nil {
 		return nil, false
 	}
-	prog, err := env.Program(checked)
+	s, err := f.c.planners[When].stored.steps(env, checked)
 	if err != nil {
 		return nil, false
 	}
-	val, _, err := prog.Eval(&activation{req: f.req})
+	val, _, err := s.eval(nil, &activation{req: f.req})
 	if err != nil || types.IsUnknownOrError(val) {
 		return nil, false
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -18,6 +19,8 @@ import (
 type planner struct {
 	interpreter.Interpreter
 	limit uint64
+	costs interpreter.PlannerOption
+	renew *interpreter.ObservableInterpretable // does nothing, but under a fresh cost tracker
 }
 
 func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
@@ -33,7 +36,22 @@ func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 	}
 	provider, adapter := env.CELTypeProvider(), env.CELTypeAdapter()
 	attrs := interpreter.NewAttributeFactory(env.Container, adapter, provider)
-	return &planner{interpreter.NewInterpreter(disp, env.Container, provider, adapter, attrs), limit}, nil
+	tracker, err := interpreter.NewCostTracker(&library.CostEstimator{},
+		interpreter.PresenceTestHasCost(false), interpreter.CostTrackerLimit(limit))
+	if err != nil {
+		return nil, err
+	}
+	pl := &planner{
+		Interpreter: interpreter.NewInterpreter(disp, env.Container, provider, adapter, attrs),
+		limit:       limit,
+		costs:       interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
+	}
+	nothing, iss := env.Compile("true")
+	if iss != nil && iss.Err() != nil {
+		return nil, iss.Err()
+	}
+	pl.renew, err = pl.observed(nothing, pl.costs)
+	return pl, err
 }
 
 // untracked plans without looking at cost.
@@ -44,15 +62,14 @@ func (pl *planner) untracked(checked *cel.Ast) (interpreter.InterpretableV2, err
 
 // tracked plans with Kubernetes' cost limit, and so that loops can be
 // interrupted.
-func (pl *planner) tracked(checked *cel.Ast) (*interpreter.ObservableInterpretable, error) {
-	tracker, err := interpreter.NewCostTracker(&library.CostEstimator{},
-		interpreter.PresenceTestHasCost(false), interpreter.CostTrackerLimit(pl.limit))
-	if err != nil {
-		return nil, err
-	}
-	code, err := pl.NewInterpretable(checked.NativeRep(), interpreter.InterruptableEval(), interpreter.Optimize(),
-		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization),
-		interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)))
+func (pl *planner) tracked(checked *cel.Ast) (*tracked, error) {
+	code, err := pl.observed(checked, interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.InterruptableEval(),
+		interpreter.Optimize(), interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization), pl.costs)
+	return &tracked{code, pl}, err
+}
+
+func (pl *planner) observed(checked *cel.Ast, opts ...interpreter.PlannerOption) (*interpreter.ObservableInterpretable, error) {
+	code, err := pl.NewInterpretable(checked.NativeRep(), opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +78,16 @@ func (pl *planner) tracked(checked *cel.Ast) (*interpreter.ObservableInterpretab
 		return nil, fmt.Errorf("plan of type %T does not track cost", code)
 	}
 	return obs, nil
+}
+
+// steps plans an expression so that it is right for every input.
+func (pl *planner) steps(env *cel.Env, checked *cel.Ast) (steps, error) {
+	if isPlain(checked) {
+		return pl.tracked(checked)
+	}
+	prog, err := env.Program(checked, cel.CostLimit(pl.limit), cel.CustomDecoratorV2(loopMeter(checked)),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	return &program{prog}, err
 }
 
 // plainCalls are the functions that need nothing but their implementation.

@@ -40,16 +40,14 @@ func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 
 // tracked evaluates under the cost limit.
 type tracked struct {
-	code *interpreter.ObservableInterpretable
+	code    *interpreter.ObservableInterpretable
+	planner *planner
 }
 
 func (t *tracked) eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error) {
-	var tracker *interpreter.CostTracker
-	defer func() {
-		if tracker != nil {
-			cost = tracker.ActualCost()
-		}
-	}()
+	m := &meter{limit: t.planner.limit, renew: t.planner.renew}
+	a.meter = m
+	defer func() { cost = m.cost() }()
 	defer recovered(&out, &err)
 	frame, err := interpreter.NewExecutionFrame(a)
 	if err != nil {
@@ -64,11 +62,7 @@ func (t *tracked) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 			return nil, 0, err
 		}
 	}
-	out = t.code.ObserveExec(frame, func(observed any) {
-		if ct, ok := observed.(*interpreter.CostTracker); ok {
-			tracker = ct
-		}
-	})
+	out = t.code.ObserveExec(frame, m.observe)
 	return out, 0, failure(out)
 }
 
@@ -81,6 +75,7 @@ func (p *program) eval(ctx context.Context, a *activation) (ref.Val, uint64, err
 	var out ref.Val
 	var det *cel.EvalDetails
 	var err error
+	a.meter = &meter{}
 	if ctx == nil {
 		out, det, err = p.prog.Eval(a)
 	} else if err = ctx.Err(); err == nil {

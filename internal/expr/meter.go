@@ -1,0 +1,125 @@
+package expr
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// cel-go's cost tracker keeps a stack of values and searches it at every step;
+// a loop leaves something on it in every turn. So a loop over n elements takes
+// time in n², and a list of a hundred thousand elements minutes, long before it
+// reaches the cost limit. The meter counts the turns of all loops of an
+// evaluation and replaces the tracker by a fresh one now and then, which makes
+// it linear. Where the tracker cannot be reached, in programs of cel-go, it
+// limits the turns.
+const (
+	renewEvery   = 128
+	maxLoopTurns = 10000
+)
+
+// meterVar is how the meter is found from within a loop. It is no identifier
+// of CEL, so that no expression can name it.
+const meterVar = "@meter"
+
+// meter belongs to one evaluation.
+type meter struct {
+	turns   int
+	spent   uint64 // according to the trackers that have been replaced
+	limit   uint64
+	tracker *interpreter.CostTracker
+	renew   *interpreter.ObservableInterpretable // nil if the tracker cannot be replaced
+}
+
+// turn is called before every turn of a loop.
+func (m *meter) turn(frame *interpreter.ExecutionFrame) {
+	m.turns++
+	switch {
+	case m.renew == nil:
+		if m.turns > maxLoopTurns {
+			panic(interpreter.EvalCancelledError{
+				Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: too many turns of loops",
+			})
+		}
+	case m.turns%renewEvery == 0 && m.tracker != nil:
+		m.spent += m.tracker.ActualCost()
+		rest := m.limit - min(m.limit, m.spent)
+		m.renew.ObserveExec(frame, func(observed any) {
+			m.observe(observed)
+			m.tracker.Limit = &rest
+		})
+	}
+}
+
+func (m *meter) observe(observed any) {
+	if t, ok := observed.(*interpreter.CostTracker); ok && t != nil {
+		m.tracker = t
+	}
+}
+
+func (m *meter) cost() uint64 {
+	if m.tracker == nil {
+		return m.spent
+	}
+	return m.spent + m.tracker.ActualCost()
+}
+
+// loopMeter wraps the conditions of all loops of an expression, so that they
+// tell the meter of every turn.
+func loopMeter(checked *cel.Ast) interpreter.InterpretableDecoratorV2 {
+	conditions := map[int64]bool{}
+	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			conditions[e.AsComprehension().LoopCondition().ID()] = true
+		}
+	}))
+	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if !conditions[i.ID()] {
+			return i, nil
+		}
+		switch node := i.(type) {
+		case interpreter.InterpretableAttribute:
+			return i, nil
+		case interpreter.InterpretableCall:
+			return &meteredCall{node}, nil
+		default:
+			return &metered{i}, nil
+		}
+	}
+}
+
+// metered is the condition of a loop.
+type metered struct {
+	interpreter.InterpretableV2
+}
+
+func (m *metered) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	count(frame)
+	return m.InterpretableV2.Exec(frame)
+}
+
+func (m *metered) Eval(vars interpreter.Activation) ref.Val {
+	return m.Exec(interpreter.AsFrame(vars))
+}
+
+// meteredCall is one that is a call, which the cost tracker must see.
+type meteredCall struct {
+	interpreter.InterpretableCall
+}
+
+func (m *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	count(frame)
+	return m.InterpretableCall.Exec(frame)
+}
+
+func (m *meteredCall) Eval(vars interpreter.Activation) ref.Val {
+	return m.Exec(interpreter.AsFrame(vars))
+}
+
+func count(frame *interpreter.ExecutionFrame) {
+	v, _ := frame.ResolveName(meterVar)
+	if m, ok := v.(*meter); ok && m != nil {
+		m.turn(frame)
+	}
+}
