@@ -88,8 +88,11 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	namespaces := informers.Core().V1().Namespaces().Lister()
 	plugin := &enforce.Plugin{
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		After:     s.plugs.validators,
 	}
+	if enabled(ProtectedAttributes) {
+		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain})
+	}
+	plugin.After = append(plugin.After, s.plugs.validators...)
 	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
 		plugin.Connect = s.gate.Connect
 	}

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -13,6 +15,8 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/review"
 )
 
@@ -84,6 +88,7 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 	ours, err := review.New(review.Config{
 		Chain:    s.gate.Chain,
 		Honours:  s.gate.Honours,
+		Before:   s.beforeChain,
 		Evaluate: authorize.NewCELConditions(s.compiler.CEL).Evaluate,
 	})
 	if err != nil {
@@ -96,4 +101,21 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		}
 	}
 	return nil, fmt.Errorf("upstream has no storage provider for %s any more", ours.GroupName())
+}
+
+// beforeChain is what an access review shows in front of the chain: what the enforcer would refuse whatever the chain says
+// (PA-8).
+func (s *stages) beforeChain(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
+	snap := authorize.SnapshotOf(ctx, s.store)
+	if snap.Protect.Len() == 0 {
+		return nil
+	}
+	var denies []authorizer.Condition
+	for _, c := range snap.Protect.Conditions(enforce.ProtectRequest(snap, attrs.GetUser(), attrs)) {
+		denies = append(denies, authorizer.GenericCondition{ID: c.ID, Type: expr.TypeCEL, Condition: c.Expression, Description: c.Description})
+	}
+	if len(denies) == 0 {
+		return nil
+	}
+	return []review.ChainElement{{Name: "protected-attributes", Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
 }

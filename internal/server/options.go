@@ -29,6 +29,8 @@ type Options struct {
 	LogOutput string
 	// PolicyMasterNamespace is the namespace whose bindings apply everywhere.
 	PolicyMasterNamespace string
+	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
+	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
 
 	// plugs are stages added by tests.
 	plugs plugs
@@ -60,6 +62,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Where the log goes: 'stderr', 'file' (log/proviso.log under the data directory), or 'auto': stderr with --etcd-servers, file otherwise.")
 	ours.StringVar(&o.PolicyMasterNamespace, "policy-master-namespace", o.PolicyMasterNamespace,
 		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
+	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
+		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
+	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
+		"Groups whose members copy what was already admitted and may therefore set protected attributes.")
 	for _, name := range upstream.Order {
 		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -39,13 +40,18 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		return err
 	}
 	s.store.Add(discovery)
-	var own []cache.SharedIndexInformer
-	if enabled(PolicyAuthorization) {
-		rules, informers, err := s.rules(c)
+	// The index of bindings also says who is a member of a role, so that it is kept whichever system is on.
+	rules, own, err := s.rules(c)
+	if err != nil {
+		return err
+	}
+	s.store.Add(rules)
+	if enabled(ProtectedAttributes) {
+		protections, informers, err := s.protections(c)
 		if err != nil {
 			return err
 		}
-		s.store.Add(rules)
+		s.store.Add(protections)
 		own = append(own, informers...)
 	}
 	for _, part := range s.plugs.parts {
@@ -66,25 +72,54 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 
 // rules connects the index to everything it is made of.
 func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
-	loopback := c.kube.ControlPlane.Generic.LoopbackClientConfig
-	policies, err := ownInformer(loopback, policyv1alpha1.SchemeGroupVersion, "policies", &policyv1alpha1.Policy{})
-	if err != nil {
-		return nil, nil, err
-	}
-	bindings, err := ownInformer(loopback, policyv1alpha1.SchemeGroupVersion, "policybindings", &policyv1alpha1.PolicyBinding{})
-	if err != nil {
-		return nil, nil, err
-	}
 	rbac := c.informers.Rbac().V1()
-	part, err := snapshot.NewRules(snapshot.RulesConfig{
+	cfg := snapshot.RulesConfig{
 		MasterNamespace:     s.master,
 		CompileRule:         s.compiler.CompileRule,
-		Policies:            policies,
-		PolicyBindings:      bindings,
 		Roles:               rbac.Roles().Informer(),
 		ClusterRoles:        rbac.ClusterRoles().Informer(),
 		RoleBindings:        rbac.RoleBindings().Informer(),
 		ClusterRoleBindings: rbac.ClusterRoleBindings().Informer(),
+	}
+	var own []cache.SharedIndexInformer
+	if enabled(PolicyAuthorization) {
+		var err error
+		if own, err = c.ownInformers(ownKind{"policies", &policyv1alpha1.Policy{}}, ownKind{"policybindings", &policyv1alpha1.PolicyBinding{}}); err != nil {
+			return nil, nil, err
+		}
+		cfg.Policies, cfg.PolicyBindings = own[0], own[1]
+	}
+	part, err := snapshot.NewRules(cfg, s.store.Changed)
+	return part, own, err
+}
+
+// protections connects the index of protected attributes to its kinds.
+func (s *stages) protections(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
+	own, err := c.ownInformers(ownKind{"protectedattributes", &policyv1alpha1.ProtectedAttribute{}}, ownKind{"clusterprotectedattributes", &policyv1alpha1.ClusterProtectedAttribute{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	part, err := snapshot.NewProtections(snapshot.ProtectionsConfig{
+		Namespaced: own[0], Cluster: own[1],
+		ExemptUsers: c.opts.own.ProtectedAttributesExemptUsers, ExemptGroups: c.opts.own.ProtectedAttributesExemptGroups,
 	}, s.store.Changed)
-	return part, []cache.SharedIndexInformer{policies, bindings}, err
+	return part, own, err
+}
+
+// ownKind is a stored kind of policy.proviso.dev.
+type ownKind struct {
+	resource string
+	example  runtime.Object
+}
+
+func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, error) {
+	var all []cache.SharedIndexInformer
+	for _, k := range kinds {
+		informer, err := ownInformer(c.kube.ControlPlane.Generic.LoopbackClientConfig, policyv1alpha1.SchemeGroupVersion, k.resource, k.example)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, informer)
+	}
+	return all, nil
 }

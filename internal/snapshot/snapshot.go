@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -20,6 +21,8 @@ type Snapshot struct {
 	Rules *ruleset.Index
 	// Served is what the server serves.
 	Served *Served
+	// Protect is the index of protected attributes; nil while that system is off.
+	Protect *protect.Index
 }
 
 // Part is one compiled component of the snapshot, fed by its own informers. Apply is only ever called by the store's

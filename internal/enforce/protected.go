@@ -1,0 +1,145 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/protect"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// ProtectedAttributes refuses writes that touch a protected label or annotation without membership in its role, and bindings
+// by which somebody would join such a role.
+type ProtectedAttributes struct {
+	// Chain is asked for the verb bind.
+	Chain authorizer.UnconditionalAuthorizer
+}
+
+var _ admission.ValidationInterface = (*ProtectedAttributes)(nil)
+
+// Handles: deleting or connecting sets nothing.
+func (*ProtectedAttributes) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate compares the stored object with the final one, on the snapshot of the request.
+func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	holder := handoff.From(ctx)
+	if holder == nil || !holder.Snapshot.Synced {
+		// Before the sync only the server itself and system:masters get this far, and both may touch everything.
+		return nil
+	}
+	index := holder.Snapshot.Protect
+	if index.Len() == 0 {
+		return nil
+	}
+	verdict := index.Check(ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs), body(attrs.GetOldObject()), body(attrs.GetObject()))
+	if !verdict.Allowed() {
+		return forbidden(attrs, verdict.Reason())
+	}
+	return p.guardBinding(ctx, holder.Snapshot, attrs, objects)
+}
+
+// body keeps a nil object a nil interface.
+func body(object runtime.Object) any {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// target is what both an admission and a review know about the resource.
+type target interface {
+	GetName() string
+	GetNamespace() string
+	GetSubresource() string
+}
+
+// ProtectRequest is the question to the index of protections, for an admission or for a review.
+func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protect.Request {
+	req := &protect.Request{Name: t.GetName(), Namespace: t.GetNamespace(), Subresource: t.GetSubresource()}
+	switch a := t.(type) {
+	case admission.Attributes:
+		req.Group, req.Resource = a.GetResource().Group, a.GetResource().Resource
+	case authorizer.Attributes:
+		req.Group, req.Resource = a.GetAPIGroup(), a.GetResource()
+	}
+	if u == nil {
+		return req
+	}
+	req.User, req.Groups = u.GetName(), u.GetGroups()
+	rules := snap.Rules
+	req.Member = func(namespace string, role protect.Role) bool {
+		return rules != nil && rules.Bound(u, roleRef(role), namespace)
+	}
+	return req
+}
+
+func roleRef(r protect.Role) ruleset.RoleRef {
+	if r.Kind == protect.KindClusterRole {
+		return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: r.Name}
+	}
+	return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
+}
+
+// guardBinding: a role that a protection names may be empty, and holding nothing is covered by everyone. So whoever binds it
+// needs bind on it by name, or has to be a member at the same or a wider scope (PA-12).
+func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	resource := attrs.GetResource().GroupResource()
+	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {
+		return nil
+	}
+	converted, err := admission.ConvertToGVK(attrs.GetObject(), rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind), objects)
+	if err != nil {
+		return forbidden(attrs, "the binding cannot be read: "+err.Error())
+	}
+	var ref rbacv1.RoleRef
+	switch binding := converted.(type) {
+	case *rbacv1.RoleBinding:
+		ref = binding.RoleRef
+	case *rbacv1.ClusterRoleBinding:
+		ref = binding.RoleRef
+	default:
+		return forbidden(attrs, fmt.Sprintf("the binding cannot be read: %T", converted))
+	}
+	namespace := attrs.GetNamespace()
+	role := protect.Role{Kind: ref.Kind, Name: ref.Name}
+	if ref.Kind == protect.KindRole {
+		role.Namespace = namespace
+	}
+	if !snap.Protect.GuardsRole(role, namespace) {
+		return nil
+	}
+	caller := attrs.GetUserInfo()
+	if caller == nil {
+		return forbidden(attrs, "the caller is not known")
+	}
+	if snap.Rules != nil && snap.Rules.Bound(caller, roleRef(role), namespace) {
+		return nil
+	}
+	plural := "clusterroles"
+	if ref.Kind == protect.KindRole {
+		plural = "roles"
+	}
+	decision, _, err := p.Chain.Authorize(ctx, authorizer.AttributesRecord{
+		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
+		Resource: plural, Name: ref.Name, ResourceRequest: true,
+	})
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	reason := fmt.Sprintf("%s guards protected attributes: binding it takes the verb bind on %s %q, or membership in it; holding its rules is not enough", role, plural, ref.Name)
+	if err != nil {
+		return forbidden(attrs, errors.Join(errors.New(reason), err).Error())
+	}
+	return forbidden(attrs, reason)
+}
