@@ -22,6 +22,8 @@ type compiler struct {
 	seed  maphash.Seed
 	kinds *Kinds
 	rule  CompileRule
+	// future makes names also match resources that will have such a kind, see kindPattern.kind.
+	future bool
 }
 
 // HasCondition tells whether a rule has any condition that the object has to meet.
@@ -122,6 +124,10 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 			names[p.res] = true
 		}
 		expanded, _ := c.kinds.expand(p, negated != src.Deny)
+		if c.future && !p.anyRes && len(c.kinds.pluralIn(p.res, p.group, p.anyGroup)) == 0 {
+			p.kind, p.res, p.anyRes = p.res, "", true
+			expanded = append(expanded, p)
+		}
 		if negated {
 			r.negs = append(r.negs, expanded...)
 		} else {

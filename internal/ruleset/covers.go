@@ -128,7 +128,7 @@ func (n *NotHeld) add(g Gap) {
 // wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it could
 // come to mean something later.
 func (ix *Index) wantedRules(g Grant) (*role, error) {
-	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: asText}
+	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: asText, future: true}
 	if len(g.RBAC) > 0 {
 		return c.rbacRole(RoleRef{Kind: ClusterRole}, g.RBAC), nil
 	}

@@ -37,18 +37,18 @@ func (ix *Index) Decide(a authorizer.Attributes) Verdict {
 
 // Decide walks the tiers in the order of the chain. buf is used for the conditions; nothing is allocated if there are none.
 func (q *Query) Decide(buf []Hit) Verdict {
-	w := walk{q: q, v: Verdict{Conditions: buf[:0]}}
-	if w.tier(TierMaster, q.PolicyMaster()) {
+	w := walk{v: Verdict{Conditions: buf[:0]}}
+	if w.tier(q, TierMaster, q.PolicyMaster()) {
 		return w.v
 	}
 	local := q.PolicyNamespace()
 	if local.Denies() && q.ClusterGrant().Found() {
 		local = local.WithoutDenies()
 	}
-	if w.tier(TierNamespace, local) {
+	if w.tier(q, TierNamespace, local) {
 		return w.v
 	}
-	if w.tier(TierRBAC, q.RBAC()) {
+	if w.tier(q, TierRBAC, q.RBAC()) {
 		return w.v
 	}
 	w.end(false)
@@ -57,14 +57,13 @@ func (q *Query) Decide(buf []Hit) Verdict {
 
 // walk is a decision in progress.
 type walk struct {
-	q      *Query
 	v      Verdict
 	denies int // conditional denies so far
 	allows int // conditional allows so far
 }
 
 // tier takes in what one tier says and tells whether that ends the walk.
-func (w *walk) tier(t Tier, m Match) bool {
+func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	if m.Allow.Found() {
 		w.v.Allow = m.Allow
 	}
@@ -75,7 +74,7 @@ func (w *walk) tier(t Tier, m Match) bool {
 	}
 	if m.ConditionalDeny {
 		n := len(w.v.Conditions)
-		w.v.Conditions = w.q.AppendConditional(w.v.Conditions, t, Denies)
+		w.v.Conditions = q.AppendConditional(w.v.Conditions, t, Denies)
 		w.denies += len(w.v.Conditions) - n
 	}
 	if m.Allow.Found() {
@@ -84,7 +83,7 @@ func (w *walk) tier(t Tier, m Match) bool {
 	}
 	if m.ConditionalAllow {
 		n := len(w.v.Conditions)
-		w.v.Conditions = w.q.AppendConditional(w.v.Conditions, t, Allows)
+		w.v.Conditions = q.AppendConditional(w.v.Conditions, t, Allows)
 		w.allows += len(w.v.Conditions) - n
 	}
 	return false

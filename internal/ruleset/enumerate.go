@@ -2,6 +2,7 @@ package ruleset
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -31,21 +32,22 @@ func (h *holder) check(w *rule, out *NotHeld) error {
 		return &NotHeld{Reason: fmt.Sprintf("rule %d and the rules of the writer are too many to compare: split the rule", w.index)}
 	}
 	cells := cellsOf(w)
-	for _, p := range places {
+	for i := range places {
+		p := &places[i]
 		for _, verb := range verbs {
 			anyName := ""
 			for _, name := range names {
 				a := authorizer.AttributesRecord{Verb: verb, Namespace: h.grant.Namespace, APIGroup: p.group, Resource: p.res,
 					Subresource: p.sub, Name: name, ResourceRequest: true}
-				if !allows(cells, h.ix, a) {
+				if !allows(cells, h.ix, a, p) {
 					continue
 				}
-				why := h.why(w, a)
+				why := h.why(w, a, p)
 				if name == "" {
 					anyName = why
 				}
 				if why != "" && (name != other || why != anyName) { // what holds for no name holds for any
-					out.add(Gap{Rule: w.index, What: describe(a), Why: why})
+					out.add(Gap{Rule: w.index, What: describe(a, p), Why: why})
 				}
 			}
 		}
@@ -53,8 +55,20 @@ func (h *holder) check(w *rule, out *NotHeld) error {
 	return nil
 }
 
-// place is a resource with or without a subresource.
-type place struct{ group, res, sub string }
+// place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if it
+// were served.
+type place struct {
+	group, res, sub, kind string
+	served                string // entries for which no plural is guessed any more, one per line
+}
+
+// future tells the query about the future that the place is in.
+func (p *place) future(q *Query) {
+	q.kind = p.kind
+	if p.served != "" {
+		q.served = strings.Split(p.served, "\n")
+	}
+}
 
 // places lists the resources of a wanted rule, one for each way in which the rules see them.
 func (h *holder) places(w *rule) ([]place, error) {
@@ -63,51 +77,84 @@ func (h *holder) places(w *rule) ([]place, error) {
 	done := map[place]bool{}
 	steps := 0
 	for _, p := range w.patterns {
-		groups, resources, subs := h.names.groups, h.names.resources, h.names.subs
-		if !p.anyGroup {
-			groups = []string{p.group}
-		}
-		if !p.anyRes {
-			resources = []string{p.res}
-		}
-		switch p.mode {
-		case subNone:
-			subs = append([]string{""}, connectSubs...) // exec and proxy reach these through the parent
-		case subExact, subRaw:
-			subs = []string{p.sub}
-		}
-		for _, g := range groups {
-			for _, r := range resources {
-				for _, s := range subs {
-					at := place{g, r, s}
-					if done[at] || r == "*" {
-						continue
-					}
-					done[at] = true
-					if steps += len(h.rules); steps > maxSteps {
-						return nil, &NotHeld{Reason: fmt.Sprintf("rule %d covers too many resources to compare: split the rule", w.index)}
-					}
-					if sight := h.sight(at); !seen[sight] {
-						seen[sight] = true
-						out = append(out, at)
-					}
-				}
+		for at := range h.placesOf(p) {
+			if done[at] {
+				continue
+			}
+			done[at] = true
+			if steps += len(h.rules); steps > maxSteps {
+				return nil, &NotHeld{Reason: fmt.Sprintf("rule %d covers too many resources to compare: split the rule", w.index)}
+			}
+			if sight := h.sight(at); !seen[sight] {
+				seen[sight] = true
+				out = append(out, at)
 			}
 		}
 	}
 	return out, nil
 }
 
+// placesOf enumerates what one pattern of a wanted rule could be about.
+func (h *holder) placesOf(p kindPattern) iter.Seq[place] {
+	groups, resources, subs, kinds := h.names.groups, h.names.resources, h.names.subs, h.names.kinds
+	if !p.anyGroup {
+		groups = []string{p.group}
+	}
+	if !p.anyRes {
+		resources = []string{p.res}
+	}
+	if p.kind != "" {
+		kinds = []string{p.kind}
+	}
+	switch p.mode {
+	case subNone:
+		subs = append([]string{""}, connectSubs...) // exec and proxy reach these through the parent
+	case subExact, subRaw:
+		subs = []string{p.sub}
+	}
+	return func(yield func(place) bool) {
+		for _, g := range groups {
+			for _, r := range resources {
+				for _, k := range kinds {
+					if !h.possible(g, r, k) {
+						continue
+					}
+					for _, s := range subs {
+						for _, served := range h.names.guesses[r] {
+							if !yield(place{g, r, s, k, served}) {
+								return
+							}
+						}
+						if !yield(place{group: g, res: r, sub: s, kind: k}) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// possible tells whether a resource could have a kind one day: not if it is served, and has one, and not if another
+// resource of its group has that kind, since kinds are unique in a group.
+func (h *holder) possible(group, resource, kind string) bool {
+	if resource == "*" {
+		return false // RBAC's word for a review about everything
+	}
+	return kind == "" || len(h.ix.kinds.pluralIn(resource, group, false)) == 0 && len(h.ix.kinds.kindIn(kind, group, false)) == 0
+}
+
 // sight is how all rules see a place. A rule's verdict depends on the place through nothing else.
 func (h *holder) sight(at place) string {
 	q := Query{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
+	at.future(&q)
 	b := make([]byte, 0, len(h.rules)+1)
 	b = append(b, byte(q.family))
 	for _, r := range h.rules {
 		var code byte
 		for i := range r.patterns {
 			p := &r.patterns[i]
-			if !p.anyRes && p.res != q.resource || !p.anyGroup && p.group != q.group {
+			if !p.names(&q) {
 				continue
 			}
 			switch p.mode {
@@ -208,8 +255,8 @@ func (h *holder) checkURLs(w *rule, out *NotHeld) {
 			if w.checkURL(&q) == misses {
 				continue
 			}
-			if why := h.why(w, a); why != "" {
-				out.add(Gap{Rule: w.index, What: describe(a), Why: why})
+			if why := h.why(w, a, &place{}); why != "" {
+				out.add(Gap{Rule: w.index, What: describe(a, &place{}), Why: why})
 			}
 		}
 	}
@@ -225,11 +272,12 @@ func cellsOf(w *rule) []cell {
 }
 
 // allows tells whether a rule could allow the request.
-func allows(cells []cell, ix *Index, a authorizer.AttributesRecord) bool {
+func allows(cells []cell, ix *Index, a authorizer.AttributesRecord, at *place) bool {
 	var q Query
 	q.setRequest(ix, a)
+	at.future(&q)
 	for i := range cells {
-		if c := &cells[i]; (c.anyRes || c.res == q.resource) && c.check(&q) != misses {
+		if c := &cells[i]; c.names(&q) && c.check(&q) != misses {
 			return true
 		}
 	}
@@ -237,7 +285,7 @@ func allows(cells []cell, ix *Index, a authorizer.AttributesRecord) bool {
 }
 
 // describe words a request for people.
-func describe(a authorizer.AttributesRecord) string {
+func describe(a authorizer.AttributesRecord, at *place) string {
 	if !a.ResourceRequest {
 		return show(a.Verb, "verb") + " " + show(a.Path, "path")
 	}
@@ -245,6 +293,9 @@ func describe(a authorizer.AttributesRecord) string {
 	b.WriteString(show(a.Verb, "verb") + " " + show(a.Resource, "resource"))
 	if a.Subresource != "" {
 		b.WriteString("/" + show(a.Subresource, "subresource"))
+	}
+	if at.kind != "" {
+		b.WriteString(" (should its kind become " + at.kind + "; a plural or an API group in the rule rules that out)")
 	}
 	switch a.APIGroup {
 	case "":

@@ -12,8 +12,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// holder is an escalation check in progress: an index that has nothing but the writer's own roles, compiled together with
-// resources that do not exist yet, and the names that the rules mention.
+// holder is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it can
+// tell about resources that do not exist yet, and the names that the rules mention.
 type holder struct {
 	grant  Grant
 	ix     *Index
@@ -31,7 +31,6 @@ func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
 	var q Query
 	q.Reset(ix, authorizer.AttributesRecord{User: g.User, Namespace: g.Namespace, ResourceRequest: true})
 	roles := map[scopeKind][]*role{}
-	mentioned := slices.Clone(wanted.names)
 	n := 0
 	for _, kind := range []scopeKind{scopeMaster, scopePolicy, scopeCluster, scopeRBAC} {
 		for s, i := q.next(0); s != nil; s, i = q.next(i) {
@@ -44,21 +43,13 @@ func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
 					return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
 				}
 				roles[kind] = append(roles[kind], r)
-				mentioned = append(mentioned, r.names...)
 			}
 		}
 	}
-	slices.Sort(mentioned)
 	h := &holder{grant: g, user: &user.DefaultInfo{Name: "writer"}}
 	in := writerInput(ix, g.Namespace, roles)
-	in.Kinds = ix.kinds.withFuture(slices.Compact(mentioned), groupsOf(roles, wanted))
+	in.Kinds, in.future = ix.kinds, true
 	h.ix = Build(in)
-	c := compiler{seed: h.ix.seed, kinds: in.Kinds, rule: asText}
-	if wanted.policy != nil {
-		wanted = c.policyRole(wanted.ref, wanted.policy)
-	} else {
-		wanted = c.rbacRole(wanted.ref, wanted.rbac)
-	}
 	h.take(wanted)
 	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *rule) bool { return r.deny })
 	h.ix.ids.each(func(_ RoleRef, id uint32) bool {
@@ -68,6 +59,9 @@ func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
 		return true
 	})
 	h.names = universeOf(h.rules)
+	if h.names.guesses == nil {
+		return nil, &NotHeld{Reason: "the rules name the same unknown kind in too many ways: use plurals"}
+	}
 	return h, nil
 }
 
@@ -136,10 +130,11 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]*role) Input
 }
 
 // why tells why a request does not count as held by the writer for a wanted rule, or "" if it is.
-func (h *holder) why(w *rule, a authorizer.AttributesRecord) string {
+func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
+	at.future(&q)
 	v := q.Decide(nil)
 	switch {
 	case v.Outcome == Always:

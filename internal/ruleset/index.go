@@ -25,6 +25,8 @@ type Input struct {
 	ClusterRoles        []*rbacv1.ClusterRole
 	RoleBindings        []*rbacv1.RoleBinding
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
+
+	future bool // see compiler
 }
 
 // Index is one immutable state of Policy and RBAC. All methods are safe for concurrent use.
@@ -33,6 +35,7 @@ type Index struct {
 	master  string
 	kinds   *Kinds
 	compile CompileRule
+	future  bool // see compiler
 
 	slots    slots                      // role number → compiled role
 	ids      pmap[RoleRef, uint32]      // role → number
@@ -62,7 +65,7 @@ type scopedRole struct {
 
 // Build compiles the input into an index.
 func Build(in Input) *Index {
-	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule}
+	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, future: in.future}
 	changes := make([]Change, 0, len(in.Policies)+len(in.PolicyBindings)+len(in.Roles)+len(in.ClusterRoles)+
 		len(in.RoleBindings)+len(in.ClusterRoleBindings))
 	for _, o := range in.Policies {

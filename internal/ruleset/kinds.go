@@ -129,10 +129,13 @@ func (k *Kinds) expand(p kindPattern, guess bool) (patterns []kindPattern, serve
 		q.res, q.group, q.anyGroup = gr.Resource, gr.Group, false
 		patterns, served = append(patterns, q), true
 	}
-	if guess {
+	if guess && !served {
 		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: p.res})
 		q := p
-		q.res = plural.Resource
+		q.res, q.guess = plural.Resource, p.res
+		if !p.anyGroup {
+			q.guess += "." + p.group
+		}
 		patterns = append(patterns, q)
 	}
 	return patterns, served

@@ -2,6 +2,7 @@ package ruleset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,8 @@ const (
 // kindPattern is one entry of resourceKinds (or of RBAC's resources), without its sign.
 type kindPattern struct {
 	res      string // plural, or kind before it is expanded
+	kind     string // of a resource that is not served yet; used by escalation checks only
+	guess    string // the entry that this plural is a guess for, see Kinds.expand
 	group    string
 	sub      string
 	mode     subMode
@@ -62,7 +65,7 @@ func parseKind(entry string) (kindPattern, error) {
 // excludes tells whether a negated pattern takes the request out of its rule. A negated resource takes its subresources
 // with it: whoever writes -serviceaccounts does not mean to leave serviceaccounts/token.
 func (p *kindPattern) excludes(q *Query) bool {
-	if !p.anyRes && p.res != q.resource || !p.anyGroup && p.group != q.group {
+	if !p.names(q) {
 		return false
 	}
 	switch p.mode {
@@ -72,6 +75,16 @@ func (p *kindPattern) excludes(q *Query) bool {
 		return q.hasSub
 	}
 	return true
+}
+
+// names tells whether the pattern is about the request's resource, whatever its subresource.
+func (p *kindPattern) names(q *Query) bool {
+	return (p.anyRes || p.res == q.resource) && (p.anyGroup || p.group == q.group) && p.real(q)
+}
+
+// real is false for patterns about a future that is not the request's: see Query.kind and Query.served.
+func (p *kindPattern) real(q *Query) bool {
+	return (p.kind == "" || p.kind == q.kind) && (p.guess == "" || !slices.Contains(q.served, p.guess))
 }
 
 // overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources) have

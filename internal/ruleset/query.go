@@ -22,7 +22,9 @@ type Query struct {
 	verb, group, resource, sub, name string
 	namespace, path                  string
 
-	rawSub          string // as requested, see reset
+	rawSub          string   // as requested, see splitResource
+	kind            string   // that the resource will have if it is ever served; used by escalation checks only
+	served          []string // entries that will be served, so that no plural is guessed for them; likewise
 	resourceRequest bool
 	hasSub          bool
 	special         bool
@@ -67,7 +69,7 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 		q.nsHash = ix.hash(q.namespace)
 	}
 	q.group, q.resource, q.sub, q.rawSub, q.name, q.path = "", "", "", "", "", ""
-	q.hasSub, q.wild, q.family, q.resHash = false, false, familyNone, 0
+	q.hasSub, q.wild, q.family, q.resHash, q.kind, q.served = false, false, familyNone, 0, "", nil
 	if !q.resourceRequest {
 		q.path = a.GetPath()
 		return

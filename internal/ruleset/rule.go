@@ -75,7 +75,7 @@ func (c *cell) check(q *Query) verdict {
 	if byParent && !r.verbs.matchesParent(q) || !byParent && !r.verbs.matches(q) {
 		return misses
 	}
-	if !c.anyGroup && c.group != q.group || r.groups != nil && !slices.Contains(r.groups, q.group) {
+	if !c.anyGroup && c.group != q.group || !c.real(q) || r.groups != nil && !slices.Contains(r.groups, q.group) {
 		return misses
 	}
 	for i := range r.negs {

@@ -140,7 +140,10 @@ func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *r
 		if err != nil {
 			continue
 		}
-		expanded, _ := ix.kinds.expand(p, false)
+		expanded, served := ix.kinds.expand(p, false)
+		if served && len(expanded) > 1 {
+			expanded = expanded[1:] // a kind is not a plural as well
+		}
 		for _, p := range expanded {
 			in := groups
 			if !p.anyGroup {

@@ -12,7 +12,11 @@ const other = "\x00other"
 // universe holds, for each part of a request, every name that some rule mentions, and other.
 type universe struct {
 	verbs, groups, resources, subs, names []string
+	kinds                                 []string // that a resource could have if it were served; "" is none of them
 	urls                                  []string
+	// guesses are, for a plural, the sets of entries that guess it and could cease to, since what they name will be served
+	// otherwise.
+	guesses map[string][]string
 }
 
 // The names that have a meaning without being written in a rule.
@@ -35,14 +39,16 @@ func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 // universeOf collects the names of the rules.
 func universeOf(rules []*rule) universe {
-	verbs, groups, resources, subs, names, urls := set{}, set{}, set{}, set{}, set{}, set{}
+	verbs, groups, resources, subs, names, kinds, urls := set{}, set{}, set{}, set{}, set{}, set{}, set{}
 	verbs.add(builtinVerbs...)
 	groups.add("", other)
 	resources.add(builtinResources...)
 	subs.add("", other)
 	subs.add(connectSubs...)
 	names.add("", other)
+	kinds.add("")
 	urls.add(other)
+	guesses := map[string]set{}
 	for _, r := range rules {
 		verbs.add(r.verbs.named...)
 		verbs.add(r.verbs.negated...)
@@ -56,6 +62,13 @@ func universeOf(rules []*rule) universe {
 				resources.add(p.res)
 			}
 			subs.add(p.sub)
+			kinds.add(p.kind)
+			if p.guess != "" {
+				if guesses[p.res] == nil {
+					guesses[p.res] = set{}
+				}
+				guesses[p.res].add(p.guess)
+			}
 		}
 		urls.add(r.urls...)
 		for _, p := range r.prefixes {
@@ -66,73 +79,38 @@ func universeOf(rules []*rule) universe {
 	for _, s := range []set{verbs, groups, resources, subs} {
 		delete(s, "*")
 	}
-	return universe{verbs.sorted(), groups.sorted(), resources.sorted(), subs.sorted(), names.sorted(), urls.sorted()}
+	return universe{verbs.sorted(), groups.sorted(), resources.sorted(), subs.sorted(), names.sorted(), kinds.sorted(), urls.sorted(), subsets(guesses)}
 }
 
-// groupsOf lists the API groups that the rules of some roles mention.
-func groupsOf(roles map[scopeKind][]*role, wanted *role) []string {
-	groups := set{}
-	note := func(r *role) {
-		for _, ru := range r.compiled {
-			if ru == nil {
-				continue
-			}
-			groups.add(ru.groups...)
-			for _, p := range slices.Concat(ru.patterns, ru.negs) {
-				if !p.anyGroup {
-					groups.add(p.group)
+// maxGuesses limits how many entries may guess the same plural; there is hardly ever more than one.
+const maxGuesses = 6
+
+// subsets lists every choice of the entries that guess a plural, but for none of them; nil if they are too many.
+func subsets(guesses map[string]set) map[string][]string {
+	out := map[string][]string{}
+	for plural, entries := range guesses {
+		list := entries.sorted()
+		if len(list) > maxGuesses {
+			return nil
+		}
+		for bits := 1; bits < 1<<len(list); bits++ {
+			var chosen []string
+			for i, e := range list {
+				if bits&(1<<i) != 0 {
+					chosen = append(chosen, e)
 				}
 			}
+			out[plural] = append(out[plural], strings.Join(chosen, "\n"))
 		}
 	}
-	note(wanted)
-	for _, list := range roles {
-		for _, r := range list {
-			note(r)
-		}
-	}
-	groups.add(other)
-	return groups.sorted()
+	return out
 }
-
-// withFuture returns the mapping as if everything that rules mention without its being served were served: for each name
-// that is not a plural, in each group that does not have such a kind, a resource of that kind. Whoever grants a kind that
-// does not exist yet has to hold it, too.
-func (k *Kinds) withFuture(names, groups []string) *Kinds {
-	var served []Served
-	if k != nil {
-		for _, gr := range k.all {
-			served = append(served, Served{Group: gr.Group, Resource: gr.Resource})
-		}
-		for kind, grs := range k.kinds {
-			for _, gr := range grs {
-				served = append(served, Served{Group: gr.Group, Resource: gr.Resource, Kind: kind})
-			}
-		}
-	}
-	for _, name := range names {
-		if len(k.pluralIn(name, "", true)) > 0 {
-			continue
-		}
-		for _, g := range groups {
-			if len(k.kindIn(name, g, false)) == 0 {
-				served = append(served, Served{Group: g, Resource: future + name, Kind: name})
-			}
-		}
-	}
-	return NewKinds(served)
-}
-
-// future begins the plural of a resource that is not served.
-const future = "\x00future:"
 
 // show words a name of the universe for people.
 func show(name, what string) string {
 	switch {
 	case name == other:
 		return "any other " + what
-	case strings.HasPrefix(name, future):
-		return "any resource of the kind " + name[len(future):] + " that will be served"
 	case strings.HasSuffix(name, other):
 		return strings.TrimSuffix(name, other) + "*"
 	case name == "" && what == "API group":

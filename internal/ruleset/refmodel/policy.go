@@ -127,12 +127,15 @@ func (w *World) means(name, group string, qualified bool, q *Request, cautious b
 	if slices.ContainsFunc(w.Served, func(r Resource) bool { return r.Plural == name && in(r) }) {
 		return false
 	}
-	if slices.ContainsFunc(w.Served, func(r Resource) bool {
-		return strings.ToLower(r.Kind) == name && in(r) && r.Plural == q.Resource && r.Group == q.APIGroup
-	}) {
-		return true
+	known := false
+	for _, r := range w.Served {
+		if strings.ToLower(r.Kind) == name && in(r) {
+			if known = true; r.Plural == q.Resource && r.Group == q.APIGroup {
+				return true
+			}
+		}
 	}
-	return cautious && name+"s" == q.Resource // the worlds have no kinds with an irregular plural
+	return cautious && !known && name+"s" == q.Resource // the worlds have no kinds with an irregular plural
 }
 
 func urls(patterns []string, path string) bool {
