@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -104,7 +105,7 @@ func TestEscalationIsAsked(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		defer func() { w.asked = nil }()
-		return strings.Join(w.asked, "; ")
+		return strings.Join(slices.Compact(w.asked), "; ") // a write that starts again asks again
 	}
 	expect := func(want string) {
 		t.Helper()

@@ -230,7 +230,22 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 		front.Close()
 		server.Destroy()
 	})
-	return &api{t: t, world: w, url: front.URL, prefix: prefix}
+	s := &api{t: t, world: w, url: front.URL, prefix: prefix}
+	for _, path := range []string{policyAPI + "/policies", policyAPI + "/policybindings", policyAPI + "/fieldpermissions",
+		policyAPI + "/protectedattributes", policyAPI + "/clusterprotectedattributes", auditAPI + "/auditsinks", auditAPI + "/auditclasses"} {
+		s.await("caches of "+path, func() bool { return s.call("GET", path, nil).code == 200 })
+	}
+	return s
+}
+
+// await waits for a condition.
+func (s *api) await(what string, ok func() bool) {
+	s.t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			s.t.Fatalf("waited a minute for %s", what)
+		}
+	}
 }
 
 // definitions are ours and those of apimachinery, which stand in the server's own map in production.

@@ -44,6 +44,7 @@ func (s strategy[T]) PrepareForCreate(_ context.Context, obj runtime.Object) {
 
 func (s strategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	o, was := cast[T](obj), cast[T](old)
+	sameTypeMeta(o, was)
 	if s.kind.copyStatus != nil {
 		s.kind.copyStatus(o, was)
 	}
@@ -51,6 +52,12 @@ func (s strategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object
 	if !s.kind.sameContent(o, was) {
 		o.SetGeneration(was.GetGeneration() + 1)
 	}
+}
+
+// sameTypeMeta makes an object that was not changed equal to the stored one. Our external types are the internal ones, too,
+// so that decoding leaves kind and version in them or not, depending on the way they came.
+func sameTypeMeta(obj, old runtime.Object) {
+	obj.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
@@ -100,6 +107,7 @@ type statusStrategy[T object] struct {
 
 func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	o, was := cast[T](obj), cast[T](old)
+	sameTypeMeta(o, was)
 	s.kind.copyContent(o, was)
 	metav1.ResetObjectMetaForStatus(o, was)
 }

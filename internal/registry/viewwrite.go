@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -190,7 +189,6 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 			return false, err
 		}
 		entry := cast[V](obj)
-		entry.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // decoding may set it; stored entries have none
 		switch entry.GetResourceVersion() {
 		case "":
 			entry.SetResourceVersion(current.GetResourceVersion())

@@ -13,15 +13,18 @@ func (t *SubjectType) UnmarshalJSON(data []byte) error {
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, &s); err != nil {
 		return fmt.Errorf("type of a subject: %w", err)
 	}
-	switch s {
-	case "Users":
-		*t = SubjectUser
-	case "Group":
-		*t = SubjectUserGroup
-	default:
-		*t = SubjectType(s)
-	}
+	*t = SubjectType(s).normalised()
 	return nil
+}
+
+func (t SubjectType) normalised() SubjectType {
+	switch t {
+	case "Users":
+		return SubjectUser
+	case "Group":
+		return SubjectUserGroup
+	}
+	return t
 }
 
 // UnmarshalJSON accepts a namespace as {name: …} or as a plain string. Anything else in the object is an error, since the

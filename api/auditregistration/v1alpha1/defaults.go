@@ -45,9 +45,14 @@ func SetAuditSinkDefaults(s *AuditSink) {
 	}
 }
 
-// SetAuditClassDefaults fills in the scope Any.
+// SetAuditClassDefaults fills in the scope Any, and normalises the types of subjects: server-side apply takes them over
+// without decoding them.
 func SetAuditClassDefaults(c *AuditClass) {
 	for i := range c.Spec.Rules {
+		for j := range c.Spec.Rules[i].Subjects {
+			s := &c.Spec.Rules[i].Subjects[j]
+			s.Type = s.Type.normalised()
+		}
 		for j := range c.Spec.Rules[i].GroupResourceSelectors {
 			if s := &c.Spec.Rules[i].GroupResourceSelectors[j]; s.Scope == "" {
 				s.Scope = ScopeAny
