@@ -44,7 +44,7 @@ func (ix *Index) Conditions(req *Request) []Condition {
 			}
 		}
 	}
-	return group(all)
+	return Group(all)
 }
 
 func writesOwnNode(req *Request) bool {
@@ -66,7 +66,7 @@ func (l *level) conditions(kind Attribute, key string, req *Request) []Condition
 	for _, part := range split(object, templates, budget(kind, key, sites)) {
 		all = append(all, Condition{
 			ID:          kind.String() + "-" + key,
-			Description: cut(describe(kind, key, part, l)),
+			Description: describe(kind, key, part, l),
 			Expression:  expression(kind, key, part, sites),
 		})
 	}
@@ -135,8 +135,9 @@ func (f forbidden) split(budget int) []forbidden {
 	return parts
 }
 
-// group brings conditions within the limits of a set by joining neighbours, and gives them their IDs.
-func group(all []Condition) []Condition {
+// Group brings conditions within the limits of a set by joining neighbours, and makes of the readable IDs it is given ones
+// that are label keys and unique.
+func Group(all []Condition) []Condition {
 	per := (len(all) + MaxConditions - 1) / MaxConditions
 	groups := pack(all, per)
 	if len(groups) > MaxConditions {
@@ -146,7 +147,7 @@ func group(all []Condition) []Condition {
 		rest := groups[MaxConditions-1:]
 		groups = append(groups[:MaxConditions-1:MaxConditions-1], Condition{
 			ID:          "more",
-			Description: fmt.Sprintf("%d more groups of labels and annotations are protected, too many to be shown in one review", len(rest)),
+			Description: fmt.Sprintf("%d more groups of conditions apply, too many to be shown in one review", len(rest)),
 			Expression:  "true",
 		})
 	}
@@ -171,6 +172,7 @@ func pack(all []Condition, per int) []Condition {
 			count++
 			continue
 		}
+		c.Description = cut(c.Description)
 		groups = append(groups, c)
 		count = 1
 	}

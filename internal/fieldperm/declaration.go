@@ -1,0 +1,133 @@
+package fieldperm
+
+import (
+	"fmt"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Declaration maps a field to a permission.
+type Declaration struct {
+	// Source is who says so, for people: shipped, FieldPermission "x", CustomResourceDefinition "y".
+	Source string
+	// Resources that have the field.
+	Resources []Resource
+	// Version restricts the declaration to one version of a custom resource; empty means all.
+	Version string
+	// Field is the field's place.
+	Field Path
+	// Permission is the name.
+	Permission string
+	// Parameter is set for a permission that is given for some keys or elements only.
+	Parameter *Parameter
+	// Exclusive takes the field out of every other permission and of the general verb.
+	Exclusive bool
+	// ExclusiveWhen is a CEL expression that narrows Exclusive to some values.
+	ExclusiveWhen string
+}
+
+// Parameter says what goes into the parentheses of a verb.
+type Parameter struct {
+	// From is key, value, element or a CEL expression over them.
+	From string
+	// Treatment is empty or slash-delimited-prefix.
+	Treatment string
+}
+
+// Sources and treatments of a parameter.
+const (
+	FromKey                  = policyv1alpha1.ParameterFromKey
+	FromValue                = policyv1alpha1.ParameterFromValue
+	FromElement              = policyv1alpha1.ParameterFromElement
+	TreatSlashPrefix         = string(policyv1alpha1.TreatmentSlashDelimitedPrefix)
+	shippedSource            = "shipped"
+	fromElementType          = "element.type" // as CEL reads, and known without CEL
+	treatVerbatim            = string(policyv1alpha1.TreatmentVerbatim)
+	maxParameterLength       = 253
+	maxExpressionLength      = 10240
+	unknownTreatmentTemplate = "parameter treatment %q must be empty or %s"
+)
+
+// FromFieldPermission reads a stored FieldPermission. With an error, which says what rule is broken, comes as much of the
+// declaration as could be read, so that what it excludes can stay excluded.
+func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error) {
+	d := Declaration{
+		Source:        fmt.Sprintf("FieldPermission %q", fp.Name),
+		Permission:    fp.Spec.Permission,
+		Exclusive:     fp.Spec.Exclusive,
+		ExclusiveWhen: fp.Spec.ExclusiveWhen,
+	}
+	if p := fp.Spec.Parameter; p != nil {
+		d.Parameter = &Parameter{From: p.From, Treatment: string(p.Treatment)}
+	}
+	var first error
+	if len(fp.Spec.Resources) == 0 {
+		first = fmt.Errorf("resources must name at least one resource, or *")
+	}
+	for _, text := range fp.Spec.Resources {
+		if r, err := ParseResource(text); err == nil {
+			d.Resources = append(d.Resources, r)
+		} else if first == nil {
+			first = err
+		}
+	}
+	field, err := ParsePath(fp.Spec.Field)
+	if err == nil {
+		d.Field = field
+		err = d.Validate()
+	}
+	if first == nil {
+		first = err
+	}
+	return d, first
+}
+
+// Validate checks a declaration without a schema and without CEL. The error says which rule is broken.
+func (d *Declaration) Validate() error {
+	if err := ValidateName(d.Permission); err != nil {
+		return err
+	}
+	if len(d.Field) == 0 {
+		return fmt.Errorf("field must be set, such as .spec.nodeName")
+	}
+	if d.Field[0].Bracket {
+		return fmt.Errorf("field %s must start with a field's name", d.Field)
+	}
+	if neverCounts(d.Field) {
+		return fmt.Errorf("field %s identifies the object or belongs to the server: it never needs a permission", d.Field)
+	}
+	if err := d.validateParameter(); err != nil {
+		return err
+	}
+	if d.ExclusiveWhen != "" && !d.Exclusive {
+		return fmt.Errorf("exclusiveWhen must come with exclusive: true")
+	}
+	if len(d.ExclusiveWhen) > maxExpressionLength {
+		return fmt.Errorf("exclusiveWhen must be at most %d bytes long", maxExpressionLength)
+	}
+	return nil
+}
+
+func (d *Declaration) validateParameter() error {
+	if s, ok := shippedByName(d.Permission); ok && (s.Parameter != nil) != (d.Parameter != nil) {
+		if s.Parameter != nil {
+			return fmt.Errorf("permission %s must have a parameter, as it has where it is shipped: %s", d.Permission, s.Field)
+		}
+		return fmt.Errorf("permission %s must have no parameter, as it has none where it is shipped: %s", d.Permission, s.Field)
+	}
+	p := d.Parameter
+	if p == nil {
+		return nil
+	}
+	switch {
+	case p.From == "":
+		return fmt.Errorf("parameter must say where it comes from: key, value, element or a CEL expression")
+	case len(p.From) > maxExpressionLength:
+		return fmt.Errorf("parameter expression must be at most %d bytes long", maxExpressionLength)
+	case (p.From == FromKey || p.From == FromElement) && !d.Field.bracketed():
+		return fmt.Errorf("parameter from %s needs a field with brackets, such as .metadata.labels[]: %s has none", p.From, d.Field)
+	case p.Treatment != treatVerbatim && p.Treatment != TreatSlashPrefix:
+		return fmt.Errorf(unknownTreatmentTemplate, p.Treatment, TreatSlashPrefix)
+	}
+	return nil
+}

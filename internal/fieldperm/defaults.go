@@ -1,0 +1,134 @@
+package fieldperm
+
+import (
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// beyondDefaults takes the fields of some uncovered classes out of a new object and lets defaulting put back what it
+// would. If the object comes out as it was, the caller has set nothing beyond what he may, and nil is returned;
+// otherwise the refusal. Fields are taken away class by class and not one by one, because what defaulting gives may depend on
+// other fields that the caller did not set either.
+func (d *decision) beyondDefaults(classes ...*class) *Result {
+	first := classes[0]
+	refusal := func() *Result {
+		n := d.plan.unmet(first)
+		if n == nil {
+			n = &need{}
+		}
+		return &Result{Missing: n.missing(first.first)}
+	}
+	object, ok := d.new.AsValue().Unstructured().(map[string]interface{})
+	if !ok {
+		return refusal()
+	}
+	cut := &cut{}
+	for _, c := range classes {
+		for _, l := range c.leaves {
+			cut.add(l)
+		}
+	}
+	without, _ := cut.apply(object).(map[string]interface{})
+	if without == nil {
+		without = map[string]interface{}{}
+	}
+	defaulted, err := d.req.Default(without)
+	if err != nil || defaulted == nil {
+		return refusal()
+	}
+	base := typed.AsTypedUnvalidated(value.NewValueInterface(defaulted), d.new.Schema(), d.new.TypeRef())
+	w := walker{general: d.req.Mode == General, create: true, standIn: standInType(d.req.Target)}
+	if err := w.run(d.tree, base, d.new, d.req.Reset); err != nil {
+		return &Result{Err: fmt.Errorf("comparing with defaults: %w", err)}
+	}
+	slices.SortFunc(w.changed, func(a, b *class) int { return a.first.compare(b.first) })
+	for _, c := range w.changed {
+		if n := d.plan.unmet(c); n != nil {
+			if d.plan.tooMany {
+				return &Result{TooMany: true}
+			}
+			if len(classes) == 1 && c.key() != first.key() && d.turns[c.key()] {
+				continue // another class, which is looked at in its own turn and then together with this one
+			}
+			return &Result{Missing: n.missing(c.first)}
+		}
+	}
+	return nil
+}
+
+// cut is a set of places to take out of a decoded object.
+type cut struct {
+	whole  bool
+	fields map[string]*cut
+	items  map[int]*cut
+}
+
+func (c *cut) add(l leaf) {
+	for _, step := range l {
+		if step.item {
+			if c.items == nil {
+				c.items = map[int]*cut{}
+			}
+			if c.items[step.index] == nil {
+				c.items[step.index] = &cut{}
+			}
+			c = c.items[step.index]
+			continue
+		}
+		if c.fields == nil {
+			c.fields = map[string]*cut{}
+		}
+		if c.fields[step.name] == nil {
+			c.fields[step.name] = &cut{}
+		}
+		c = c.fields[step.name]
+	}
+	c.whole = true
+}
+
+// gone marks what is not there any more.
+type gone struct{}
+
+// apply returns a copy without the places. What becomes empty because of it goes too: a holder that nothing was set in is
+// as if it had not been sent.
+func (c *cut) apply(v any) any {
+	if c != nil && c.whole {
+		return gone{}
+	}
+	switch v := v.(type) {
+	case map[string]interface{}:
+		out := make(map[string]interface{}, len(v))
+		for key, item := range v {
+			var below *cut
+			if c != nil {
+				below = c.fields[key]
+			}
+			if kept := below.apply(item); kept != (gone{}) {
+				out[key] = kept
+			}
+		}
+		if len(out) == 0 && len(v) > 0 {
+			return gone{}
+		}
+		return out
+	case []interface{}:
+		out := make([]interface{}, 0, len(v))
+		for i, item := range v {
+			var below *cut
+			if c != nil {
+				below = c.items[i]
+			}
+			if kept := below.apply(item); kept != (gone{}) {
+				out = append(out, kept)
+			}
+		}
+		if len(out) == 0 && len(v) > 0 {
+			return gone{}
+		}
+		return out
+	}
+	return v
+}

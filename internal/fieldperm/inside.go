@@ -1,0 +1,130 @@
+package fieldperm
+
+import (
+	"strconv"
+
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// An atomic or schemaless value is one field, but an exclusive declaration may reach into it: otherwise such a value would
+// be a way round it. What follows looks for exactly those places.
+
+// exclusiveBelow tells whether an exclusive permission lies below the top frame.
+func (w *walker) exclusiveBelow() bool {
+	f := w.top()
+	for _, n := range w.states[f.from:f.to] {
+		if n.exclusive && n.leadsOn() {
+			for _, child := range n.children() {
+				if child.exclusive {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// inside charges the exclusive places inside of a changed value and tells whether anything else of it has changed too.
+func (w *walker) inside(old, new value.Value) (rest bool) {
+	switch {
+	case (old == nil || old.IsNull()) && (new == nil || new.IsNull()):
+		return true // there is no inside
+	case bothMaps(old, new):
+		before, after := w.asMap(old), w.asMap(new)
+		defer w.free(before)
+		defer w.free(after)
+		if (before == nil || before.Empty()) && (after == nil || after.Empty()) {
+			return true
+		}
+		value.MapZipUsing(w.alloc, before, after, value.Unordered, func(key string, l, r value.Value) bool {
+			w.push(frame{name: key, kind: entryStep, loose: true, old: l, new: r, index: -1})
+			rest = w.insideOf(l, r) || rest
+			w.pop()
+			return true
+		})
+		return rest
+	case bothLists(old, new):
+		return w.insideList(old, new)
+	}
+	w.everythingBelow()
+	return true
+}
+
+// insideOf looks at one entry and tells whether something of it is left to its holder.
+func (w *walker) insideOf(l, r value.Value) (rest bool) {
+	if l != nil && r != nil && value.EqualsUsing(w.alloc, l, r) {
+		return false
+	}
+	if w.exclusiveBelow() && !w.inside(l, r) {
+		return false
+	}
+	top := len(w.frames) - 1
+	if c := w.classAt(top); c.exclusive && c != w.classAt(top-1) {
+		w.charge()
+		return false
+	}
+	return true
+}
+
+// insideList compares by position, since nothing says what tells the elements apart. If that cannot be right, everything that
+// might be exclusive is.
+func (w *walker) insideList(old, new value.Value) (rest bool) {
+	before, after := w.asList(old), w.asList(new)
+	defer w.free(before)
+	defer w.free(after)
+	named := false
+	f := w.top()
+	for _, n := range w.states[f.from:f.to] {
+		named = named || n.keys != nil
+	}
+	if named || length(before) != length(after) {
+		w.everythingBelow()
+		return true
+	}
+	for i := range length(after) {
+		l, r := before.AtUsing(w.alloc, i), after.AtUsing(w.alloc, i)
+		name := keyText(r)
+		if name == "" {
+			name = strconv.Itoa(i)
+		}
+		w.push(frame{name: name, kind: itemStep, element: true, old: l, new: r, index: i})
+		rest = w.insideOf(l, r) || rest
+		w.pop()
+		w.alloc.Free(l)
+		w.alloc.Free(r)
+	}
+	return rest
+}
+
+// everythingBelow charges every exclusive permission below the top frame, whatever its condition.
+func (w *walker) everythingBelow() {
+	f := w.top()
+	for i := f.from; i < f.to; i++ {
+		w.everything(w.states[i])
+	}
+}
+
+func (w *walker) everything(n *node) {
+	visit := func(f frame, child *node) {
+		if !child.exclusive {
+			return
+		}
+		f.opaque, f.index = true, -1
+		w.pushNode(f, child)
+		top := len(w.frames) - 1
+		if c := w.classAt(top); c.exclusive && c != w.classAt(top-1) {
+			w.charge()
+		}
+		w.everything(child)
+		w.pop()
+	}
+	for name, child := range n.fields {
+		visit(frame{name: name, kind: fieldStep}, child)
+	}
+	for name, child := range n.keys {
+		visit(frame{name: name, kind: entryStep}, child)
+	}
+	if n.any != nil {
+		visit(frame{kind: anyStep}, n.any)
+	}
+}

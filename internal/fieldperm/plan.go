@@ -1,0 +1,87 @@
+package fieldperm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+var tooManyReason = fmt.Sprintf("the request changes fields that need more than %d checks of field permissions: "+
+	"hold a more general permission, or change less in one request", MaxChecks)
+
+// plan asks about verbs, each once, and never about more than MaxChecks.
+type plan struct {
+	check   func(verb string) (bool, error)
+	answers map[string]bool
+	checks  []Check
+	tooMany bool
+}
+
+func (p *plan) holds(verb string) bool {
+	if allowed, asked := p.answers[verb]; asked {
+		return allowed
+	}
+	if len(p.checks) == MaxChecks {
+		p.tooMany = true
+		return false
+	}
+	c := Check{Verb: verb}
+	if p.check != nil {
+		c.Allowed, c.Err = p.check(verb)
+		c.Allowed = c.Allowed && c.Err == nil
+	}
+	if p.answers == nil {
+		p.answers = map[string]bool{}
+	}
+	p.answers[verb] = c.Allowed
+	p.checks = append(p.checks, c)
+	return c.Allowed
+}
+
+// unmet returns the first need of a class that the caller's permissions do not meet, going from the most general
+// permission to the most specific, or nil. It stops as soon as the limit is reached.
+func (p *plan) unmet(c *class) *need {
+	for i := range c.needs {
+		if !slices.ContainsFunc(c.needs[i].alternatives, func(a alternative) bool { return p.meets(a) }) {
+			return &c.needs[i]
+		}
+	}
+	return nil
+}
+
+func (p *plan) meets(a alternative) bool {
+	for _, v := range a.verbs {
+		if p.tooMany || !p.holds(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// missing says what would meet a need.
+func (n *need) missing(field Path) *Missing {
+	m := &Missing{Field: field.String(), Note: n.note}
+	if n.note == "" && len(n.alternatives) == 0 {
+		m.Note = "has no permission of its own: it takes the right to write the whole object"
+	}
+	for i, a := range slices.Backward(n.alternatives) {
+		if i == len(n.alternatives)-1 {
+			m.Permission = a.String()
+		} else if text := a.String(); text != m.Permission && !slices.Contains(m.Alternatives, text) {
+			m.Alternatives = append(m.Alternatives, text)
+		}
+	}
+	return m
+}
+
+// String is the message of FP-9.
+func (m *Missing) String() string {
+	if m.Permission == "" {
+		return "field " + m.Field + " " + m.Note
+	}
+	text := "field " + m.Field + " needs " + m.Permission
+	if len(m.Alternatives) > 0 {
+		text += " (or " + strings.Join(m.Alternatives, ", ") + ")"
+	}
+	return text
+}

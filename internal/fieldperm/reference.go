@@ -1,0 +1,84 @@
+package fieldperm
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Entry is one line of the reference of permissions (FP-12).
+type Entry struct {
+	// Permission is the name, Verb what to grant: granular:label(<prefix>).
+	Permission, Verb string
+	// Resource that has the field, * for all.
+	Resource string
+	// Field that the permission guards there.
+	Field string
+	// Source is who declares it.
+	Source string
+	// Exclusive is set if the field is out of the general verb, ExclusiveWhen if only for some values.
+	Exclusive     bool
+	ExclusiveWhen string
+	// Broken is set if the declaration does not compile: it cannot be granted.
+	Broken bool
+}
+
+// Permissions lists every permission with the fields it guards, by name. Fields of embedded pod templates are listed
+// with the resource that embeds them.
+func (t *Table) Permissions() []Entry {
+	var all []Entry
+	for _, p := range t.perms {
+		for _, r := range p.Resources {
+			all = append(all, p.entry(p.Field, r))
+		}
+		if !p.guardsTemplates() || !p.inTemplate() {
+			continue
+		}
+		for r, root := range podTemplates {
+			all = append(all, p.entry(p.Field.under(root), r))
+		}
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Permission, b.Permission), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Source, b.Source))
+	})
+	return slices.Compact(all)
+}
+
+// For lists the permissions that guard a field of one resource, in the order of its fields, from the most general to the
+// most specific.
+func (t *Table) For(r Resource) []Entry {
+	var all []placed
+	for _, p := range t.perms {
+		all = append(all, t.pathsIn(p, treeKey{resource: r, version: p.Version})...)
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Or(a.path.compare(b.path), moreGeneral(a.perm, b.perm)) })
+	entries := make([]Entry, len(all))
+	for i, p := range all {
+		entries[i] = p.perm.entry(p.path, r)
+	}
+	return slices.Compact(entries)
+}
+
+func (p *permission) entry(at Path, r Resource) Entry {
+	return Entry{
+		Permission: p.Permission, Verb: p.display(), Resource: r.String(), Field: at.String(), Source: p.Source,
+		Exclusive: p.Exclusive, ExclusiveWhen: p.ExclusiveWhen, Broken: p.broken,
+	}
+}
+
+// display is the verb with a placeholder for its parameter.
+func (p *permission) display() string {
+	if p.Parameter == nil {
+		return verb(p.Permission, "", false)
+	}
+	placeholder := "<parameter>"
+	switch {
+	case p.Parameter.Treatment == TreatSlashPrefix:
+		placeholder = "<prefix>"
+	case p.Parameter.From == fromElementType:
+		placeholder = "<type>"
+	case builtinParameter(p.Parameter.From):
+		placeholder = "<" + p.Parameter.From + ">"
+	}
+	return verb(p.Permission, placeholder, true)
+}

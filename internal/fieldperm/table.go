@@ -1,0 +1,146 @@
+package fieldperm
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Config is everything a Table is compiled from, beside what is shipped.
+type Config struct {
+	// FieldPermissions are the stored objects.
+	FieldPermissions []*policyv1alpha1.FieldPermission
+	// Declared are the declarations of CRD schemas.
+	Declared []Declaration
+	// Scaled are the custom resources with a scale subresource, and where their scale field is.
+	Scaled map[Resource]Path
+	// Expressions compiles CEL; without it, declarations that need CEL cover nothing and exclude everything.
+	Expressions Expressions
+}
+
+// Table is the compiled set of permissions of one snapshot. It never changes and is safe for concurrent use.
+type Table struct {
+	trees  map[treeKey]*node
+	perms  []*permission
+	scaled map[Resource]Path
+}
+
+// treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero Resource is
+// any that is not listed.
+type treeKey struct {
+	resource Resource
+	form     form
+	version  string
+}
+
+// form is the shape of a request's body.
+type form uint8
+
+const (
+	ownForm     form = iota // the resource itself
+	scaleForm               // autoscaling Scale
+	bindingForm             // core Binding
+)
+
+// Issue is a declaration that does not do all it says.
+type Issue struct{ Source, Message string }
+
+// New compiles a table. Issues name the declarations that do not compile; the table holds them so that they cover nothing
+// and exclude what they say, and everything else takes effect.
+func New(c Config) (*Table, []Issue) {
+	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled)}
+	maps.Copy(t.scaled, c.Scaled)
+	var issues []Issue
+	add := func(d Declaration, err error) {
+		perm, compileErr := compile(d, c.Expressions)
+		if err = cmp.Or(err, compileErr); err != nil {
+			issues = append(issues, Issue{Source: d.Source, Message: err.Error()})
+			perm.broken = perm.broken || compileErr == nil
+		}
+		if len(d.Field) > 0 && !neverCounts(d.Field) {
+			t.perms = append(t.perms, perm)
+		}
+	}
+	for _, d := range shipped {
+		add(d, nil)
+	}
+	for _, r := range sortedResources(t.scaled) {
+		add(Declaration{Source: shippedSource, Permission: replicasPermission, Resources: []Resource{r}, Field: t.scaled[r]}, nil)
+	}
+	for _, fp := range sortedByName(c.FieldPermissions) {
+		add(FromFieldPermission(fp))
+	}
+	for _, d := range c.Declared {
+		add(d, nil)
+	}
+	t.plant()
+	return t, issues
+}
+
+func sortedByName(in []*policyv1alpha1.FieldPermission) []*policyv1alpha1.FieldPermission {
+	out := slices.Clone(in)
+	slices.SortStableFunc(out, func(a, b *policyv1alpha1.FieldPermission) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func sortedResources[V any](m map[Resource]V) []Resource {
+	return slices.SortedFunc(maps.Keys(m), func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+}
+
+// plant builds the trees of every resource that differs from any other, and one of each form for all the rest.
+func (t *Table) plant() {
+	versions := map[Resource][]string{{}: nil, pods: nil, bindings: nil}
+	for r := range t.scaled {
+		versions[r] = nil
+	}
+	for r := range podTemplates {
+		versions[r] = nil
+	}
+	for _, p := range t.perms {
+		for _, r := range p.Resources {
+			versions[r] = append(versions[r], p.Version)
+		}
+	}
+	for r, list := range versions {
+		for _, version := range append(list, "") {
+			for _, f := range []form{ownForm, scaleForm, bindingForm} {
+				k := treeKey{r, f, version}
+				if t.trees[k] == nil && (f != bindingForm || r == pods) {
+					t.trees[k] = newTree(t.place(k))
+				}
+			}
+		}
+	}
+}
+
+// tree returns the tree for a request's body.
+func (t *Table) tree(target Target) *node {
+	k := treeKey{target.Resource, formOf(target), target.Version}
+	for _, version := range []string{target.Version, ""} {
+		k.version = version
+		if n := t.trees[k]; n != nil {
+			return n
+		}
+	}
+	return t.trees[treeKey{form: min(k.form, scaleForm)}]
+}
+
+func formOf(target Target) form {
+	switch {
+	case target.Subresource == "scale":
+		return scaleForm
+	case target.Resource == pods && target.Subresource == "binding":
+		return bindingForm
+	}
+	return ownForm
+}
+
+// Guards tells whether a write by a caller with the general verb has to be looked at: whether any field of the
+// resource is exclusive. If not, nothing needs to be converted or compared.
+func (t *Table) Guards(target Target) bool {
+	return t.tree(target).exclusive
+}
