@@ -54,6 +54,8 @@ var (
 	_ rest.SingularNameProvider = &view[*noObject, *noObject]{}
 	_ rest.ShortNamesProvider   = &view[*noObject, *noObject]{}
 	_ rest.CategoriesProvider   = &view[*noObject, *noObject]{}
+
+	_ rest.CorruptObjectDeleterProvider = &view[*noObject, *noObject]{}
 )
 
 // New returns an empty entry.

@@ -177,6 +177,24 @@ func TestServerSideApplyOfEntries(t *testing.T) {
 	}
 }
 
+// PO-4: what makes no sense for an entry is a clear 4xx.
+func TestOddRequestsForEntries(t *testing.T) {
+	s := serve(t, &world{})
+	s.containers("hammer")
+	s.refuse(400, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, resourceVersion: "7"}}`, "metadata.resourceVersion")
+	got := s.call("PATCH", rolesIn("hammer")+"/a?fieldManager=me", `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, resourceVersion: "7"}}`, "Content-Type", applyPatch)
+	if got.code != 409 || !strings.Contains(got.message(), "does not exist any more") {
+		t.Errorf("apply to a version that is gone: %d %s", got.code, got.message())
+	}
+	s.must("POST", rolesIn("hammer"), roleYAML("a", readPods))
+	s.refuse(400, "DELETE", rolesIn("hammer")+"/a", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`, "policies.policy.proviso.dev")
+	s.refuse(400, "POST", rolesIn("hammer"), `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: b}}`)
+	s.refuse(400, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: b, namespace: nail}}`, "namespace")
+	s.refuse(400, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: b}, rules: [{verbs: get}]}`)
+	s.refuse(422, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, rules: []}`, "name")
+	s.refuse(405, "DELETE", rolesIn("hammer"), nil)
+}
+
 // idempotent checks that applying what the field manager "me" has applied writes nothing, even if it was long ago.
 func (s *api) idempotent(path, doc string) {
 	s.t.Helper()

@@ -43,6 +43,9 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 	if err != nil {
 		return nil, err
 	}
+	if entry.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("metadata.resourceVersion: cannot be set on something that is created; leave it out")
+	}
 	strategy := newStrategy(s.kind)
 	rest.FillObjectMetaSystemFields(entry)
 	if entry.GetGenerateName() != "" && entry.GetName() == "" {
@@ -159,6 +162,9 @@ func (s *view[C, V]) Update(ctx context.Context, name string, objInfo rest.Updat
 				return nil, false, err
 			}
 			entry := cast[V](obj)
+			if v := entry.GetResourceVersion(); v != "" {
+				return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("it does not exist any more, and you expect its resource version %s", v))
+			}
 			rest.WipeObjectMetaSystemFields(entry)
 			created, err := s.create(ctx, entry, createValidation, dryRun)
 			if !apierrors.IsAlreadyExists(err) {
@@ -286,6 +292,19 @@ func (s *view[C, V]) remove(ctx context.Context, namespace, container string, en
 		return notFound(s.resource(), entry.GetName())
 	}
 	return err
+}
+
+// GetCorruptObjDeleter refuses what is meant for objects that the store cannot read: an entry can be read, or its whole
+// container cannot.
+func (s *view[C, V]) GetCorruptObjDeleter() rest.GracefulDeleter { return unsafeDeleter[C, V]{s} }
+
+type unsafeDeleter[C, V object] struct {
+	*view[C, V]
+}
+
+func (d unsafeDeleter[C, V]) Delete(context.Context, string, rest.ValidateObjectFunc, *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return nil, false, apierrors.NewBadRequest("ignoreStoreReadErrorWithClusterBreakingPotential: " + d.resource().String() +
+		" are entries of a container; use it on the container (" + d.containers.store.DefaultQualifiedResource.String() + ")")
 }
 
 func (s *view[C, V]) precondition(p *metav1.Preconditions, entry V) error {
