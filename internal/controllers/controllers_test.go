@@ -269,12 +269,17 @@ func (s *server) checkGarbage(t *testing.T, ns string) {
 	}
 }
 
-// checkQuota counts built-in and custom objects, and follows a deletion.
+// checkQuota counts built-in and custom objects, and follows a deletion and an update that only the whole object shows.
 func (s *server) checkQuota(t *testing.T, ns string) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 		"configmaps": resource.MustParse("10"), "pods": resource.MustParse("5"), "services.nodeports": resource.MustParse("3"),
 		"count/widgets.example.com": resource.MustParse("4"), "requests.storage": resource.MustParse("1Gi")}}}
+	service, err := s.CoreV1().Services(ns).Create(bg, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}}, create)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.CoreV1().ResourceQuotas(ns).Create(bg, quota, create); err != nil {
 		t.Fatal(err)
 	}
@@ -293,11 +298,15 @@ func (s *server) checkQuota(t *testing.T, ns string) {
 			return len(got.Status.Hard) == len(quota.Spec.Hard), nil
 		})
 	}
-	used(map[corev1.ResourceName]string{"configmaps": "1", "pods": "0", "services.nodeports": "0", "count/widgets.example.com": "1"})
+	used(map[corev1.ResourceName]string{"configmaps": "1", "pods": "0", "services.nodeports": "1", "count/widgets.example.com": "1"})
 	if err := s.dynamic.Resource(widgets).Namespace(ns).Delete(bg, "free", del); err != nil {
 		t.Fatal(err)
 	}
-	used(map[corev1.ResourceName]string{"configmaps": "1", "count/widgets.example.com": "0"})
+	service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
+	if _, err := s.CoreV1().Services(ns).Update(bg, service, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	used(map[corev1.ResourceName]string{"configmaps": "1", "services.nodeports": "0", "count/widgets.example.com": "0"})
 }
 
 func (s *server) checkNamespaceEnds(t *testing.T, ns string) {

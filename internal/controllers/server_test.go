@@ -2,8 +2,12 @@ package controllers
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,11 +147,45 @@ type replica struct {
 	*Controllers
 	cancel  context.CancelFunc
 	stopped chan error
+	calls   *openCalls
+}
+
+// openCalls counts the calls whose answer is still being read, watches above all.
+type openCalls struct{ atomic.Int64 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+func (o *openCalls) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+	o.Add(1)
+	done := sync.OnceFunc(func() { o.Add(-1) })
+	resp, err := next.RoundTrip(req)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp.Body = closer{resp.Body, done}
+	return resp, nil
+}
+
+type closer struct {
+	io.ReadCloser
+	done func()
+}
+
+func (c closer) Close() error {
+	defer c.done()
+	return c.ReadCloser.Close()
 }
 
 func (s *server) run(t *testing.T, cfg Config) *replica {
 	t.Helper()
-	cfg.RestConfig, cfg.RootCA, cfg.ServiceAccountKeyFile = s.loopback, read(t, s.files.CACert), s.files.SAKey
+	cfg.RestConfig, cfg.RootCA, cfg.ServiceAccountKeyFile = rest.CopyConfig(s.loopback), read(t, s.files.CACert), s.files.SAKey
+	calls := &openCalls{}
+	cfg.RestConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) { return calls.roundTrip(next, req) })
+	})
 	cfg.lease = timing{duration: 3 * time.Second, deadline: 2 * time.Second, retry: 200 * time.Millisecond}
 	cfg.discovery = time.Second
 	c, err := New(cfg)
@@ -155,7 +193,7 @@ func (s *server) run(t *testing.T, cfg Config) *replica {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &replica{Controllers: c, cancel: cancel, stopped: make(chan error, 1)}
+	r := &replica{Controllers: c, cancel: cancel, stopped: make(chan error, 1), calls: calls}
 	go func() { r.stopped <- c.Run(ctx) }()
 	t.Cleanup(func() { r.stop(t) })
 	return r
@@ -172,6 +210,9 @@ func (r *replica) stop(t *testing.T) {
 		}
 		if r.Running() {
 			t.Error("controllers still run after the end")
+		}
+		if open := r.calls.Load(); open != 0 {
+			t.Errorf("%d calls are open after the end", open)
 		}
 	case <-time.After(limit):
 		t.Fatal("controllers do not stop")
