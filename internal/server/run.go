@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -109,8 +110,11 @@ func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, er
 	}
 	o.usePKI(files)
 	state := "reused"
-	if len(files.Changed) > 0 {
-		state = fmt.Sprintf("%d files written", len(files.Changed))
+	switch n := len(files.Changed); {
+	case n > 3:
+		state = fmt.Sprintf("%d files written", n)
+	case n > 0:
+		state = "reused, updated " + baseNames(files.Changed)
 	}
 	p.done("certificates", "%s (%s)", o.path("pki"), state)
 	renewer, err := pki.NewRenewer(o.DataDir, cfg, func(changed []string, err error) {
@@ -168,8 +172,7 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 	cfg := controllers.Config{
 		RestConfig:  rest.CopyConfig(server.LoopbackClientConfig),
 		Names:       o.Controllers,
-		LeaderElect: true,
-		Identity:    server.APIServerID,
+		LeaderElect: true, // its identity is random: two servers on one host have the same API server ID
 	}
 	if files != nil {
 		cfg.ServiceAccountKeyFile = files.SAKey
@@ -228,6 +231,12 @@ func (o *Options) announce(ctx context.Context, aggregator *aggregatorapiserver.
 			return
 		}
 	}
+	if !stock() {
+		if reached("/readyz/policy-snapshot") != nil {
+			return
+		}
+		p.done("policy", "snapshot synced")
+	}
 	if reached("/readyz") != nil {
 		return
 	}
@@ -245,4 +254,12 @@ func controllersLine(running *controllers.Controllers) string {
 		return "run by another replica"
 	}
 	return strings.Join(running.Names(), ", ")
+}
+
+func baseNames(paths []string) string {
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = filepath.Base(p)
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"proviso.dev/proviso/internal/pki"
+)
+
+const allOff = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false"
+
+// SV-4: with all systems off the server is stock: no group of ours, upstream's reviews, upstream's refusals.
+func TestAllOffIsStock(t *testing.T) {
+	s := serve(t, tempDir(t)+"/d", "--feature-gates", allOff)
+	if out := s.kubectl("api-versions"); strings.Contains(out, "proviso") || strings.Contains(out, "auditregistration") || strings.Contains(out, "authorization.k8s.io/v1alpha1") {
+		t.Errorf("groups of ours are served:\n%s", out)
+	}
+	if out := s.kubectl("get", "--raw", "/readyz?verbose"); strings.Contains(out, "policy-snapshot") {
+		t.Errorf("a stage of ours is there:\n%s", out)
+	}
+	edgar, err := s.issue("edgar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.try("", "--kubeconfig", edgar, "get", "pods")
+	if err == nil || !strings.Contains(out, `User "edgar" cannot list resource "pods" in API group "" in the namespace "default"`) {
+		t.Errorf("edgar: %v\n%s", err, out)
+	}
+	s.kubectl("create", "rolebinding", "edgar", "--clusterrole=view", "--user=edgar")
+	s.await("RBAC", func() bool {
+		_, err := s.try("", "--kubeconfig", edgar, "get", "pods")
+		return err == nil
+	})
+}
+
+// etcd is a real etcd in a process of its own, with mutual TLS.
+type etcd struct {
+	*process
+	url, ca, cert, key string
+}
+
+func startEtcd(t *testing.T) *etcd {
+	t.Helper()
+	bin := filepath.Join(tempDir(t), "etcd")
+	if out, err := exec.Command("go", "build", "-o", bin, "./etcd").CombinedOutput(); err != nil {
+		t.Fatalf("building etcd: %v\n%s", err, out)
+	}
+	dir := tempDir(t)
+	files, err := pki.Ensure(dir, pki.Config{Port: 2379})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, peer := fmt.Sprintf("https://127.0.0.1:%d", freePort(t)), fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	e := &etcd{url: client, ca: files.EtcdCACert, cert: files.EtcdClientCert, key: files.EtcdClientKey}
+	e.process = spawn(t, bin, "--data-dir", filepath.Join(dir, "data"), "--name", "e",
+		"--listen-client-urls", client, "--advertise-client-urls", client, "--client-cert-auth",
+		"--trusted-ca-file", files.EtcdCACert, "--cert-file", files.EtcdServerCert, "--key-file", files.EtcdServerKey,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "e="+peer)
+	e.await("etcd", func() bool { return strings.Contains(e.output.String(), "ready to serve client requests") })
+	return e
+}
+
+func (e *etcd) flags() []string {
+	return []string{"--etcd-servers", e.url, "--etcd-cafile", e.ca, "--etcd-certfile", e.cert, "--etcd-keyfile", e.key}
+}
+
+// SV-2: replicas on one external etcd with TLS form one control plane; the controllers run once, and move when their server
+// is killed.
+func TestReplicasOnExternalEtcd(t *testing.T) {
+	e := startEtcd(t)
+	first := tempDir(t) + "/a"
+	a := serve(t, first, append(e.flags(), "--controllers", "*")...)
+	if _, err := os.Stat(filepath.Join(first, "etcd")); err == nil {
+		t.Error("an embedded etcd was started beside the external one")
+	}
+	// Replicas share one PKI.
+	second := tempDir(t) + "/b"
+	if out, err := exec.Command("sh", "-c", fmt.Sprintf("mkdir -m 700 %[2]s && cp -rp %[1]s/pki %[2]s/pki", first, second)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b := serve(t, second, append(e.flags(), "--controllers", "*")...)
+	if !strings.Contains(b.output.String(), "run by another replica") {
+		t.Errorf("both replicas run the controllers:\n%s", b.output)
+	}
+
+	a.kubectl("create", "namespace", "shared")
+	b.await("the other replica to see it", func() bool {
+		_, err := b.try("", "get", "namespace", "shared")
+		return err == nil
+	})
+	// The same policy decides on both.
+	edgar, err := a.issue("edgar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.kubectl("create", "rolebinding", "edgar", "--clusterrole=view", "--user=edgar", "-n", "shared")
+	b.await("the other replica to let edgar in", func() bool {
+		_, err := b.try("", "--kubeconfig", edgar, "--server", fmt.Sprintf("https://127.0.0.1:%d", b.port), "get", "pods", "-n", "shared")
+		return err == nil
+	})
+
+	a.kill()
+	b.kubectl("create", "namespace", "after")
+	b.await("the controllers to move", func() bool {
+		_, err := b.try("", "get", "serviceaccount", "default", "-n", "after")
+		return err == nil
+	})
+}
+
+// SV-2: a kube-apiserver command line as kubeadm writes it runs unchanged, generates nothing and runs no controllers; Policy
+// is put first in its chain.
+func TestDropInForKubeAPIServer(t *testing.T) {
+	e := startEtcd(t)
+	dir := tempDir(t)
+	port := freePort(t)
+	f, err := pki.Ensure(dir, pki.Config{Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{dir: dir, port: port, kubeconfig: f.AdminKubeconfig}
+	s.process = spawn(t, binary(t), append([]string{"serve",
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--allow-privileged=true", "--authorization-mode=Node,RBAC",
+		"--client-ca-file=" + f.CACert, "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
+		"--kubelet-client-certificate=" + f.KubeletClientCert, "--kubelet-client-key=" + f.KubeletClientKey,
+		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
+		"--proxy-client-cert-file=" + f.ProxyClientCert, "--proxy-client-key-file=" + f.ProxyClientKey,
+		"--requestheader-allowed-names=front-proxy-client", "--requestheader-client-ca-file=" + f.FrontProxyCACert,
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1", "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + f.SAPub, "--service-account-signing-key-file=" + f.SAKey, "--service-cluster-ip-range=10.96.0.0/12",
+		"--tls-cert-file=" + f.ServingCert, "--tls-private-key-file=" + f.ServingKey}, e.flags()...)...)
+	s.await("readiness", func() bool {
+		_, err := s.try("", "get", "--raw", "/readyz")
+		return err == nil
+	})
+	if entries, err := os.ReadDir(s.cmd.Dir); err != nil || len(entries) > 0 {
+		t.Errorf("the drop-in left files where it was started: %v %v", entries, err)
+	}
+	// No controllers: nobody makes a service account.
+	s.kubectl("create", "namespace", "bare")
+	if out, err := s.try("", "get", "lease", "proviso-controllers", "-n", "kube-system"); err == nil {
+		t.Errorf("controllers run beside somebody's controller manager:\n%s", out)
+	}
+	// Policy decides here too, although nobody listed it.
+	edgar, err := s.issue("edgar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(grantConfigMaps)
+	s.await("edgar to be let in by a policy", func() bool {
+		_, err := s.try("", "--kubeconfig", edgar, "get", "configmaps", "-n", "bare")
+		return err == nil
+	})
+}
+
+const grantConfigMaps = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: Policy
+metadata: {name: default, namespace: bare}
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: PolicyBinding
+metadata: {name: bare, namespace: bare}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: reader, namespace: bare}
+rules: [{verbs: [list], resourceKinds: [ConfigMap]}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: edgar, namespace: bare}
+roleRef: {namespace: bare, name: reader}
+userNames: [edgar]
+`
