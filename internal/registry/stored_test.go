@@ -23,20 +23,21 @@ func TestFieldPermissions(t *testing.T) {
 	s.must("POST", path, fieldPermissionYAML("pod-security-level", podSecurity))
 	s.must("POST", path, fieldPermissionYAML("node", `resources: [pods], field: .spec.nodeName, permission: nodeAssignment`))
 	for _, tc := range []struct{ name, spec, want string }{
-		{"dots", `resources: [pods], field: .spec.x, permission: example.com/spec.x`, "no dots"},
+		{"dots", `resources: [pods], field: .spec.x, permission: example.com/spec.x`, "must not contain dots"},
 		{"upper-case", `resources: [pods], field: .spec.x, permission: example.com/SelfDestruct`, "lowerCamelCase"},
 		{"snake", `resources: [pods], field: .spec.x, permission: example.com/self-destruct`, "lowerCamelCase"},
 		{"no-domain", `resources: [pods], field: .spec.x, permission: selfDestruct`, "example.com/selfDestruct"},
-		{"bad-domain", `resources: [pods], field: .spec.x, permission: Example/selfDestruct`, "domain"},
+		{"bad-domain", `resources: [pods], field: .spec.x, permission: Example/selfDestruct`, "domain name"},
 		{"no-name", `resources: [pods], field: .spec.x, permission: ""`, "spec.permission"},
 		{"no-resource", `resources: [], field: .spec.x, permission: a.b/c`, "spec.resources"},
 		{"star-and-more", `resources: ["*", pods], field: .spec.x, permission: a.b/c`, "spec.resources[0]"},
 		{"subresource", `resources: [pods/status], field: .spec.x, permission: a.b/c`, "spec.resources[0]"},
 		{"twice", `resources: [pods, pods], field: .spec.x, permission: a.b/c`, "Duplicate"},
 		{"no-dot", `resources: [pods], field: spec.x, permission: a.b/c`, "spec.field"},
-		{"open-bracket", `resources: [pods], field: ".spec[x", permission: a.b/c`, "bracket"},
+		{"open-bracket", `resources: [pods], field: ".spec[x", permission: a.b/c`, "spec.field"},
 		{"treatment", `resources: [pods], field: .spec.x, permission: a.b/c, parameter: {from: key, treatment: upper}`, "spec.parameter.treatment"},
 		{"from", `resources: [pods], field: .spec.x, permission: a.b/c, parameter: {from: ""}`, "spec.parameter.from"},
+		{"identity", `resources: [pods], field: .metadata.name, permission: a.b/c`, "never needs a permission"},
 		{"when", `resources: [pods], field: .spec.x, permission: a.b/c, exclusiveWhen: "self == true"`, "exclusive: true"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestFieldPermissionsNeedEscalate(t *testing.T) {
 		t.Errorf("apply: %d %s", got.code, got.message())
 	}
 	s.must("POST", path, fieldPermissionYAML("a", podSecurity), "X-User", "clark")
-	change := `{"spec":{"field":".metadata.annotations"}}`
+	change := `{"spec":{"field":".metadata.annotations[]"}}`
 	if got := s.call("PATCH", path+"/a", change, "Content-Type", mergePatch); got.code != 403 {
 		t.Errorf("a change of the spec: %d %s", got.code, got.message())
 	}

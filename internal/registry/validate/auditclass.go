@@ -106,5 +106,5 @@ func groupResources(s audit.GroupResourceSelector, path *field.Path) (errs field
 }
 
 func oneResource(name string) bool {
-	return name == "*" || (groupResource.MatchString(name) && !strings.Contains(name, "."))
+	return name == "*" || len(validation.IsDNS1123Label(name)) == 0
 }

@@ -1,34 +1,25 @@
 package validate
 
 import (
-	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// shippedPermissions are the names that need no domain, since Proviso gives them their meaning.
-var shippedPermissions = []string{"annotation", "annotations", "condition", "conditions", "finalizer", "finalizers", "label", "labels",
-	"metadata", "nodeAssignment", "ownerReferences", "replicas", "specification", "status"}
-
-var lowerCamelCase = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
-
-var groupResource = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$`)
-
-const maxPermission = 128
-
-// FieldPermission checks a field permission. check adds what takes the engine to check.
+// FieldPermission checks a field permission. check adds what takes a CEL environment to check.
 func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissionSpec, *field.Path) field.ErrorList) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := subdomainName(p.Name)
 	errs = append(errs, resources(p.Spec.Resources, path.Child("resources"))...)
-	errs = append(errs, fieldPath(p.Spec.Field, path.Child("field"))...)
-	errs = append(errs, PermissionName(p.Spec.Permission, path.Child("permission"))...)
+	if _, err := fieldperm.ParsePath(p.Spec.Field); err != nil {
+		errs = append(errs, field.Invalid(path.Child("field"), p.Spec.Field, err.Error()))
+	}
+	if err := fieldperm.ValidateName(p.Spec.Permission); err != nil {
+		errs = append(errs, field.Invalid(path.Child("permission"), p.Spec.Permission, err.Error()))
+	}
 	if param := p.Spec.Parameter; param != nil {
 		errs = append(errs, parameter(*param, path.Child("parameter"))...)
 	}
@@ -38,39 +29,17 @@ func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissio
 	if len(p.Spec.ExclusiveWhen) > maxExpression {
 		errs = append(errs, field.TooLong(path.Child("exclusiveWhen"), "", maxExpression))
 	}
-	if len(errs) == 0 && check != nil {
-		errs = append(errs, check(p.Spec, path)...)
+	if len(errs) > 0 {
+		return errs
 	}
-	return errs
-}
-
-// PermissionName checks the name of a permission: lowerCamelCase, with a domain in front unless Proviso ships it.
-func PermissionName(name string, path *field.Path) (errs field.ErrorList) {
-	if name == "" {
-		return field.ErrorList{field.Required(path, "name the permission, such as example.com/selfDestruct")}
+	// What is left are rules about several fields together.
+	if _, err := fieldperm.FromFieldPermission(p); err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
-	if len(name) > maxPermission {
-		return field.ErrorList{field.TooLong(path, "", maxPermission)}
+	if check == nil {
+		return nil
 	}
-	domain, own, prefixed := strings.Cut(name, "/")
-	if !prefixed {
-		own = name
-	}
-	switch {
-	case strings.Contains(own, "."):
-		errs = append(errs, field.Invalid(path, name, "a permission is about a concept, not a path: its name has no dots"))
-	case !lowerCamelCase.MatchString(own):
-		errs = append(errs, field.Invalid(path, name, "the name of a permission is lowerCamelCase, such as selfDestruct"))
-	case !prefixed && !slices.Contains(shippedPermissions, own):
-		errs = append(errs, field.Invalid(path, name,
-			fmt.Sprintf("only names that are shipped have no domain (%s); put yours in front, such as example.com/%s", strings.Join(shippedPermissions, ", "), own)))
-	}
-	if prefixed {
-		for _, msg := range validation.IsDNS1123Subdomain(domain) {
-			errs = append(errs, field.Invalid(path, name, "the part before the slash is a domain: "+msg))
-		}
-	}
-	return errs
+	return check(p.Spec, path)
 }
 
 func resources(list []string, path *field.Path) field.ErrorList {
@@ -79,27 +48,13 @@ func resources(list []string, path *field.Path) field.ErrorList {
 	}
 	errs := names(list, path, "resource")
 	for i, r := range list {
-		switch {
-		case r == "*" && len(list) > 1:
+		if r == "*" && len(list) > 1 {
 			errs = append(errs, field.Invalid(path.Index(i), r, "means all resources; leave the others out"))
-		case r != "*" && !groupResource.MatchString(r):
-			errs = append(errs, field.Invalid(path.Index(i), r, "must be a resource in lower case, such as namespaces or deployments.apps, without subresource"))
+		} else if _, err := fieldperm.ParseResource(r); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), r, err.Error()))
 		}
 	}
 	return errs
-}
-
-// fieldPath checks the outline of a path. The engine checks the rest.
-func fieldPath(p string, path *field.Path) field.ErrorList {
-	switch {
-	case p == "":
-		return field.ErrorList{field.Required(path, "name the field, such as .spec.nodeName")}
-	case !strings.HasPrefix(p, ".") || p == "." || strings.HasPrefix(p, ".["):
-		return field.ErrorList{field.Invalid(path, p, "must begin with a dot and a field of the object, such as .spec.nodeName or .metadata.labels[example.com/team]")}
-	case strings.Count(p, "[") != strings.Count(p, "]"):
-		return field.ErrorList{field.Invalid(path, p, "has a bracket that is not closed")}
-	}
-	return nil
 }
 
 func parameter(p policy.FieldPermissionParameter, path *field.Path) (errs field.ErrorList) {

@@ -23,8 +23,9 @@ const (
 // writeVerbs are the verbs whose requests carry an object or options that a condition can be evaluated against.
 var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection", "exec", "proxy")
 
-// A resource or kind, with its group and subresource: pods, pods/exec, deployments.apps, Deployment.apps, */scale.
-var resourceKind = regexp.MustCompile(`^(\*|[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)?)(/(\*|[A-Za-z0-9][A-Za-z0-9-]*))?$`)
+// A resource or kind, with its group and subresource: pods, pods/exec, deployments.apps, Deployment.apps, *.apps, */scale, and
+// "pods." for the core group alone.
+var resourceKind = regexp.MustCompile(`^(\*|[A-Za-z0-9][A-Za-z0-9-]*)(\.([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)?)?(/(\*|[A-Za-z0-9][A-Za-z0-9-]*))?$`)
 
 var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
@@ -172,7 +173,7 @@ func kindPattern(k string, path *field.Path) field.ErrorList {
 	case k == "-*":
 		return field.ErrorList{field.Invalid(path, k, "takes everything out of the rule; leave the rule out instead")}
 	case !resourceKind.MatchString(strings.TrimPrefix(k, "-")):
-		return field.ErrorList{field.Invalid(path, k, `must be a resource or kind, such as pods, pods/exec, deployments.apps or Pod, "*" for all, or one of these with a leading "-"`)}
+		return field.ErrorList{field.Invalid(path, k, `must be a resource or kind, such as pods, pods/exec, deployments.apps, *.apps or Pod, "*" for all, or one of these with a leading "-"`)}
 	}
 	return nil
 }
@@ -185,7 +186,9 @@ func groupsOfRule(groups []string, path *field.Path) (errs field.ErrorList) {
 		if g == "" || g == "*" {
 			continue
 		}
-		if msgs := validation.IsDNS1123Subdomain(g); len(msgs) > 0 {
+		if name, negated := strings.CutPrefix(g, "-"); negated {
+			errs = append(errs, field.Invalid(path.Index(i), g, fmt.Sprintf("groups cannot be negated; add -*.%s to resourceKinds instead", name)))
+		} else if msgs := validation.IsDNS1123Subdomain(g); len(msgs) > 0 {
 			errs = append(errs, field.Invalid(path.Index(i), g, `must be an API group, such as apps, "" for the core group, or "*" for all`))
 		}
 	}
