@@ -123,7 +123,7 @@ func (g *gen) object() string {
 func (g *gen) field() string {
 	return g.object() + pick[string](g,
 		".s", ".n", ".flag", ".m.k", ".missing", ".list[0]", `.m["k"]`, ".m[request.user]", ".m.missing.deeper",
-		".?s.orValue(\"none\")", ".?missing.?x.orValue(1)", ".list")
+		".?s.orValue(\"none\")", ".?missing.orValue(request.extra[\"none\"][0])", ".?s.orValue(request.extra[\"none\"][0])", ".?missing.?x.orValue(1)", ".list")
 }
 
 func (g *gen) known() string {
@@ -224,7 +224,11 @@ func genObject(c chooser) map[string]any {
 	}
 	if c.choose(3) > 0 {
 		l := []any{}
-		for range c.choose(3) {
+		n := c.choose(3)
+		if c.choose(4) == 0 {
+			n = 5 + c.choose(15)
+		}
+		for range n {
 			l = append(l, val())
 		}
 		o["list"] = l

@@ -305,7 +305,7 @@ func checkImplied(t testing.TB, c chooser, objects int) (implied bool) {
 func TestImpliedIsSound(t *testing.T) {
 	rnd := randChooser(3)
 	implied := 0
-	n := cases(t, 1500)
+	n := cases(t, 700)
 	for range n {
 		if checkImplied(t, &rnd, 200) {
 			implied++

@@ -34,6 +34,7 @@ func TestResidualText(t *testing.T) {
 		{`object.?spec.x.orValue(request.user) == "y"`, `object.?spec.x.orValue("edgar") == "y"`},
 		{`object.a[?request.user].hasValue()`, `object.a[?"edgar"].hasValue()`},
 		{`dyn(object.flag) && request.user == "edgar"`, `dyn(object.flag) && true`},
+		{`request.user == "edgar" && dyn(object.flag)`, `true && dyn(object.flag)`},
 		{`(object.a + 1) * 2 == 4 && !(object.b == 1)`, `(object.a + 1) * 2 == 4 && !(object.b == 1)`},
 		{`object.a - (object.b - 1) == -(-object.c)`, `object.a - (object.b - 1) == -(-object.c)`},
 		{`object.a ? object.b == 1 : (object.c ? true : false)`, `object.a ? object.b == 1 : object.c ? true : false`},
@@ -99,6 +100,21 @@ func TestWhereText(t *testing.T) {
 		if _, issues := compiler(t).Compile(got, Options{}); issues != nil {
 			t.Errorf("%s: text does not compile: %v", got, issues)
 		}
+	}
+}
+
+// A value that cannot be written as a literal stays a reference.
+func TestTextOfStrangeValues(t *testing.T) {
+	r := edgar()
+	r.User = "bad \xff"
+	r.Name = "\u200b\"\\\n\U0001f600\x00"
+	if got := compile(t, When, `object.owner == request.user`).Text(r, Allow); got != `object.owner == request.user` {
+		t.Errorf("invalid UTF-8: %s", got)
+	}
+	p := compile(t, When, compile(t, When, `object.name == request.name`).Text(r, Allow))
+	ok, err := p.Evaluate(t.Context(), edgar(), Allow, data("CREATE", map[string]any{"name": r.Name}, nil))
+	if !ok || err != nil || p.UsesRequest() {
+		t.Errorf("%s: %v, %v", p.Source(), ok, err)
 	}
 }
 
