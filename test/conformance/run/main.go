@@ -1,0 +1,141 @@
+// Command run starts the built server twice, with Proviso's feature gates all on and all off, and runs the conformance
+// suite against each. `make conformance` calls it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// gates are Proviso's own feature gates; Kubernetes' keep their defaults in both modes.
+var gates = []string{"ConditionalAuthorization", "PolicyAuthorization", "FieldPermissions", "ProtectedAttributes", "DynamicAudit"}
+
+type options struct {
+	binary  string
+	list    string
+	modes   string
+	procs   int
+	keep    bool
+	timeout time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "", "the built proviso")
+	flag.StringVar(&o.list, "specs", "testdata/specs.txt", "the list of specs to run")
+	flag.StringVar(&o.modes, "modes", "on,off", "which modes to run: all gates on, all gates off")
+	flag.IntVar(&o.procs, "procs", 6, "how many specs run at once; they wait more than they work")
+	flag.BoolVar(&o.keep, "keep", false, "keep the servers' data and logs")
+	flag.DurationVar(&o.timeout, "timeout", 20*time.Minute, "limit for one mode")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) run(ctx context.Context) error {
+	binary, err := filepath.Abs(o.binary)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(binary); err != nil {
+		return fmt.Errorf("no server to test, run `make build` first: %w", err)
+	}
+	list, err := filepath.Abs(o.list)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "proviso-conformance-")
+	if err != nil {
+		return err
+	}
+	if o.keep {
+		fmt.Println("== data and logs stay in", dir)
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	suite, err := buildSuite(ctx, dir)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, mode := range strings.Split(o.modes, ",") {
+		began := time.Now()
+		fmt.Printf("== conformance, all gates %s\n", mode)
+		err := o.mode(ctx, mode, binary, suite, list, dir)
+		verdict := "passed"
+		if err != nil {
+			verdict = "failed"
+			failed = append(failed, fmt.Errorf("all gates %s: %w", mode, err))
+		}
+		fmt.Printf("== conformance, all gates %s: %s in %s\n", mode, verdict, time.Since(began).Round(time.Second))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// mode runs the suite against a fresh server.
+func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	value, ok := map[string]string{"on": "true", "off": "false"}[mode]
+	if !ok {
+		return fmt.Errorf("mode %q is neither on nor off", mode)
+	}
+	server, err := start(ctx, binary, filepath.Join(dir, mode), value)
+	if err != nil {
+		return err
+	}
+	runErr := o.ginkgo(ctx, suite, list, server, dir)
+	if err := server.stop(); err != nil {
+		runErr = errors.Join(runErr, err)
+	}
+	if runErr != nil {
+		fmt.Printf("-- the server's last lines (all gates %s)\n%s\n", mode, server.tail(40))
+	}
+	return runErr
+}
+
+func buildSuite(ctx context.Context, dir string) (string, error) {
+	suite := filepath.Join(dir, "conformance.test")
+	fmt.Println("== building the conformance suite")
+	return suite, visible(exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", suite, "."))
+}
+
+// ginkgo runs the suite in parallel processes. kubectl is the one inside of the binary under test.
+func (o options) ginkgo(ctx context.Context, suite, list string, s *server, dir string) error {
+	kubectl := filepath.Join(dir, "kubectl")
+	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", s.binary)
+	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "tool", "ginkgo", fmt.Sprintf("--procs=%d", o.procs), "--succinct", "--no-color", "--silence-skips",
+		"--timeout="+o.timeout.String(), suite, "--",
+		"--kubeconfig="+s.kubeconfig, "--kubectl-path="+kubectl, "--specs="+list, "--e2e-output-dir="+dir, "--provider=skeleton")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	return visible(cmd)
+}
+
+func visible(cmd *exec.Cmd) error {
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(cmd.Path)+" "+strings.Join(cmd.Args[1:min(3, len(cmd.Args))], " "), err)
+	}
+	return nil
+}
