@@ -15,6 +15,7 @@ type batch struct {
 
 	from, to cursorPosition
 	lost     uint64 // events between from and to that are damaged
+	dropped  bool   // its segment has been dropped since; under the spool's lock
 }
 
 // cursorPosition is the place of a cursor.
@@ -51,11 +52,39 @@ func (r *reader) next(maxEvents, maxBytes int) (*batch, error) {
 				continue
 			}
 		}
-		if err == nil && len(b.events) > 0 {
-			r.spool.pending.Store(b.oldest)
+		if err == nil && !r.spool.launch(b) {
+			continue
 		}
 		return b, err
 	}
+}
+
+// launch notes that the batch is under way; false if its segment has been dropped meanwhile.
+func (s *spool) launch(b *batch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cursor.Seq != b.from.seq || s.cursor.Segment != b.from.segment {
+		return false
+	}
+	s.flying = b
+	if len(b.events) > 0 {
+		s.pending.Store(b.oldest)
+	}
+	return true
+}
+
+// settle gives up the batch that is under way, if there is one. If the spool has dropped it, it is lost for good now.
+func (s *spool) settle() {
+	s.cursor.Full += s.limbo()
+	s.flying = nil
+}
+
+// limbo is how many events have been dropped from disk but may still be delivered, because they are under way.
+func (s *spool) limbo() uint64 {
+	if s.flying == nil || !s.flying.dropped {
+		return 0
+	}
+	return s.flying.to.seq - s.flying.from.seq
 }
 
 // window is the part of one segment that is to be read.
@@ -72,6 +101,7 @@ func (r *reader) window() (window, bool, error) {
 	s := r.spool
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	for len(s.segments) > 0 {
 		seg := s.segments[0]
 		if s.cursor.Segment != seg.first {
@@ -175,15 +205,15 @@ func (r *reader) close() {
 	r.file, r.buf = nil, nil
 }
 
-// ack notes that the sink has the events of the batch, and that its damaged ones are lost. A batch that was dropped
-// meanwhile has been counted as dropped and is, if it arrived after all, counted as delivered as well.
+// ack notes that the sink has the events of the batch, and that its damaged ones are lost.
 func (s *spool) ack(b *batch, truncated int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cursor.Delivered += uint64(len(b.events))
 	s.cursor.Truncated += uint64(truncated)
-	if s.cursor.Seq == b.from.seq && s.cursor.Segment == b.from.segment {
-		s.cursor.Corrupt += b.lost
+	s.cursor.Corrupt += b.lost
+	s.flying = nil
+	if !b.dropped {
 		s.cursor.moveTo(b.to.seq, b.to.segment, b.to.offset)
 		s.pending.Store(0)
 		s.recycle()
@@ -209,7 +239,7 @@ func (s *spool) recycle() {
 func (s *spool) superseded(b *batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cursor.Seq != b.from.seq
+	return b.dropped
 }
 
 // lag returns for how long the oldest event has waited; 0 if none waits.

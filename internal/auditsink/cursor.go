@@ -43,7 +43,9 @@ const cursorName = "cursor"
 // saveCursor writes the cursor beside the segments and notes the trouble if it cannot: until it can, a restart repeats what
 // was delivered since.
 func (s *spool) saveCursor() {
-	text, err := json.Marshal(s.cursor)
+	saved := s.cursor
+	saved.Full += s.limbo() // should the server die now, they are lost
+	text, err := json.Marshal(saved)
 	if err == nil {
 		text = fmt.Appendf(text, "\n%08x\n", checksum(text))
 		err = replaceFile(filepath.Join(s.dir, cursorName), text, s.fsync)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -58,5 +59,8 @@ func (r *Router) recall() configuration {
 		klog.ErrorS(err, "Remembered audit sinks cannot be read; events of requests before the sinks are known are lost")
 		return configuration{}
 	}
-	return configuration{sinks: m.Sinks, classes: m.Classes}
+	return configuration{
+		sinks:   slices.DeleteFunc(m.Sinks, func(s *v1alpha1.AuditSink) bool { return s == nil }),
+		classes: slices.DeleteFunc(m.Classes, func(c *v1alpha1.AuditClass) bool { return c == nil }),
+	}
 }

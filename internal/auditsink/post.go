@@ -57,11 +57,15 @@ func (t *target) do(req *http.Request) error {
 	return &answerError{code: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 }
 
-// closed waits until the transport has let go of the bodies, which it does on its own time.
+// closed reports whether the transport has let go of the bodies. It does so on its own time with the one that it was given,
+// and net/http does not always with another that it has asked for.
 func closed(bodies []*listReader) bool {
 	patience := time.NewTimer(time.Second)
 	defer patience.Stop()
-	for _, b := range bodies {
+	for i, b := range bodies {
+		if i > 0 {
+			patience.Reset(0)
+		}
 		select {
 		case <-b.closed:
 		case <-patience.C:

@@ -25,6 +25,7 @@ type spool struct {
 	bytes    int64       // of all segments
 	next     uint64      // sequence number of the next event
 	cursor   cursor
+	flying   *batch // under way to the sink
 	scratch  []byte
 	closed   bool
 	removed  bool
@@ -203,8 +204,13 @@ func (s *spool) dropOldest() error {
 	if err := os.Remove(s.path(oldest)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("oldest segment cannot be dropped: %w", err)
 	}
-	if s.cursor.Seq < after {
-		s.cursor.Full += after - s.cursor.Seq
+	from := s.cursor.Seq
+	if f := s.flying; f != nil && !f.dropped { // whether these are lost, their delivery will tell
+		f.dropped = true
+		from = f.to.seq
+	}
+	if from < after {
+		s.cursor.Full += after - from
 	}
 	s.forgetOldest()
 	s.saveCursor()
@@ -276,6 +282,7 @@ func (s *spool) close() error {
 		return nil
 	}
 	s.closed = true
+	s.settle()
 	err := s.rotate()
 	s.saveCursor()
 	return errors.Join(err, s.trouble)

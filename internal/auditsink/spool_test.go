@@ -297,8 +297,15 @@ func diskUse(t testing.TB, dir string) (bytes int64) {
 	return bytes
 }
 
-// DA-8: the batch that is under way when its segment is dropped does not move the cursor back or forth.
+// DA-8: the batch that is under way when its segment is dropped counts as delivered or as dropped, never as both, and does
+// not move the cursor.
 func TestSpoolDropsWhatIsUnderWay(t *testing.T) {
+	for _, delivered := range []bool{true, false} {
+		t.Run(fmt.Sprint(delivered), func(t *testing.T) { dropUnderWay(t, delivered) })
+	}
+}
+
+func dropUnderWay(t *testing.T, delivered bool) {
 	s := testSpool(t, quickDir(t), func(c *spoolConfig) { c.maxBytes, c.segmentBytes = 32<<10, 4<<10 })
 	events := numbered(0, 2000)
 	put(t, s, events[:20]...)
@@ -315,9 +322,25 @@ func TestSpoolDropsWhatIsUnderWay(t *testing.T) {
 	if !s.superseded(b) {
 		t.Fatal("its segment is dropped, but it does not know")
 	}
+	// Ten of the dropped events are under way: whether they are lost depends on the sink.
 	dropped := s.cursor.Full
-	s.ack(b, 0)
-	equal(t, "what is left", take(t, s), events[dropped:])
+	if left := s.next - s.cursor.Seq; dropped+10+left != 2000 {
+		t.Errorf("%d dropped, 10 under way, %d left of 2000", dropped, left)
+	}
+	if saved, _ := loadCursor(s.dir); saved.Full != dropped+10 {
+		t.Errorf("saved are %d, should the server die now %d are lost", saved.Full, dropped+10)
+	}
+	if delivered {
+		s.ack(b, 0)
+	}
+	equal(t, "what is left", take(t, s), events[dropped+10:])
+	want := counts{Full: dropped + 10, Delivered: 2000 - dropped - 10}
+	if delivered {
+		want = counts{Full: dropped, Delivered: 2000 - dropped}
+	}
+	if s.cursor.counts != want {
+		t.Errorf("%+v, want %+v", s.cursor.counts, want)
+	}
 }
 
 // fullDisk fails writes after a number of bytes, like a disk that is full, and optionally truncation as well.

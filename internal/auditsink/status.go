@@ -21,7 +21,7 @@ type SinkStatus struct {
 	Rules   int
 
 	// Delivered is what the sink has acknowledged since it exists, Spooled what waits for it in SpoolBytes, and Dropped what
-	// it will not get. A batch that was under way when the spool dropped it may be among both.
+	// it will not get.
 	Delivered, Spooled, Dropped uint64
 	SpoolBytes                  int64
 	// Drops says why.
@@ -72,7 +72,7 @@ func (s *sink) fill(st *SinkStatus, now time.Time) {
 	sp := s.spool
 	sp.mu.Lock()
 	c := sp.cursor.counts
-	st.Spooled, st.SpoolBytes = sp.next-sp.cursor.Seq, sp.bytes
+	st.Spooled, st.SpoolBytes = sp.next-sp.cursor.Seq+sp.limbo(), sp.bytes
 	trouble := sp.trouble
 	sp.mu.Unlock()
 	st.Delivered, st.Dropped, st.Truncated, st.Torn = c.Delivered, c.dropped(), c.Truncated, c.Torn
