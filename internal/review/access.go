@@ -30,7 +30,7 @@ func (r *subjectREST) Create(ctx context.Context, obj runtime.Object, admit rest
 	if !ok {
 		return nil, notA("SubjectAccessReview", obj)
 	}
-	if err := invalid(review, validateSubject(review)); err != nil {
+	if err := invalid(nameless, validateSubject(review)); err != nil {
 		return nil, err
 	}
 	if err := admitted(ctx, review, admit); err != nil {
@@ -57,7 +57,7 @@ func (r *selfREST) Create(ctx context.Context, obj runtime.Object, admit rest.Va
 	if !ok {
 		return nil, notA("SelfSubjectAccessReview", obj)
 	}
-	if err := invalid(review, validateSelf(review)); err != nil {
+	if err := invalid(nameless, validateSelf(review)); err != nil {
 		return nil, err
 	}
 	who, ok := request.UserFrom(ctx)
@@ -88,7 +88,7 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	if !ok {
 		return nil, notA("LocalSubjectAccessReview", obj)
 	}
-	if err := invalid(review, validateLocal(review)); err != nil {
+	if err := invalid(nameless, validateLocal(review)); err != nil {
 		return nil, err
 	}
 	namespace := request.NamespaceValue(ctx)
@@ -111,12 +111,14 @@ func notA(kind string, obj runtime.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("not a %s: %T", kind, obj))
 }
 
-// invalid makes a 422 of validation errors. The kind is empty once a review has been decoded, in Kubernetes too.
-func invalid(obj runtime.Object, errs field.ErrorList) error {
+// nameless is the kind in the errors of the access reviews: Kubernetes forgets it when it converts to its internal types.
+const nameless = ""
+
+// invalid makes a 422 of validation errors.
+func invalid(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	kind := obj.GetObjectKind().GroupVersionKind().Kind
 	return apierrors.NewInvalid(schema.GroupKind{Group: reviewv1.GroupName, Kind: kind}, "", errs)
 }
 

@@ -34,7 +34,7 @@ func (r *conditionsREST) Create(ctx context.Context, obj runtime.Object, admit r
 		return nil, notA("AuthorizationConditionsReview", obj)
 	}
 	data, errs := readRequest(review.Request)
-	if err := invalid(review, errs); err != nil {
+	if err := invalid("AuthorizationConditionsReview", errs); err != nil {
 		return nil, err
 	}
 	if err := admitted(ctx, review, admit); err != nil {

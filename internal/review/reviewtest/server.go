@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -40,6 +41,9 @@ type OpenAPI struct {
 func Serve(t testing.TB, p Provider, openapi OpenAPI) *rest.Config {
 	t.Helper()
 	scheme := runtime.NewScheme()
+	core := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, core)
+	scheme.AddUnversionedTypes(core, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	config := genericapiserver.NewConfig(serializer.NewCodecFactory(scheme))
 	config.ExternalAddress = "127.0.0.1:443"
 	config.LoopbackClientConfig = &rest.Config{}
