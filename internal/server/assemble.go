@@ -27,7 +27,7 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	delegate := kube.GenericAPIServer
 	if c.groups != nil {
-		if delegate, err = newGroupsServer(c.groups, c.informers, c.stages.registryConfig(c), delegate); err != nil {
+		if delegate, err = newGroupsServer(c.opts.own, c.groups, c.informers, c.stages.registryConfig(c), delegate); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
 
+	"proviso.dev/proviso/internal/auditsink"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/handoff"
@@ -49,6 +50,8 @@ type stages struct {
 	compiler *restrict.Compiler
 	// master is the namespace whose policy holds everywhere.
 	master string
+	// router is the audit backend; nil while dynamic audit is off.
+	router *auditsink.Router
 	plugs  plugs
 }
 

@@ -116,6 +116,9 @@ func newConfig(opts *completed) (*config, error) {
 
 	if c.stages != nil {
 		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
+		if err := c.stages.wrapAudit(opts.own, &c.aggregator.GenericConfig.Config, resolver); err != nil {
+			return nil, err
+		}
 		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
 	}
 	return c, nil

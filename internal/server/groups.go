@@ -82,7 +82,7 @@ func modelName(goName string) string {
 }
 
 // newGroupsServer serves policy.proviso.dev, authorization.proviso.dev and auditregistration.k8s.io in front of the delegate.
-func newGroupsServer(generic *genericapiserver.Config, informers informers.SharedInformerFactory, cfg registry.Config, delegate genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers informers.SharedInformerFactory, cfg registry.Config, delegate genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	server, err := generic.Complete(informers).New("proviso", delegate)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func newGroupsServer(generic *genericapiserver.Config, informers informers.Share
 	}
 	var served []*genericapiserver.APIGroupInfo
 	for _, group := range groups {
-		if dropDisabled(group) {
+		if dropDisabled(group, opts) {
 			served = append(served, group)
 		}
 	}
@@ -104,11 +104,12 @@ func newGroupsServer(generic *genericapiserver.Config, informers informers.Share
 }
 
 // dropDisabled takes out what belongs to features that are off. A group of which nothing is left is not served at all.
-func dropDisabled(group *genericapiserver.APIGroupInfo) bool {
+func dropDisabled(group *genericapiserver.APIGroupInfo, opts *Options) bool {
 	any := false
 	for _, storage := range group.VersionedResourcesStorageMap {
 		for name := range storage {
-			if !enabled(featureOf[resourceOf(name)]) {
+			feature := featureOf[resourceOf(name)]
+			if !enabled(feature) || (feature == DynamicAudit && !opts.dynamicAudit()) {
 				delete(storage, name)
 				continue
 			}
@@ -163,18 +164,28 @@ func (r rbacRoles) RoleExists(_ context.Context, kind, namespace, name string) (
 	return err == nil, err
 }
 
-// ownInformer watches a stored kind of ours through the loopback client.
-func ownInformer(loopback *rest.Config, gv schema.GroupVersion, resource string, example runtime.Object) (cache.SharedIndexInformer, error) {
+// ownClient is a client for one of our groups, through the loopback.
+func ownClient(loopback *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, error) {
 	config := rest.CopyConfig(loopback)
 	config.ContentType = "application/json"
 	config.AcceptContentTypes = "application/json"
 	config.APIPath = "/apis"
 	config.GroupVersion = &gv
 	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	if err != nil {
-		return nil, err
-	}
+	return rest.RESTClientFor(config)
+}
+
+// ownInformer watches a stored kind of ours.
+func ownInformer(client cache.Getter, resource string, example runtime.Object) cache.SharedIndexInformer {
 	source := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
-	return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), nil
+	return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+
+// versionOf is the group version of a kind of ours; every one of them has exactly one.
+func versionOf(example runtime.Object) schema.GroupVersion {
+	kinds, _, err := registry.VersionedScheme().ObjectKinds(example)
+	if err != nil || len(kinds) == 0 {
+		return schema.GroupVersion{}
+	}
+	return kinds[0].GroupVersion()
 }

@@ -32,10 +32,22 @@ type Options struct {
 	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
 	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
 
+	// AuditDynamic are the settings of dynamic audit.
+	AuditDynamic AuditDynamicOptions
+
 	// plugs are stages added by tests.
 	plugs plugs
 	// changed tells whether the user gave a flag; a given flag is never overridden.
 	changed func(name string) bool
+}
+
+// AuditDynamicOptions are the flags of dynamic audit.
+type AuditDynamicOptions struct {
+	MaxSinks           int
+	SpoolDir           string
+	SpoolBytes         int64
+	SpoolFsync         bool
+	AllowInsecureSinks bool
 }
 
 // NewOptions returns the defaults.
@@ -45,6 +57,7 @@ func NewOptions() *Options {
 		DataDir:               "proviso-data",
 		LogOutput:             "auto",
 		PolicyMasterNamespace: "master",
+		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
 		changed:               func(string) bool { return false },
 	}
 }
@@ -66,6 +79,16 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
 		"Groups whose members copy what was already admitted and may therefore set protected attributes.")
+	ours.IntVar(&o.AuditDynamic.MaxSinks, "audit-dynamic-max-sinks", o.AuditDynamic.MaxSinks,
+		"How many audit sinks there can be.")
+	ours.StringVar(&o.AuditDynamic.SpoolDir, "audit-dynamic-spool-dir", "",
+		"Where events wait for their audit sinks. Default: audit under the data directory. A drop-in for kube-apiserver has no data directory and serves audit sinks only if this is given.")
+	ours.Int64Var(&o.AuditDynamic.SpoolBytes, "audit-dynamic-spool-bytes", o.AuditDynamic.SpoolBytes,
+		"How much may wait for each audit sink. Beyond it the oldest events are dropped, and counted.")
+	ours.BoolVar(&o.AuditDynamic.SpoolFsync, "audit-dynamic-spool-fsync", false,
+		"Wait for stable storage before a response ends, so that not even a crash of the machine loses an event. It costs latency.")
+	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
+		"Let audit sinks use http and be at loopback and link-local addresses. For tests and side-cars.")
 	for _, name := range upstream.Order {
 		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
 	}
@@ -96,6 +119,12 @@ func (o *Options) validateOwn() error {
 	}
 	if !slices.Contains([]string{"auto", "stderr", "file"}, o.LogOutput) {
 		errs = append(errs, fmt.Errorf("--log-output=%q: want auto, stderr or file", o.LogOutput))
+	}
+	if o.AuditDynamic.MaxSinks < 0 {
+		errs = append(errs, fmt.Errorf("--audit-dynamic-max-sinks=%d: must not be negative", o.AuditDynamic.MaxSinks))
+	}
+	if o.AuditDynamic.SpoolBytes < 1<<20 {
+		errs = append(errs, fmt.Errorf("--audit-dynamic-spool-bytes=%d: want at least 1 MiB", o.AuditDynamic.SpoolBytes))
 	}
 	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
 
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/registry"
@@ -18,13 +19,14 @@ import (
 // registryConfig says how our own groups check what is written.
 func (s *stages) registryConfig(c *config) registry.Config {
 	return registry.Config{
-		MasterNamespace: s.master,
-		MaxAuditSinks:   32,
-		Authorizer:      s.gate.Chain,
-		Escalation:      &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
-		Namespaces:      namespaces{c.informers},
-		Roles:           rbacRoles{c.informers},
-		Reviewer:        &inquire.Reviewer{Store: s.store, Chain: s.gate.Chain, Indexed: s.indexed},
+		MasterNamespace:    s.master,
+		MaxAuditSinks:      c.opts.own.AuditDynamic.MaxSinks,
+		AllowInsecureSinks: c.opts.own.AuditDynamic.AllowInsecureSinks,
+		Authorizer:         s.gate.Chain,
+		Escalation:         &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
+		Namespaces:         namespaces{c.informers},
+		Roles:              rbacRoles{c.informers},
+		Reviewer:           &inquire.Reviewer{Store: s.store, Chain: s.gate.Chain, Indexed: s.indexed},
 		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
 			_, errs := s.compiler.Rule(&rule, path, false)
 			return errs
@@ -54,6 +56,22 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		s.store.Add(protections)
 		own = append(own, informers...)
 	}
+	var audits *sinks
+	var reporter *sinkReporter
+	if s.router != nil {
+		informers, err := c.ownInformers(ownKind{"auditsinks", &auditv1alpha1.AuditSink{}}, ownKind{"auditclasses", &auditv1alpha1.AuditClass{}})
+		if err != nil {
+			return err
+		}
+		if audits, err = newSinks(s.router, informers[0], informers[1], s.store.Changed); err != nil {
+			return err
+		}
+		if reporter, err = newSinkReporter(s.router, informers[0], server); err != nil {
+			return err
+		}
+		s.store.Add(audits)
+		own = append(own, informers...)
+	}
 	for _, part := range s.plugs.parts {
 		s.store.Add(part)
 	}
@@ -65,6 +83,10 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 			go informer.RunWithContext(ctx)
 		}
 		go discovery.run(ctx, ctx.LoopbackClientConfig)
+		if audits != nil {
+			go audits.run(ctx)
+			go reporter.run(ctx)
+		}
 		go s.store.Run(ctx.Done())
 		return nil
 	})
@@ -106,7 +128,7 @@ func (s *stages) protections(c *config) (snapshot.Part, []cache.SharedIndexInfor
 	return part, own, err
 }
 
-// ownKind is a stored kind of policy.proviso.dev.
+// ownKind is a stored kind of one of our groups.
 type ownKind struct {
 	resource string
 	example  runtime.Object
@@ -115,10 +137,11 @@ type ownKind struct {
 func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, error) {
 	var all []cache.SharedIndexInformer
 	for _, k := range kinds {
-		informer, err := ownInformer(c.kube.ControlPlane.Generic.LoopbackClientConfig, policyv1alpha1.SchemeGroupVersion, k.resource, k.example)
+		client, err := ownClient(c.kube.ControlPlane.Generic.LoopbackClientConfig, versionOf(k.example))
 		if err != nil {
 			return nil, err
 		}
+		informer := ownInformer(client, k.resource, k.example)
 		all = append(all, informer)
 	}
 	return all, nil

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/auditsink"
+)
+
+const (
+	// reportInterval is how soon a sink's status says that something is wrong with it, or no longer is.
+	reportInterval = time.Second
+	// countInterval is how often its figures are brought up to date; each time is a write.
+	countInterval = 10 * time.Second
+)
+
+// sinkReporter writes what this server has done for each sink into the sink's status.
+type sinkReporter struct {
+	router  *auditsink.Router
+	sinks   cache.SharedIndexInformer
+	client  *rest.RESTClient
+	replica string
+	counted map[string]time.Time
+}
+
+func newSinkReporter(router *auditsink.Router, sinks cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*sinkReporter, error) {
+	client, err := ownClient(server.LoopbackClientConfig, auditv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkReporter{router: router, sinks: sinks, client: client, counted: map[string]time.Time{},
+		replica: server.APIServerID + "-" + server.SecureServingInfo.Listener.Addr().String()}, nil
+}
+
+func (r *sinkReporter) run(ctx context.Context) {
+	tick := time.NewTicker(reportInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, s := range r.router.Status() {
+			if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
+				klog.V(2).InfoS("Status of an audit sink", "sink", s.Name, "err", err)
+			}
+		}
+	}
+}
+
+// report writes the status of one sink, at once if its state has changed and otherwise when its figures are due.
+func (r *sinkReporter) report(ctx context.Context, s auditsink.SinkStatus) error {
+	obj, exists, err := r.sinks.GetStore().GetByKey(s.Name)
+	if err != nil || !exists {
+		return err
+	}
+	sink, ok := obj.(*auditv1alpha1.AuditSink)
+	if !ok || sink.UID != s.UID {
+		return nil
+	}
+	next := r.merge(sink, s)
+	if reflect.DeepEqual(withoutTimes(sink.Status), withoutTimes(next.Status)) {
+		return nil
+	}
+	if sameState(sink.Status, next.Status) && time.Since(r.counted[s.Name]) < countInterval {
+		return nil
+	}
+	r.counted[s.Name] = time.Now()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := r.client.Put().Resource("auditsinks").Name(s.Name).SubResource("status").Body(next).Do(ctx).Error()
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		current := &auditv1alpha1.AuditSink{}
+		if err := r.client.Get().Resource("auditsinks").Name(s.Name).Do(ctx).Into(current); err != nil {
+			return err
+		}
+		next = r.merge(current, s)
+		return err
+	})
+}
+
+// merge puts this replica's figures beside those of the others and adds them up.
+func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStatus) *auditv1alpha1.AuditSink {
+	next := sink.DeepCopy()
+	status := &next.Status
+	own := auditv1alpha1.AuditSinkReplicaStatus{
+		Name: r.replica, LastUpdate: metav1.Now(), Delivered: int64(s.Delivered), Spooled: int64(s.Spooled), Dropped: int64(s.Dropped),
+		LagSeconds: int64(s.Lag.Seconds()), LastError: s.LastError,
+	}
+	if s.LastError != "" {
+		own.LastErrorTime = &metav1.Time{Time: s.LastErrorTime}
+	}
+	status.Replicas = slices.DeleteFunc(status.Replicas, func(x auditv1alpha1.AuditSinkReplicaStatus) bool { return x.Name == r.replica })
+	status.Replicas = append(status.Replicas, own)
+	slices.SortFunc(status.Replicas, func(a, b auditv1alpha1.AuditSinkReplicaStatus) int { return cmp.Compare(a.Name, b.Name) })
+
+	status.ObservedGeneration = s.Generation
+	status.MissingClasses = s.Missing
+	status.CompiledRules = int32(s.Rules)
+	status.Delivered, status.Spooled, status.Dropped, status.LagSeconds, status.LastError, status.LastErrorTime = 0, 0, 0, 0, "", nil
+	for _, x := range status.Replicas {
+		status.Delivered += x.Delivered
+		status.Spooled += x.Spooled
+		status.Dropped += x.Dropped
+		status.LagSeconds = max(status.LagSeconds, x.LagSeconds)
+		if x.LastError != "" {
+			status.LastError, status.LastErrorTime = x.LastError, x.LastErrorTime
+		}
+	}
+	active := metav1.Condition{Type: auditv1alpha1.ConditionActive, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.Generation}
+	if s.Active {
+		active.Status, active.Reason = metav1.ConditionTrue, auditv1alpha1.ReasonActive
+	}
+	meta.SetStatusCondition(&status.Conditions, active)
+	return next
+}
+
+// sameState compares what a person waits for, and leaves the figures out.
+func sameState(a, b auditv1alpha1.AuditSinkStatus) bool {
+	active := func(s auditv1alpha1.AuditSinkStatus) (metav1.ConditionStatus, string, string) {
+		c := meta.FindStatusCondition(s.Conditions, auditv1alpha1.ConditionActive)
+		if c == nil {
+			return "", "", ""
+		}
+		return c.Status, c.Reason, c.Message
+	}
+	as, ar, am := active(a)
+	bs, br, bm := active(b)
+	return as == bs && ar == br && am == bm && a.LastError == b.LastError && a.ObservedGeneration == b.ObservedGeneration &&
+		(a.Dropped == 0) == (b.Dropped == 0)
+}
+
+// withoutTimes lets a status that only got older be equal to itself.
+func withoutTimes(s auditv1alpha1.AuditSinkStatus) auditv1alpha1.AuditSinkStatus {
+	s = *s.DeepCopy()
+	s.LastErrorTime = nil
+	for i := range s.Replicas {
+		s.Replicas[i].LastUpdate, s.Replicas[i].LastErrorTime = metav1.Time{}, nil
+	}
+	return s
+}
