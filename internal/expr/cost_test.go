@@ -45,11 +45,11 @@ func swollen(c chooser, m map[string]any) map[string]any {
 // would go unlimited, and a decision could skip what fails.
 func TestBoundsHold(t *testing.T) {
 	c := compiler(t)
-	rnd := randChooser(11)
+	rnd := seeded(t, 11)
 	checked := map[string]int{}
 	for i := range cases(t, 150) {
 		kind := Kind(i % 2)
-		source := genExpr(&rnd, kind, true)
+		source := genExpr(rnd, kind, true)
 		p, issues := c.Compile(source, Options{Kind: kind})
 		if issues != nil {
 			continue
@@ -65,14 +65,14 @@ func TestBoundsHold(t *testing.T) {
 			return *det.ActualCost()
 		}
 		for range 10 {
-			f := genFacts(&rnd)
+			f := genFacts(rnd)
 			for range rnd.choose(300) {
 				f.req.Groups = append(f.req.Groups, strings.Repeat("b", rnd.choose(smallBytes)))
 			}
 			if !f.req.isSmall() {
 				t.Fatal("the request is not small")
 			}
-			f.object, f.old, f.options = swollen(&rnd, f.object), swollen(&rnd, f.old), swollen(&rnd, f.options)
+			f.object, f.old, f.options = swollen(rnd, f.object), swollen(rnd, f.old), swollen(rnd, f.options)
 			d := f.data()
 			check := func(name string, holds bool, a *activation) {
 				if !holds {

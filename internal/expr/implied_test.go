@@ -303,11 +303,11 @@ func checkImplied(t testing.TB, c chooser, objects int) (implied bool) {
 
 // CA-16: the implication is sound.
 func TestImpliedIsSound(t *testing.T) {
-	rnd := randChooser(3)
+	rnd := seeded(t, 3)
 	implied := 0
 	n := cases(t, 700)
 	for range n {
-		if checkImplied(t, &rnd, 200) {
+		if checkImplied(t, rnd, 200) {
 			implied++
 		}
 	}

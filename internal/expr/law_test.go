@@ -232,6 +232,20 @@ func cases(t testing.TB, def int) int {
 	return def
 }
 
+// seeded returns a source of choices. PROVISO_SEED makes it another one, so that
+// a long run does not repeat the everyday one.
+func seeded(t testing.TB, def uint64) *randChooser {
+	rnd := randChooser(def)
+	if s := os.Getenv("PROVISO_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rnd += randChooser(n << 16)
+	}
+	return &rnd
+}
+
 // tight has a cost limit so low that many evaluations exceed it.
 func tight(t testing.TB, limit uint64) *Compiler {
 	t.Helper()
@@ -256,11 +270,11 @@ func TestTwoStepsEqualOne(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rnd := randChooser(1)
+			rnd := seeded(t, 1)
 			total, skipped := 0, 0
 			for i := range cases(t, 120) {
 				kind := Kind(i % 2)
-				source := genExpr(&rnd, kind, tc.c.callLimit > 100)
+				source := genExpr(rnd, kind, tc.c.callLimit > 100)
 				p, issues := tc.c.Compile(source, Options{Kind: kind})
 				if issues != nil {
 					skipped++
@@ -268,7 +282,7 @@ func TestTwoStepsEqualOne(t *testing.T) {
 				}
 				n := newNaive(t, tc.c, kind, source)
 				for range 30 {
-					checkLaw(t, p, n, genFacts(&rnd))
+					checkLaw(t, p, n, genFacts(rnd))
 					total += 3
 				}
 			}

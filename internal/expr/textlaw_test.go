@@ -59,18 +59,18 @@ func mentionsRequest(t testing.TB, c *Compiler, text string) bool {
 // CA-12: the residual shown to people parses back to the same meaning.
 func TestTextMeansTheSame(t *testing.T) {
 	c := compiler(t)
-	rnd := randChooser(7)
+	rnd := seeded(t, 7)
 	texts, open := 0, 0
 	for i := range cases(t, 100) {
 		kind := Kind(i % 2)
-		source := genExpr(&rnd, kind, true)
+		source := genExpr(rnd, kind, true)
 		p, issues := c.Compile(source, Options{Kind: kind})
 		if issues != nil {
 			continue
 		}
 		n := newNaive(t, c, kind, source)
 		for range 3 {
-			f := genTextFacts(&rnd)
+			f := genTextFacts(rnd)
 			text, closed := checkText(t, p, n, f)
 			if text == "" {
 				continue
