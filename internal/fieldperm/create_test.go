@@ -104,6 +104,21 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// FP-7: a field that defaulting would have set and that is missing was taken away.
+func TestCreateWithoutADefault(t *testing.T) {
+	table, _ := New(Config{Declared: []Declaration{
+		{Source: "crd", Resources: []Resource{widgets}, Permission: "ex.com/tags", Field: mustPath(t, ".spec.tags")},
+	}})
+	decide := func(text string, verbs ...string) Result {
+		h := holds(verbs...)
+		return table.Decide(Request{Target: widgetTarget, Check: h.check, Default: fakeDefaults,
+			Objects: func() (*typed.TypedValue, *typed.TypedValue, error) { return nil, widget(t, text), nil }})
+	}
+	expect(t, decide("spec: {count: 1, args: [x], tags: [x]}"), "")
+	expect(t, decide("spec: {count: 1, args: [x]}"), "field .spec.tags[x] needs granular:ex.com/tags (or granular:specification)")
+	expect(t, decide("spec: {count: 1, args: [x]}", "granular:ex.com/tags"), "")
+}
+
 // FP-5, FP-7: an exclusive field that defaulting sets is nobody's doing.
 func TestCreateExclusive(t *testing.T) {
 	table := mustTable(t, permissionObject("c", ".spec.count", "ex.com/count", exclusive, "widgets.example.com"))
@@ -118,6 +133,11 @@ func TestCreateExclusive(t *testing.T) {
 	expect(t, decide("spec: {level: high, count: 9}"), "")
 	expect(t, decide("spec: {level: high, count: 1}"), refused)
 	expect(t, decide("spec: {level: high, count: 1}", "granular:ex.com/count"), "")
+
+	// Being compared with defaults does not make it an update.
+	table = mustTable(t, permissionObject("c", ".spec.count", "ex.com/count", exclusiveWhen("!has(oldSelf)"), "widgets.example.com"))
+	expect(t, decide("spec: {count: 1}"), "")
+	expect(t, decide("spec: {count: 2}"), refused)
 }
 
 // The object that is being created stays as it is while its defaults are found out.

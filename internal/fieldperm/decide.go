@@ -37,8 +37,6 @@ type decision struct {
 	tree *node
 	new  *typed.TypedValue
 	plan plan
-	// turns are the keys of all classes with a changed field.
-	turns map[string]bool
 }
 
 func (d *decision) run(old *typed.TypedValue) Result {
@@ -46,12 +44,8 @@ func (d *decision) run(old *typed.TypedValue) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	d.turns = make(map[string]bool, len(changed))
-	for _, c := range changed {
-		d.turns[c.key()] = true
-	}
 	var pending []*class
-	for _, c := range changed {
+	for i, c := range changed {
 		n := d.plan.unmet(c)
 		switch {
 		case n == nil:
@@ -61,18 +55,20 @@ func (d *decision) run(old *typed.TypedValue) Result {
 		case old != nil || d.req.Default == nil:
 			return Result{Missing: n.missing(c.first)}
 		}
-		// On create the field does not count if it is what defaulting gives. Finding that out at once keeps the promise to stop at
-		// the first field that is not covered.
-		if beyond := d.beyondDefaults(c); beyond != nil {
-			return *beyond
+		// On create the fields do not count if they are what defaulting gives. Finding out now that they are not, with the
+		// other fields in place or without them, keeps the promise to stop at the first field that is not covered.
+		if refusal := d.beyondDefaults(only(c), c); refusal != nil {
+			if d.beyondDefaults(only(c), slices.Concat([]*class{c}, pending, changed[i+1:])...) != nil {
+				return *refusal
+			}
 		}
 		pending = append(pending, c)
 	}
-	// Each class was looked at with all the others in place. Two that default from one another would vouch for each other, so
-	// that finally all are taken away together.
-	if len(pending) > 1 {
-		if beyond := d.beyondDefaults(pending...); beyond != nil {
-			return *beyond
+	// What counts in the end is the object without any of the fields that the caller has no permission for: fields that default
+	// from one another must not vouch for each other.
+	if len(pending) > 0 {
+		if refusal := d.beyondDefaults(all, pending...); refusal != nil {
+			return *refusal
 		}
 	}
 	return Result{allowed: true}

@@ -38,6 +38,8 @@ func (goExpressions) When(text string) (When, error) {
 		return whenFunc(func(c Change) (bool, error) { return fmt.Sprint(c.Self) == fmt.Sprint(c.OldSelf), nil }), nil
 	case "has(oldSelf)":
 		return whenFunc(func(c Change) (bool, error) { return c.OldSelf != nil, nil }), nil
+	case "!has(oldSelf)":
+		return whenFunc(func(c Change) (bool, error) { return c.OldSelf == nil, nil }), nil
 	case "key == 'a'":
 		return whenFunc(func(c Change) (bool, error) { return c.Key == "a", nil }), nil
 	case "fail":

@@ -8,36 +8,33 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// beyondDefaults takes the fields of some uncovered classes out of a new object and lets defaulting put back what it
-// would. If the object comes out as it was, the caller has set nothing beyond what he may, and nil is returned;
-// otherwise the refusal. Fields are taken away class by class and not one by one, because what defaulting gives may depend on
-// other fields that the caller did not set either.
-func (d *decision) beyondDefaults(classes ...*class) *Result {
+// beyondDefaults takes the fields of some classes out of a new object and lets defaulting put back what it would. If the
+// fields asked about come out as they were, the caller has set nothing beyond what he may, and nil is returned; otherwise
+// the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on other fields that
+// the caller did not set either.
+// The first class is one that is not covered.
+func (d *decision) beyondDefaults(about func(*class) bool, classes ...*class) *Result {
 	first := classes[0]
-	refusal := func() *Result {
-		n := d.plan.unmet(first)
-		if n == nil {
-			n = &need{}
-		}
-		return &Result{Missing: n.missing(first.first)}
+	failed := func() *Result {
+		return &Result{Missing: d.plan.unmet(first).missing(first.first)}
 	}
 	object, ok := d.new.AsValue().Unstructured().(map[string]interface{})
 	if !ok {
-		return refusal()
+		return failed()
 	}
-	cut := &cut{}
+	places := &cut{}
 	for _, c := range classes {
 		for _, l := range c.leaves {
-			cut.add(l)
+			places.add(l)
 		}
 	}
-	without, _ := cut.apply(object).(map[string]interface{})
+	without, _ := places.apply(object).(map[string]interface{})
 	if without == nil {
 		without = map[string]interface{}{}
 	}
 	defaulted, err := d.req.Default(without)
 	if err != nil || defaulted == nil {
-		return refusal()
+		return failed()
 	}
 	base := typed.AsTypedUnvalidated(value.NewValueInterface(defaulted), d.new.Schema(), d.new.TypeRef())
 	w := walker{general: d.req.Mode == General, create: true, standIn: standInType(d.req.Target)}
@@ -46,18 +43,26 @@ func (d *decision) beyondDefaults(classes ...*class) *Result {
 	}
 	slices.SortFunc(w.changed, func(a, b *class) int { return a.first.compare(b.first) })
 	for _, c := range w.changed {
+		if !about(c) {
+			continue
+		}
 		if n := d.plan.unmet(c); n != nil {
 			if d.plan.tooMany {
 				return &Result{TooMany: true}
-			}
-			if len(classes) == 1 && c.key() != first.key() && d.turns[c.key()] {
-				continue // another class, which is looked at in its own turn and then together with this one
 			}
 			return &Result{Missing: n.missing(c.first)}
 		}
 	}
 	return nil
 }
+
+// only asks about the fields of one class, all about every field.
+func only(c *class) func(*class) bool {
+	key := c.key()
+	return func(other *class) bool { return other.key() == key }
+}
+
+func all(*class) bool { return true }
 
 // cut is a set of places to take out of a decoded object.
 type cut struct {

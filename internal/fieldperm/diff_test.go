@@ -158,7 +158,7 @@ func smdName(e fieldpath.PathElement) string {
 // from structs and from JSON; an object never differs from itself; the order of keyed lists and sets means nothing.
 func TestAgreesWithStructuredMergeDiff(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	for range lawRuns(400) {
+	for range lawRuns(150) {
 		old, new := randomDeployment(r), randomDeployment(r)
 		before, after := typedOf(t, old), typedOf(t, new)
 		want := smdLeaves(t, before, after)

@@ -76,6 +76,11 @@ func TestExclusive(t *testing.T) {
 		{"inside of a list", "spec: {config: {l: [{b: 1}, {c: 1}]}}", "spec: {config: {l: [{b: 2}, {c: 1}]}}", fps(on(".spec.config.l[].b", exclusive)), nil, "field .spec.config.l[0].b needs " + selfVerb},
 		{"inside of a list, beside", "spec: {config: {l: [{b: 1}, {c: 1}]}}", "spec: {config: {l: [{b: 1}, {c: 2}]}}", fps(on(".spec.config.l[].b", exclusive)), nil, ""},
 		{"inside of a longer list", "spec: {config: {l: [{b: 1}]}}", "spec: {config: {l: [{c: 1}, {b: 1}]}}", fps(on(".spec.config.l[].b", exclusive)), nil, "field .spec.config.l[].b needs " + selfVerb},
+		{"named element of an atomic list", "spec: {args: [x]}", "spec: {args: [b]}", fps(on(".spec.args[x]", exclusive)), nil, "field .spec.args[x] needs " + selfVerb},
+		{"inside of an exclusive value, another place", "spec: {colour: {r: 1}}", "spec: {colour: {r: 2}}",
+			fps(on(".spec.colour", exclusive), permissionObject("y", ".spec.colour.secret", "ex.com/secret", exclusive, "widgets.example.com")), nil, "field .spec.colour needs " + selfVerb},
+		{"inside of an exclusive value, its own permission", "spec: {colour: {r: 1}}", "spec: {colour: {r: 1, secret: s}}",
+			fps(on(".spec.colour", exclusive), permissionObject("y", ".spec.colour.secret", "ex.com/secret", exclusive, "widgets.example.com")), []string{selfVerb}, "field .spec.colour.secret needs granular:ex.com/secret"},
 		{"unknown field", "{}", "spec: {partly: {x: {z: 1}}}", fps(on(".spec.partly.x.z", exclusive)), nil, "field .spec.partly.x.z needs " + selfVerb},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

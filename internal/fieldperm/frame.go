@@ -97,7 +97,6 @@ func (w *walker) top() *frame { return &w.frames[len(w.frames)-1] }
 func (w *walker) push(f frame) {
 	parent := w.top()
 	f.from = len(w.states)
-	f.opaque = f.opaque || parent.opaque
 	for _, n := range w.states[parent.from:parent.to] {
 		w.enter(n, &f)
 	}

@@ -320,7 +320,7 @@ func describeWorld(w world) string {
 func TestLaws(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	denied := 0
-	runs := lawRuns(400)
+	runs := lawRuns(150)
 	for range runs {
 		if randomWorld(r).laws(t, r) {
 			denied++
