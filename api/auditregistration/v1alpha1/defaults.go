@@ -5,21 +5,28 @@ import (
 )
 
 func addDefaults(scheme *runtime.Scheme) error {
-	scheme.AddTypeDefaultingFunc(&AuditSink{}, func(obj any) { SetAuditSinkDefaults(obj.(*AuditSink)) })
-	scheme.AddTypeDefaultingFunc(&AuditSinkList{}, func(obj any) {
-		list := obj.(*AuditSinkList)
-		for i := range list.Items {
-			SetAuditSinkDefaults(&list.Items[i])
+	scheme.AddTypeDefaultingFunc(&AuditSink{}, defaulter(SetAuditSinkDefaults))
+	scheme.AddTypeDefaultingFunc(&AuditSinkList{}, defaulter(func(l *AuditSinkList) {
+		for i := range l.Items {
+			SetAuditSinkDefaults(&l.Items[i])
 		}
-	})
-	scheme.AddTypeDefaultingFunc(&AuditClass{}, func(obj any) { SetAuditClassDefaults(obj.(*AuditClass)) })
-	scheme.AddTypeDefaultingFunc(&AuditClassList{}, func(obj any) {
-		list := obj.(*AuditClassList)
-		for i := range list.Items {
-			SetAuditClassDefaults(&list.Items[i])
+	}))
+	scheme.AddTypeDefaultingFunc(&AuditClass{}, defaulter(SetAuditClassDefaults))
+	scheme.AddTypeDefaultingFunc(&AuditClassList{}, defaulter(func(l *AuditClassList) {
+		for i := range l.Items {
+			SetAuditClassDefaults(&l.Items[i])
 		}
-	})
+	}))
 	return nil
+}
+
+// defaulter makes a typed function one that a scheme takes.
+func defaulter[T any](set func(*T)) func(any) {
+	return func(obj any) {
+		if typed, ok := obj.(*T); ok {
+			set(typed)
+		}
+	}
 }
 
 // SetAuditSinkDefaults fills in the level None, the throttle and the port of a service.

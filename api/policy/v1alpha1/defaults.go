@@ -5,34 +5,34 @@ import (
 )
 
 func addDefaults(scheme *runtime.Scheme) error {
-	scheme.AddTypeDefaultingFunc(&PolicyBinding{}, func(obj any) { SetPolicyBindingDefaults(obj.(*PolicyBinding)) })
-	scheme.AddTypeDefaultingFunc(&PolicyBindingList{}, func(obj any) {
-		list := obj.(*PolicyBindingList)
-		for i := range list.Items {
-			SetPolicyBindingDefaults(&list.Items[i])
+	scheme.AddTypeDefaultingFunc(&PolicyBinding{}, defaulter(SetPolicyBindingDefaults))
+	scheme.AddTypeDefaultingFunc(&PolicyBindingList{}, defaulter(func(l *PolicyBindingList) {
+		for i := range l.Items {
+			SetPolicyBindingDefaults(&l.Items[i])
 		}
-	})
-	scheme.AddTypeDefaultingFunc(&ProtectedAttribute{}, func(obj any) {
-		a := obj.(*ProtectedAttribute)
-		setProtectionDefaults(&a.RoleRef, &a.Scope)
-	})
-	scheme.AddTypeDefaultingFunc(&ProtectedAttributeList{}, func(obj any) {
-		list := obj.(*ProtectedAttributeList)
-		for i := range list.Items {
-			setProtectionDefaults(&list.Items[i].RoleRef, &list.Items[i].Scope)
+	}))
+	scheme.AddTypeDefaultingFunc(&ProtectedAttribute{}, defaulter(SetProtectedAttributeDefaults))
+	scheme.AddTypeDefaultingFunc(&ProtectedAttributeList{}, defaulter(func(l *ProtectedAttributeList) {
+		for i := range l.Items {
+			SetProtectedAttributeDefaults(&l.Items[i])
 		}
-	})
-	scheme.AddTypeDefaultingFunc(&ClusterProtectedAttribute{}, func(obj any) {
-		a := obj.(*ClusterProtectedAttribute)
-		setProtectionDefaults(&a.RoleRef, &a.Scope)
-	})
-	scheme.AddTypeDefaultingFunc(&ClusterProtectedAttributeList{}, func(obj any) {
-		list := obj.(*ClusterProtectedAttributeList)
-		for i := range list.Items {
-			setProtectionDefaults(&list.Items[i].RoleRef, &list.Items[i].Scope)
+	}))
+	scheme.AddTypeDefaultingFunc(&ClusterProtectedAttribute{}, defaulter(SetClusterProtectedAttributeDefaults))
+	scheme.AddTypeDefaultingFunc(&ClusterProtectedAttributeList{}, defaulter(func(l *ClusterProtectedAttributeList) {
+		for i := range l.Items {
+			SetClusterProtectedAttributeDefaults(&l.Items[i])
 		}
-	})
+	}))
 	return nil
+}
+
+// defaulter makes a typed function one that a scheme takes.
+func defaulter[T any](set func(*T)) func(any) {
+	return func(obj any) {
+		if typed, ok := obj.(*T); ok {
+			set(typed)
+		}
+	}
 }
 
 // SetPolicyBindingDefaults lets the reference follow from the name, which is the namespace of the policy.
@@ -40,6 +40,16 @@ func SetPolicyBindingDefaults(b *PolicyBinding) {
 	if b.PolicyRef.Namespace == "" {
 		b.PolicyRef.Namespace = b.Name
 	}
+}
+
+// SetProtectedAttributeDefaults fills in the API group of the role and the scope IncludeTemplates.
+func SetProtectedAttributeDefaults(a *ProtectedAttribute) {
+	setProtectionDefaults(&a.RoleRef, &a.Scope)
+}
+
+// SetClusterProtectedAttributeDefaults does the same.
+func SetClusterProtectedAttributeDefaults(a *ClusterProtectedAttribute) {
+	setProtectionDefaults(&a.RoleRef, &a.Scope)
 }
 
 func setProtectionDefaults(ref *RoleReference, scope *ProtectionScope) {

@@ -60,8 +60,8 @@ var ruleFields = []string{"deny", "verbs", "apiGroups", "resourceKinds", "resour
 func unrecognizedFields(rule policy.PolicyRule, path *field.Path) (errs field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(rule.Unrecognized)) {
 		msg := "is not a field of a rule; a rule has " + strings.Join(ruleFields, ", ")
-		if close := closest(name, ruleFields); close != "" {
-			msg = fmt.Sprintf("is not a field of a rule; did you mean %s?", close)
+		if meant := closest(name, ruleFields); meant != "" {
+			msg = fmt.Sprintf("is not a field of a rule; did you mean %s?", meant)
 		}
 		errs = append(errs, field.Invalid(path.Child(name), string(rule.Unrecognized[name].Raw), msg))
 	}
