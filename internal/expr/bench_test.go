@@ -159,6 +159,20 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
+func BenchmarkImplied(b *testing.B) {
+	for _, source := range []string{`resource.spec.nodeName == "n1"`, `resource.spec.nodeName == request.user && resource.metadata.labels.env == "dev"`} {
+		b.Run(source[:len(source)/2], func(b *testing.B) {
+			p, req := compile(b, Where, source), selecting(b, "", "env=dev", "spec.nodeName=n1")
+			b.ReportAllocs()
+			for b.Loop() {
+				if !Implied(p, req, podFields) {
+					b.Fatal("not implied")
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
 		compile(b, When, `object.metadata.labels["owner"] == request.user && object.spec.nodeName == "n1"`)

@@ -62,6 +62,11 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 	if err := p.plan(env, ast, c.planner(opts)); err != nil {
 		return nil, wholeIssue("expression cannot be planned: %v", err)
 	}
+	if opts.Kind == Where {
+		if parsed, iss := c.plain.Parse(source); iss == nil || iss.Err() == nil {
+			p.written = parsed.NativeRep().Expr()
+		}
+	}
 	if !uses.request {
 		p.settle()
 	}

@@ -48,6 +48,12 @@ func (f *folder) each(es []ast.Expr) []ast.Expr {
 // known evaluates an expression that depends on the request alone. An
 // expression that fails is not folded: the error must stay.
 func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
+	if name, ok := fieldOfRequest(e); ok {
+		if val, ok := (*requestValue)(f.req).find(name); ok {
+			return literalOf(val)
+		}
+		return nil, false
+	}
 	if f.folds++; f.folds > maxFolds {
 		return nil, false
 	}
@@ -65,6 +71,19 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 		return nil, false
 	}
 	return literalOf(val)
+}
+
+// fieldOfRequest recognizes request.name, which is most of what is folded and
+// needs no compiler.
+func fieldOfRequest(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.SelectKind {
+		return "", false
+	}
+	sel := e.AsSelect()
+	if op := sel.Operand(); op.Kind() != ast.IdentKind || op.AsIdent() != varRequest {
+		return "", false
+	}
+	return sel.FieldName(), true
 }
 
 func (f *folder) call(e ast.Expr) ast.Expr {

@@ -72,12 +72,10 @@ func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
 	if p.kind != Where {
 		return p.Decide(req, Allow).Verdict() == True
 	}
-	parsed, iss := p.compiler.plain.Parse(p.source)
-	if iss != nil && iss.Err() != nil {
+	folded, ok := p.folded(req)
+	if !ok {
 		return false
 	}
-	f := &folder{c: p.compiler, req: req, bound: map[string]int{}}
-	folded := f.fold(parsed.NativeRep().Expr())
 	if b, ok := boolLiteral(folded); ok {
 		return bool(b)
 	}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -15,7 +16,8 @@ type Program struct {
 	quick      *bounded // faster, for inputs within the bounds; nil if there is none
 	bounds     bounds
 	uses       usage
-	settled    partial // what is known without the request, if it does not use the request
+	written    ast.Expr // a where before its macros are expanded: reads need it (CA-16)
+	settled    partial  // what is known without the request, if it does not use the request
 }
 
 // partial is the result of evaluating with the later variables unknown.

@@ -16,12 +16,10 @@ func (p *Program) Text(req *Request, effect Effect) string {
 	if req == nil {
 		return p.fallback(req, effect)
 	}
-	parsed, iss := p.compiler.plain.Parse(p.source)
-	if iss != nil && iss.Err() != nil {
+	e, ok := p.folded(req)
+	if !ok {
 		return p.fallback(req, effect)
 	}
-	f := &folder{c: p.compiler, req: req, bound: map[string]int{}}
-	e := f.fold(parsed.NativeRep().Expr())
 	if p.kind == Where {
 		e = forVersions(e, req.Verb, effect)
 	}
@@ -30,6 +28,20 @@ func (p *Program) Text(req *Request, effect Effect) string {
 		return p.fallback(req, effect)
 	}
 	return text
+}
+
+// folded is the expression as it was written, with the known values filled in.
+func (p *Program) folded(req *Request) (ast.Expr, bool) {
+	e := p.written
+	if e == nil {
+		parsed, iss := p.compiler.plain.Parse(p.source)
+		if iss != nil && iss.Err() != nil {
+			return nil, false
+		}
+		e = parsed.NativeRep().Expr()
+	}
+	f := &folder{c: p.compiler, req: req, bound: map[string]int{}}
+	return f.fold(e), true
 }
 
 func (c *Compiler) compiles(text string) bool {
