@@ -95,7 +95,11 @@ func (a all) Text(req *Request, effect Effect) string {
 		if c.Decide(req, effect).Verdict() == True {
 			continue
 		}
-		parts = append(parts, c.Text(req, effect))
+		part := c.Text(req, effect)
+		if strings.Contains(part, "//") {
+			part += "\n" // it may end in a comment
+		}
+		parts = append(parts, part)
 	}
 	switch len(parts) {
 	case 0:

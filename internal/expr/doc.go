@@ -29,6 +29,24 @@
 // depends on the effect and is the caller's business (CA-2), except in a where:
 // there, a version for which a deny fails counts as a match.
 //
+// # Reads
+//
+// A list or watch has no object to evaluate. Implied tells whether the selectors
+// of the request let through only objects that meet a where (CA-16): it tries
+// the finitely many kinds of objects that the expression can tell apart.
+//
+// # Cost
+//
+// Kubernetes' limits apply: an estimate when the expression is written, a limit
+// for every evaluation, and a budget for all conditions of a request. An
+// expression that no object can make too expensive is evaluated without
+// tracking its cost, at a third of the price; see bounds.
+//
+// # Conditions in Go
+//
+// A Condition need not be CEL. Whatever implements the interface can be joined
+// with All and is decided, bound and evaluated in the same way.
+//
 // # Text
 //
 // Residual.Text is source for people. It has the known values filled in, and
