@@ -95,6 +95,9 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	if enabled(ProtectedAttributes) {
 		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain})
 	}
+	if enabled(PolicyAuthorization) {
+		plugin.After = append(plugin.After, enforce.Immortal{Namespace: s.master})
+	}
 	plugin.After = append(plugin.After, s.plugs.validators...)
 	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
 		plugin.Connect = s.gate.Connect

@@ -87,6 +87,9 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 			go audits.run(ctx)
 			go reporter.run(ctx)
 		}
+		if enabled(PolicyAuthorization) {
+			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master)
+		}
 		go s.store.Run(ctx.Done())
 		return nil
 	})

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// annotationDefault holds the hash of the rules that the server wrote last. A role whose rules have another hash was edited by
+// an admin and is left alone.
+const annotationDefault = "policy.proviso.dev/default-rules"
+
+// withheld is what neither viewers, editors nor namespace admins may touch: power over policy, over what is recorded, and
+// over the API itself (PO-10).
+var withheld = []string{
+	"-clusterroles", "-clusterrolebindings", "-*.policy.proviso.dev", "-*.auditregistration.k8s.io", "-*.admissionregistration.k8s.io",
+	"-*.apiextensions.k8s.io", "-*.apiregistration.k8s.io", "-*.certificates.k8s.io",
+}
+
+// specialVerbs are never covered by a wildcard and have to be named.
+var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "unsafe-delete-ignore-read-errors"}
+
+// defaultRoles are the roles of the master namespace, with the meanings of the original design. Where that contradicts itself
+// about admin, its story holds: an admin writes roles and role bindings, but not their containers.
+func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
+	but := func(kinds ...string) []string { return append(append([]string{"*"}, kinds...), withheld...) }
+	return map[string][]policyv1alpha1.PolicyRule{
+		"view": {{
+			Verbs: []string{"get", "list", "watch"}, ResourceKinds: but("-roles", "-rolebindings", "-secrets"),
+			Description: "read everything but secrets and policy",
+		}},
+		"edit": {{
+			Verbs: []string{"*"}, ResourceKinds: but("-roles", "-rolebindings", "-resourceaccessreviews"),
+			Description: "change everything but policy and membership",
+		}},
+		"admin": {
+			{Verbs: []string{"*"}, ResourceKinds: but(), Description: "change everything in the namespace, its roles and their bindings included"},
+			{Verbs: []string{"deny"}, ResourceKinds: []string{"roles.authorization.proviso.dev"}, Description: "write and bind roles that deny"},
+		},
+		"cluster-admin": {
+			{Verbs: append([]string{"*"}, specialVerbs...), ResourceKinds: []string{"*"}, Description: "everything"},
+			{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}, Description: "every path"},
+		},
+	}
+}
+
+// ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right after
+// the start the server may not serve everything yet.
+func ensureDefaults(ctx context.Context, loopback *rest.Config, master string) {
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if err := writeDefaults(ctx, loopback, master); err != nil {
+			klog.V(2).InfoS("Default roles are not written yet", "err", err)
+			return false, nil
+		}
+		return true, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "Writing the default roles")
+	}
+}
+
+func writeDefaults(ctx context.Context, loopback *rest.Config, master string) error {
+	client, err := kubernetes.NewForConfig(loopback)
+	if err != nil {
+		return err
+	}
+	policies, err := ownClient(loopback, policyv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	roles, err := ownClient(loopback, authz.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: master}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: master}}
+	if err := created(policies.Post().Namespace(master).Resource("policies").Body(policy).Do(ctx)); err != nil {
+		return err
+	}
+	binding := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: master, Namespace: master}}
+	if err := created(policies.Post().Namespace(master).Resource("policybindings").Body(binding).Do(ctx)); err != nil {
+		return err
+	}
+	for name, rules := range defaultRoles() {
+		if err := writeDefaultRole(ctx, roles, master, name, rules); err != nil {
+			return fmt.Errorf("role %s: %w", name, err)
+		}
+	}
+	admins := &authz.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admins", Namespace: master},
+		RoleRef:    authz.RoleRef{Namespace: master, Name: "cluster-admin"},
+		GroupNames: []string{user.SystemPrivilegedGroup},
+	}
+	return created(roles.Post().Namespace(master).Resource("rolebindings").Body(admins).Do(ctx))
+}
+
+// created accepts that something exists already.
+func created(result rest.Result) error {
+	if err := result.Error(); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// writeDefaultRole creates a role, or brings one up to date that nobody has edited.
+func writeDefaultRole(ctx context.Context, client *rest.RESTClient, master, name string, rules []policyv1alpha1.PolicyRule) error {
+	hash := rulesHash(rules)
+	role := &authz.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: master, Annotations: map[string]string{annotationDefault: hash}},
+		Rules:      rules,
+	}
+	err := client.Post().Namespace(master).Resource("roles").Body(role).Do(ctx).Error()
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	current := &authz.Role{}
+	if err := client.Get().Namespace(master).Resource("roles").Name(name).Do(ctx).Into(current); err != nil {
+		return err
+	}
+	written := current.Annotations[annotationDefault]
+	if written == hash || written == "" || rulesHash(current.Rules) != written {
+		return nil
+	}
+	current.Rules = rules
+	current.Annotations[annotationDefault] = hash
+	return client.Put().Namespace(master).Resource("roles").Name(name).Body(current).Do(ctx).Error()
+}
+
+func rulesHash(rules []policyv1alpha1.PolicyRule) string {
+	data, err := json.Marshal(rules)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// user is somebody with a certificate of his own.
+type person struct {
+	s          *server
+	kubeconfig string
+}
+
+func (s *server) person(name string, groups ...string) person {
+	s.t.Helper()
+	path, err := s.issue(name, groups...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return person{s, path}
+}
+
+// may runs kubectl and fails the test if it is refused.
+func (p person) may(args ...string) string {
+	p.s.t.Helper()
+	return p.s.kubectl(append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+}
+
+// mayNot wants a refusal that says why.
+func (p person) mayNot(why string, args ...string) {
+	p.s.t.Helper()
+	out, err := p.s.try("", append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	if err == nil || !strings.Contains(out, "orbidden") || !strings.Contains(out, why) {
+		p.s.t.Errorf("kubectl %s: want a refusal with %q, got %v\n%s", strings.Join(args, " "), why, err, out)
+	}
+}
+
+// PO-13: the Hubert and Edgar story, from the files that a user copies.
+func TestHubertAndEdgar(t *testing.T) {
+	s := serve(t, tempDir(t)+"/d")
+	hubert, edgar, bot := s.person("hubert"), s.person("edgar"), s.person("protector-bot")
+	s.kubectl("create", "namespace", "hammer")
+
+	// Before Clark has opened the namespace nobody has local roles, and the message says who can change that (PO-10).
+	hubert.mayNot("", "apply", "-f", "../../examples/hubert-and-edgar/2-hubert.yaml")
+	s.await("the default roles", func() bool {
+		_, err := s.try("", "apply", "-f", "../../examples/hubert-and-edgar/1-clark.yaml")
+		return err == nil
+	})
+	s.await("Hubert to be admin", func() bool {
+		_, err := s.try("", "--kubeconfig", hubert.kubeconfig, "apply", "-f", "../../examples/hubert-and-edgar/2-hubert.yaml")
+		return err == nil
+	})
+	// He gives away only what he has, and does not touch the containers.
+	hubert.mayNot("", "create", "clusterrolebinding", "x", "--clusterrole=cluster-admin", "--user=hubert")
+	hubert.mayNot("", "delete", "policies.policy.proviso.dev", "default", "-n", "hammer")
+	out, err := s.try(`{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: more, namespace: hammer}, roleRef: {namespace: master, name: cluster-admin}, userNames: [hubert]}`,
+		"--kubeconfig", hubert.kubeconfig, "apply", "-f", "-")
+	if err == nil || !strings.Contains(out, "do not hold") {
+		t.Errorf("Hubert bound himself to cluster-admin: %v\n%s", err, out) // PO-12
+	}
+
+	s.await("Edgar to edit", func() bool {
+		_, err := s.try("", "--kubeconfig", edgar.kubeconfig, "create", "deployment", "web", "--image=x", "-n", "hammer")
+		return err == nil
+	})
+	edgar.may("create", "deployment", "api", "--image=x", "-n", "hammer")
+	bot.may("label", "deployment", "web", "protected=yes", "-n", "hammer")
+	bot.mayNot("only the labels", "set", "image", "deployment/web", "x=y", "-n", "hammer")
+	edgar.mayNot("protected deployments stay", "delete", "deployment", "web", "-n", "hammer")
+	edgar.may("delete", "deployment", "api", "-n", "hammer")
+	edgar.mayNot("", "get", "roles.authorization.proviso.dev", "-n", "hammer")
+
+	// The master namespace stays (PO-6).
+	if out, err := s.try("", "delete", "namespace", "master"); err == nil || !strings.Contains(out, "may not be deleted") {
+		t.Errorf("the master namespace was deleted: %v\n%s", err, out)
+	}
+}
