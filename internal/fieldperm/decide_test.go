@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -306,4 +307,22 @@ func TestResetFields(t *testing.T) {
 	expect(t, table.Decide(Request{Target: deploymentTarget, Check: h.check, Objects: objects(t, old, new)}), "field .status.replicas needs granular:status")
 	deep := fieldpath.NewSet(fieldpath.MakePathOrDie("status", "replicas"))
 	expect(t, table.Decide(Request{Target: deploymentTarget, Check: h.check, Objects: objects(t, old, new), Reset: deep}), "")
+}
+
+// A table is used by all requests at once; the race detector sees this test.
+func TestConcurrentUse(t *testing.T) {
+	table := mustTable(t, permissionObject("host", ".spec.hostNetwork", "ex.com/hostNetwork", exclusive, "pods"))
+	pair := objects(t, &appsv1.Deployment{}, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Paused: true}})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				r := table.Decide(Request{Target: deploymentTarget, Mode: Mode(i % 2), Check: holds("granular:specification").check, Objects: pair})
+				if !r.Allowed() {
+					t.Error(r.Reason())
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -171,6 +171,20 @@ func (e Element) compare(f Element) int {
 	return strings.Compare(e.Name, f.Name)
 }
 
+// Covers tells whether a field is at this path or below it. Empty brackets match every entry, and a key matches whether it is
+// written as a field or in brackets.
+func (p Path) Covers(field Path) bool {
+	if len(field) < len(p) {
+		return false
+	}
+	for i, e := range p {
+		if e.Any && !field[i].Bracket || !e.Any && e.Name != field[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
 // hasPrefix tells whether p starts with q.
 func (p Path) hasPrefix(q Path) bool {
 	if len(p) < len(q) {

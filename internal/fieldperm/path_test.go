@@ -64,6 +64,28 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
+// PO-11: a path stands for itself and everything below.
+func TestCovers(t *testing.T) {
+	for _, tc := range []struct {
+		path, field string
+		want        bool
+	}{
+		{".metadata.labels", ".metadata.labels[a]", true},
+		{".metadata.labels", ".metadata.labels", true},
+		{".metadata.labels", ".metadata.annotations[a]", false},
+		{".metadata.labels[a]", ".metadata.labels", false},
+		{".metadata.labels[a]", ".metadata.labels[b]", false},
+		{".metadata.labels.a", ".metadata.labels[a]", true},
+		{".spec.containers[].image", ".spec.containers[app].image", true},
+		{".spec.containers[].image", ".spec.containers[app].name", false},
+		{".spec[]", ".spec.containers", false},
+	} {
+		if got := mustPath(t, tc.path).Covers(mustPath(t, tc.field)); got != tc.want {
+			t.Errorf("%s covers %s: %v", tc.path, tc.field, got)
+		}
+	}
+}
+
 // FuzzParsePath: whatever is accepted is written so that it parses back to the same, and any path of a real object
 // can be written and read.
 func FuzzParsePath(f *testing.F) {

@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,4 +98,21 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		})
 	}
+}
+
+// An index is used by all requests at once; the race detector sees this test.
+func TestConcurrentUse(t *testing.T) {
+	ix := thousand(t)
+	old, new := workload(true)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if !ix.Check(statefulSetRequest(), old, new).Allowed() || !ix.Check(podRequest(), nil, podWith(nil, nil)).Allowed() {
+					t.Error("refused")
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -65,7 +65,7 @@ func (w world) conditionsAgree(t *testing.T, ix *Index, got Verdict) {
 // PA-8: what a review shows is what is enforced.
 func TestConditionsAgree(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
-	for range lawRuns(150) {
+	for range lawRuns(60) {
 		randomWorld(r).laws(t, r, true)
 	}
 }

@@ -248,7 +248,7 @@ func lawRuns(def int) int {
 func TestLaws(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	denied := 0
-	for range lawRuns(5_000) {
+	for range lawRuns(1_500) {
 		w := randomWorld(r)
 		w.laws(t, r, false)
 		if len(w.naive()) > 0 {
