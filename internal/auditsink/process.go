@@ -21,7 +21,7 @@ type work struct {
 	levels  []auditrule.Level
 }
 
-var workPool = sync.Pool{New: func() any { return &work{} }}
+var workPool sync.Pool
 
 // ProcessEvents implements audit.Backend. Sinks have the events in their spools when it returns, and can neither delay nor
 // fail the request; the static backend can, as always.
@@ -46,7 +46,10 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	if !known || most == auditrule.None {
 		return false
 	}
-	w := workPool.Get().(*work)
+	w, ok := workPool.Get().(*work)
+	if !ok {
+		w = &work{}
+	}
 	defer workPool.Put(w)
 	w.levels = snap.index.EventLevels(ev, w.levels)
 	wanted := false
@@ -135,6 +138,7 @@ func (r *Router) Shutdown() {
 			klog.ErrorS(err, "Audit spool cannot be closed properly; some events may be sent twice after the next start", "sink", s.name)
 		}
 	}
+	r.ended = true
 	r.unlock()
 	if r.cfg.Static != nil {
 		r.cfg.Static.Backend.Shutdown()

@@ -3,7 +3,6 @@ package auditsink
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -79,12 +78,18 @@ func compare(a, b uint64) int {
 func (s *spool) findEnd() error {
 	for len(s.segments) > 0 {
 		last := s.segments[len(s.segments)-1]
-		next, torn, err := s.scanEnd(last)
+		next, end, err := s.scanEnd(last)
 		if err != nil {
 			return err
 		}
-		if torn {
+		if end < last.size { // cut it off, so that the next start does not count it again
 			s.cursor.Torn++
+			if err := os.Truncate(s.path(last), end); err != nil {
+				return err
+			}
+			s.bytes -= last.size - end
+			last.size = end
+			defer s.saveCursor()
 		}
 		if next > last.first {
 			s.next = next
@@ -100,19 +105,13 @@ func (s *spool) findEnd() error {
 	return nil
 }
 
-// scanEnd returns the sequence number after the last intact event of a segment, and whether something follows it that is
-// not an event.
-func (s *spool) scanEnd(seg *segment) (next uint64, torn bool, err error) {
-	f, err := os.Open(s.path(seg))
+// scanEnd returns the sequence number and the offset after the last intact event of a segment.
+func (s *spool) scanEnd(seg *segment) (next uint64, end int64, err error) {
+	text, err := os.ReadFile(s.path(seg))
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
-	defer f.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(f, max(s.segmentBytes, seg.size)))
-	if err != nil {
-		return 0, false, err
-	}
-	next, end := seg.first, 0
+	next = seg.first
 	for at := 0; at < len(text); {
 		h, ok := parseHeader(text[at:])
 		if !ok || uint64(len(text)-at-headerSize) < uint64(h.length) {
@@ -122,11 +121,11 @@ func (s *spool) scanEnd(seg *segment) (next uint64, torn bool, err error) {
 		}
 		body := at + headerSize
 		if checksum(text[body:body+int(h.length)]) == h.sum && h.seq >= next {
-			next, end = h.seq+1, body+int(h.length)
+			next, end = h.seq+1, int64(body)+int64(h.length)
 		}
 		at = body + int(h.length)
 	}
-	return next, end < len(text), nil
+	return next, end, nil
 }
 
 // placeCursor makes the cursor point into a segment that exists. Where it cannot be trusted it goes back to the oldest

@@ -30,6 +30,7 @@ type Router struct {
 	tails    []*Tail
 	tailSeq  int
 	running  bool // Run was called, Shutdown was not
+	ended    bool // Shutdown was called
 	lockFile *os.File
 	retry    *time.Timer
 }
@@ -60,8 +61,6 @@ type configuration struct {
 
 // sink is one AuditSink at run time.
 type sink struct {
-	cfg      *Config
-	uid      types.UID
 	name     string
 	spool    *spool
 	delivery *delivery
@@ -105,6 +104,9 @@ func (r *Router) Evaluator() audit.PolicyRuleEvaluator {
 func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditClass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
 	r.current = configuration{sinks: sinks, classes: classes, known: true}
 	gone := r.apply()
 	for _, s := range gone {
@@ -128,9 +130,9 @@ func (r *Router) apply() (gone []*sink) {
 			troubled = troubled || s == nil
 		}
 		if s == nil {
-			s = &sink{cfg: &r.cfg, uid: obj.UID, name: obj.Name} // for its status
+			s = &sink{name: obj.Name} // for its status
 		} else {
-			keep[obj.UID] = s
+			keep[key(obj)] = s
 		}
 		sources = append(sources, source)
 		next.receivers = append(next.receivers, s)
@@ -162,14 +164,14 @@ func (r *Router) apply() (gone []*sink) {
 // prepare returns the sink for the object, with its spool open and its target as the object wants it. An error without a
 // sink is one of the spool and may pass; one with a sink is the webhook's.
 func (r *Router) prepare(obj *v1alpha1.AuditSink) (*sink, error) {
-	s := r.sinks[obj.UID]
+	s := r.sinks[key(obj)]
 	if s == nil {
-		opened, err := openSpool(r.cfg.spool(r.spoolDir(obj.UID)))
+		opened, err := openSpool(r.cfg.spool(filepath.Join(r.cfg.Dir, spoolName(key(obj)))))
 		if err != nil {
 			klog.ErrorS(err, "Audit sink stays inactive, its spool cannot be opened", "sink", obj.Name)
 			return nil, fmt.Errorf("spool cannot be opened: %w", err)
 		}
-		s = &sink{cfg: &r.cfg, uid: obj.UID, name: obj.Name, spool: opened, delivery: newDelivery(&r.cfg, obj.Name, opened)}
+		s = &sink{name: obj.Name, spool: opened, delivery: newDelivery(&r.cfg, obj.Name, opened)}
 	}
 	webhook := obj.Spec.Webhook
 	if webhook == nil || !r.current.known {
@@ -224,12 +226,16 @@ func (s *sink) end() {
 	s.aim(nil)
 }
 
-// spoolDir returns the directory for a sink. A UID that is not plain text, which no API server gives, must not lead
-// elsewhere.
-func (r *Router) spoolDir(uid types.UID) string {
-	return filepath.Join(r.cfg.Dir, spoolName(uid))
+// key tells sinks apart. One without a UID, which does not come from an API server, goes by its name.
+func key(obj *v1alpha1.AuditSink) types.UID {
+	if obj.UID != "" {
+		return obj.UID
+	}
+	return types.UID("name-" + obj.Name)
 }
 
+// spoolName returns the directory of a sink. A UID that is not plain text, which no API server gives, must not lead
+// elsewhere.
 func spoolName(uid types.UID) string {
 	plain := strings.Map(func(c rune) rune {
 		if c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
@@ -254,7 +260,7 @@ func (r *Router) removeOrphans() {
 	}
 	wanted := map[string]bool{}
 	for _, obj := range r.current.sinks {
-		wanted[spoolName(obj.UID)] = true
+		wanted[spoolName(key(obj))] = true
 	}
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), spoolPrefix) || wanted[e.Name()] {

@@ -49,6 +49,9 @@ var ErrTailClosed = errors.New("subscription to audit events is closed")
 func (r *Router) Tail(opts TailOptions) (*Tail, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended {
+		return nil, ErrTailClosed
+	}
 	if len(r.tails) >= r.cfg.MaxTails {
 		return nil, fmt.Errorf("there are %d subscriptions to audit events already, the most that are allowed; end one", len(r.tails))
 	}
@@ -119,7 +122,7 @@ func (t *Tail) Close() {
 	defer t.router.mu.Unlock()
 	before := len(t.router.tails)
 	t.router.tails = slices.DeleteFunc(t.router.tails, func(other *Tail) bool { return other == t })
-	if len(t.router.tails) < before {
+	if len(t.router.tails) < before && !t.router.ended {
 		t.router.apply()
 	}
 }
