@@ -4,10 +4,20 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// runs is how often something random is tried: PROVISO_LAW_RUNS, or what is enough for every day.
+func runs(everyday int) int {
+	if n, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && n > 0 {
+		return n
+	}
+	return everyday
+}
 
 // inParallel runs n workers and reports their errors on the test.
 func inParallel(t *testing.T, n int, work func(worker int) error) {
@@ -36,10 +46,7 @@ func TestConcurrentWritersLoseNothing(t *testing.T) {
 	first.containers("hammer")
 	servers := []*api{first, serveAt(t, &world{}, first.prefix)}
 	first.must("POST", rolesIn("hammer"), roleYAML("shared", readPods))
-	workers, steps := 8, 25
-	if testing.Short() {
-		workers, steps = 4, 10
-	}
+	workers, steps := 6, runs(12)
 	models := make([]map[string]string, workers)
 	shared := make([]int, workers)
 	inParallel(t, workers, func(w int) error {
@@ -153,11 +160,7 @@ func TestDeletingWhileBinding(t *testing.T) {
 	first := serve(t, &world{})
 	first.containers("hammer")
 	second := serveAt(t, &world{}, first.prefix)
-	rounds := 40
-	if testing.Short() {
-		rounds = 10
-	}
-	both := 0
+	rounds, both := runs(20), 0
 	for round := range rounds {
 		name := fmt.Sprintf("role-%d", round)
 		first.must("POST", rolesIn("hammer"), roleYAML(name, readPods))
@@ -202,7 +205,7 @@ func TestBindingNamesAreUniqueAcrossContainers(t *testing.T) {
 	s.containers("hammer", "master")
 	s.must("POST", rolesIn("master"), roleYAML("r", readPods))
 	s.must("POST", rolesIn("hammer"), roleYAML("r", readPods))
-	for round := range 10 {
+	for round := range runs(10) {
 		name := fmt.Sprintf("b-%d", round)
 		codes := make([]int, 2)
 		inParallel(t, 2, func(w int) error {
@@ -234,7 +237,7 @@ func TestBindingNamesAreUniqueAcrossContainers(t *testing.T) {
 // PO-4: a container is deleted while an entry is added: either the entry is refused or the container stays.
 func TestDeletingContainerWhileAdding(t *testing.T) {
 	s := serve(t, &world{})
-	for round := range 15 {
+	for round := range runs(15) {
 		ns := fmt.Sprintf("ns-%d", round)
 		s.containers(ns)
 		var deleted, added answer
