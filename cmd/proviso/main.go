@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -24,13 +23,11 @@ func main() {
 		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
 	}
 	root, err := newCommand()
-	if err == nil {
-		err = root.Execute()
-	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "proviso: %v\n", err)
-		os.Exit(exitCode(err))
+		os.Exit(1)
 	}
+	os.Exit(provisocli.Execute(root, os.Stderr))
 }
 
 func newCommand() (*cobra.Command, error) {
@@ -53,14 +50,6 @@ func newCommand() (*cobra.Command, error) {
 		// Only for the list of commands: main hands kubectl its command line unparsed.
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)
+	root.AddCommand(provisocli.Commands(streams)...)
 	return root, nil
-}
-
-// exitCode lets commands choose how scripts see their failure.
-func exitCode(err error) int {
-	var coded interface{ ExitCode() int }
-	if errors.As(err, &coded) {
-		return coded.ExitCode()
-	}
-	return 1
 }

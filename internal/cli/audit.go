@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/auditrule"
+)
+
+// NewAuditCommand returns `proviso audit`.
+func NewAuditCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{Use: "audit", Short: "Work with audit policies and sinks"}
+	cmd.AddCommand(newAuditConvertCommand(streams))
+	return cmd
+}
+
+// AuditConvertOptions are the flags of `proviso audit convert`.
+type AuditConvertOptions struct {
+	File string
+	Name string
+
+	genericiooptions.IOStreams
+}
+
+func newAuditConvertCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &AuditConvertOptions{Name: "converted", IOStreams: streams}
+	cmd := &cobra.Command{
+		Use:   "convert -f FILE",
+		Short: "Turn an audit policy file into a sink and its classes, or back",
+		Long: `Turn an audit.k8s.io/v1 Policy into an AuditSink and the AuditClasses it refers to, or a file with one AuditSink and its
+classes into a Policy. The result gives every request the same level. What has no equivalent is refused, naming the rule;
+what is left out without changing a level is reported on standard error.`,
+		Example: `  # A policy file of kube-apiserver as a sink; add its webhook before applying it
+  proviso audit convert -f audit-policy.yaml --name security > sink.yaml
+
+  # And back
+  proviso audit convert -f sink.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.Run() },
+	}
+	cmd.Flags().StringVarP(&o.File, "filename", "f", "", "File to convert; - for standard input. Required.")
+	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink that is made of a policy.")
+	_ = cmd.MarkFlagRequired("filename")
+	return cmd
+}
+
+// Run converts and prints.
+func (o *AuditConvertOptions) Run() error {
+	var data []byte
+	var err error
+	if o.File == "-" {
+		data, err = io.ReadAll(o.In)
+	} else {
+		data, err = os.ReadFile(o.File)
+	}
+	if err != nil {
+		return err
+	}
+	var sink *auditv1alpha1.AuditSink
+	var classes []*auditv1alpha1.AuditClass
+	var policy *auditv1.Policy
+	for i, document := range bytes.Split(data, []byte("\n---")) {
+		var meta struct{ Kind string }
+		if err := yaml.Unmarshal(document, &meta); err != nil {
+			return fmt.Errorf("%s, document %d: %w", o.File, i+1, err)
+		}
+		switch meta.Kind {
+		case "":
+			continue
+		case "Policy":
+			policy = &auditv1.Policy{}
+			err = yaml.UnmarshalStrict(document, policy)
+		case "AuditSink":
+			if sink != nil {
+				return fmt.Errorf("%s, document %d: more than one AuditSink", o.File, i+1)
+			}
+			sink = &auditv1alpha1.AuditSink{}
+			err = yaml.UnmarshalStrict(document, sink)
+		case "AuditClass":
+			class := &auditv1alpha1.AuditClass{}
+			err = yaml.UnmarshalStrict(document, class)
+			classes = append(classes, class)
+		default:
+			return fmt.Errorf("%s, document %d: kind %q; want Policy, or AuditSink and AuditClass", o.File, i+1, meta.Kind)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", o.File, i+1, err)
+		}
+	}
+	switch {
+	case policy != nil && sink == nil && len(classes) == 0:
+		return o.fromPolicy(policy)
+	case sink != nil && policy == nil:
+		converted, err := auditrule.ToPolicy(&sink.Spec.Policy, classes)
+		if err != nil {
+			return err
+		}
+		converted.APIVersion, converted.Kind = auditv1.SchemeGroupVersion.String(), "Policy"
+		return o.documents(converted)
+	}
+	return fmt.Errorf("%s: want one Policy, or one AuditSink with its AuditClasses", o.File)
+}
+
+func (o *AuditConvertOptions) fromPolicy(policy *auditv1.Policy) error {
+	converted, err := auditrule.FromPolicy(o.Name, policy)
+	if err != nil {
+		return err
+	}
+	for _, lost := range converted.Lost {
+		fmt.Fprintf(o.ErrOut, "left out: %s\n", lost)
+	}
+	all := make([]any, 0, len(converted.Classes)+1)
+	for _, class := range converted.Classes {
+		class.APIVersion, class.Kind = auditv1alpha1.SchemeGroupVersion.String(), "AuditClass"
+		all = append(all, class)
+	}
+	converted.Sink.APIVersion, converted.Sink.Kind = auditv1alpha1.SchemeGroupVersion.String(), "AuditSink"
+	return o.documents(append(all, converted.Sink)...)
+}
+
+func (o *AuditConvertOptions) documents(all ...any) error {
+	for i, object := range all {
+		data, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(o.Out, "---")
+		}
+		if _, err := o.Out.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
