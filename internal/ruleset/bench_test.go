@@ -201,3 +201,33 @@ func BenchmarkBuild(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkManyRoles is one user with n cluster roles of which one matters, by resource and by name.
+func BenchmarkManyRoles(b *testing.B) {
+	for _, n := range sizes {
+		in := Input{MasterNamespace: "master"}
+		for i := range n {
+			name := metav1.ObjectMeta{Name: fmt.Sprintf("role-%06d", i)}
+			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+				{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{fmt.Sprintf("secret-%06d", i)}}}})
+			in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: name,
+				RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name.Name}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "collector"}}})
+		}
+		before := heap()
+		ix := Build(in)
+		memory := float64(heap()-before) / float64(n)
+		b.Run(fmt.Sprintf("roles=%d", n), func(b *testing.B) {
+			a := ask("collector", "get", "secrets")
+			a.Name = fmt.Sprintf("secret-%06d", n/3)
+			var attrs authorizer.Attributes = a
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				if m := ix.RBAC(attrs); !m.Allow.Found() {
+					b.Fatal("not allowed")
+				}
+			}
+			b.ReportMetric(memory, "B/binding")
+		})
+	}
+}

@@ -53,6 +53,8 @@ func TestRuleMeaning(t *testing.T) {
 		{name: "exec is not proxy", verbs: []string{"exec"}, kinds: []string{"*"}, verb: "create", resource: "pods", sub: "proxy"},
 		{name: "exec is not create of pods", verbs: []string{"exec"}, kinds: []string{"pods"}, verb: "create", resource: "pods"},
 		{name: "exec of one subresource only", verbs: []string{"exec"}, kinds: []string{"pods/attach"}, verb: "create", resource: "pods", sub: "exec"},
+		{name: "exec of pods, but not by create", verbs: []string{"exec", "-create"}, kinds: []string{"pods"}, verb: "create", resource: "pods", sub: "exec"},
+		{name: "exec of pods, by get", verbs: []string{"exec", "-create"}, kinds: []string{"pods"}, verb: "get", resource: "pods", sub: "exec", want: true},
 		{name: "proxy of nodes", verbs: []string{"proxy"}, kinds: []string{"nodes"}, verb: "get", resource: "nodes", sub: "proxy", want: true},
 		{name: "proxy of nodes is not of services", verbs: []string{"proxy"}, kinds: []string{"nodes"}, verb: "get", resource: "services", sub: "proxy"},
 		{name: "get is no connect", verbs: []string{"get"}, kinds: []string{"*"}, verb: "get", resource: "pods", sub: "exec"},

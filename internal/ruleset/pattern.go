@@ -98,7 +98,7 @@ func (p *kindPattern) overlaps(q *Query) bool {
 	}
 	switch p.mode {
 	case subNone:
-		return !q.hasSub || q.family != familyNone
+		return !q.hasSub || q.sub == "*" || slices.Contains(connectSubs, q.sub)
 	case subExact:
 		return q.sub == "*" || q.hasSub && p.sub == q.sub
 	case subAny:

@@ -111,7 +111,8 @@ func (c *cell) checkWild(q *Query) verdict {
 	resOK := c.anyRes || c.res == q.resource
 	groupOK := c.anyGroup && r.groups == nil || q.group != "*" && (c.anyGroup || c.group == q.group) &&
 		(r.groups == nil || slices.Contains(r.groups, q.group))
-	if !modeOK || !resOK || !groupOK || len(r.negs) > 0 || !r.verbs.matches(q) {
+	if !modeOK || !resOK || !groupOK || len(r.negs) > 0 || !r.verbs.matches(q) ||
+		q.hasSub && (q.sub == "*" || slices.Contains(connectSubs, q.sub)) && !r.verbs.connects(q) {
 		return misses
 	}
 	return r.named(q)

@@ -168,7 +168,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {broken(allow("get", "pods")), allow("list", "pods"), broken(deny("delete", "pods")), allow("delete", "*")},
-		"bob":   {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-pod*"}}, {Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"secret*"}}, allow("list", "*")},
+		"bob":   {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-pod*"}}, {Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"secret*"}, When: "a"}, allow("list", "*")},
 		"carl":  {{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}, AttributeRestrictions: &policyv1alpha1.AttributeRestrictions{Unrecognized: map[string]runtime.RawExtension{"x": {}}}}},
 	}, nil)))
 	for _, test := range []struct {

@@ -226,12 +226,33 @@ func (v *verbSet) negates(q *Query) bool {
 		!q.special && (v.negAll || v.negProxy && q.family == familyProxy)
 }
 
-// overlaps is matches for a request that asks about all verbs, where saying yes is the safe side.
+// overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could be
+// a connect subresource.
 func (v *verbSet) overlaps(q *Query) bool {
-	if q.verb != verbAll {
-		return v.matches(q) || q.family != familyNone && v.matchesParent(q)
+	if q.verb == verbAll {
+		return v.star || v.impersonate || len(v.named) > 0 || v.masks != [families]verbBit{}
 	}
-	return v.star || v.impersonate || len(v.named) > 0 || v.masks != [families]verbBit{}
+	for f := familyNone; f < families; f++ {
+		asked := *q
+		asked.family = f
+		if v.matches(&asked) || v.matchesParent(&asked) {
+			return true
+		}
+	}
+	return false
+}
+
+// connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources or
+// groups can be about one.
+func (v *verbSet) connects(q *Query) bool {
+	for f := familyExec; f < families; f++ {
+		asked := *q
+		asked.family = f
+		if !v.matches(&asked) {
+			return false
+		}
+	}
+	return true
 }
 
 // bits is every verb that could be covered on any subresource, for the inverse index.

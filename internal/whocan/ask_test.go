@@ -254,3 +254,24 @@ func BenchmarkAsk(b *testing.B) {
 		Ask(ix, Question{Request: r})
 	}
 }
+
+// BenchmarkAskClusterWide asks about one secret among 100,000 cluster role bindings to as many roles.
+func BenchmarkAskClusterWide(b *testing.B) {
+	w := &refmodel.World{Master: "master"}
+	for i := range 100_000 {
+		name := metav1.ObjectMeta{Name: fmt.Sprintf("role-%06d", i)}
+		w.ClusterRoles = append(w.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+			{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{fmt.Sprintf("secret-%06d", i/100)}}}})
+		w.ClusterRoleBindings = append(w.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: name,
+			RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name.Name}, Subjects: []rbacv1.Subject{{Kind: "User", Name: fmt.Sprintf("user-%06d", i)}}})
+	}
+	ix := build(w)
+	r := authorizer.AttributesRecord{Verb: "get", Namespace: "hammer", Resource: "secrets", Name: "secret-000471", ResourceRequest: true}
+	if n := len(Ask(ix, Question{Request: r}).Users); n != 100 {
+		b.Fatalf("%d users", n)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Ask(ix, Question{Request: r})
+	}
+}
