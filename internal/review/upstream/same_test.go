@@ -219,7 +219,7 @@ func randomFieldSelector(r *rand.Rand) *authorizationv1.FieldSelectorAttributes 
 	if s.RawSelector == "" || seldom(r) {
 		for range r.IntN(4) {
 			s.Requirements = append(s.Requirements, metav1.FieldSelectorRequirement{
-				Key: pick(r, "spec.nodeName", "spec.nodeName", ""), Operator: pick[metav1.FieldSelectorOperator](r, "In", "In", "NotIn", "Exists", "DoesNotExist", "GreaterThan", ""),
+				Key: pick(r, "spec.nodeName", "spec.nodeName", "spec.nodeName", "a", "b", ""), Operator: pick[metav1.FieldSelectorOperator](r, "In", "In", "NotIn", "NotIn", "Near", "Exists", "DoesNotExist", ""),
 				Values: pick(r, []string{"n1"}, []string{"n1"}, []string{"n1", "n2"}, nil, []string{})})
 		}
 	}
@@ -237,7 +237,7 @@ func randomLabelSelector(r *rand.Rand) *authorizationv1.LabelSelectorAttributes 
 	if s.RawSelector == "" || seldom(r) {
 		for range r.IntN(4) {
 			s.Requirements = append(s.Requirements, metav1.LabelSelectorRequirement{
-				Key: pick(r, "app", "app", "", "-bad-"), Operator: pick[metav1.LabelSelectorOperator](r, "In", "In", "NotIn", "Exists", "DoesNotExist", "GreaterThan", ""),
+				Key: pick(r, "app", "app", "app", "tier", "", "-bad-"), Operator: pick[metav1.LabelSelectorOperator](r, "In", "In", "NotIn", "Exists", "DoesNotExist", "GreaterThan", ""),
 				Values: pick(r, []string{"web"}, []string{"web"}, []string{"web", "db"}, nil, []string{}, []string{"not a value"})})
 		}
 	}
