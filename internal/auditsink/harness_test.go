@@ -5,10 +5,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,15 +34,29 @@ type httpSink struct {
 	times   []time.Time
 	bodies  []string
 	answer  func(w http.ResponseWriter, r *http.Request) (handled bool)
+
+	connections atomic.Int32
 }
 
 func newHTTPSink(t testing.TB) *httpSink {
 	t.Helper()
 	s := &httpSink{changed: make(chan struct{})}
-	s.Server = httptest.NewTLSServer(s)
-	s.Server.Config.ErrorLog = nil
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.connections.Add(1)
+		}
+	}
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
+}
+
+// received is what has arrived so far.
+func (s *httpSink) received() []auditinternal.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
 }
 
 func (s *httpSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ func TestSinksAtDifferentLevels(t *testing.T) {
 			t.Errorf("%s: %s", level, diff)
 		}
 	}
-	if n := len(c.events); n != 0 {
+	if n := len(c.received()); n != 0 {
 		t.Errorf("a sink that is off got %d events", n)
 	}
 }
@@ -148,7 +148,7 @@ func TestShutdown(t *testing.T) {
 	r.Update(sinks, nil)
 	want := process(t, r, 0, 500)
 	r.Shutdown()
-	if diff := cmp.Diff(want, ids(good.events)); diff != "" {
+	if diff := cmp.Diff(want, ids(good.received())); diff != "" {
 		t.Error("not flushed:", diff)
 	}
 	r.Shutdown() // twice is harmless
@@ -159,7 +159,7 @@ func TestShutdown(t *testing.T) {
 	if diff := cmp.Diff(want, ids(bad.await(t, 500))); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(good.events); n != 500 {
+	if n := len(good.received()); n != 500 {
 		t.Errorf("delivered %d events, 500 were sent: an orderly end must not repeat", n)
 	}
 	eventually(t, "counted", func() bool { return status(t, again, "bad").Delivered == 500 })
@@ -186,14 +186,14 @@ func TestRestartHasNoGap(t *testing.T) {
 		t.Errorf("not spooled: %+v", s)
 	}
 	time.Sleep(50 * time.Millisecond) // a chance to send too early
-	if len(a.events)+len(b.events) != 0 {
+	if len(a.received())+len(b.received()) != 0 {
 		t.Error("sent before it was known to whom")
 	}
 	r.Update([]*v1alpha1.AuditSink{sinkB}, classes)
 	if diff := cmp.Diff(want, ids(b.await(t, 20))); diff != "" {
 		t.Error(diff)
 	}
-	if len(a.events) != 0 || exists(filepath.Join(dir, "sink-uid-a")) {
+	if len(a.received()) != 0 || exists(filepath.Join(dir, "sink-uid-a")) {
 		t.Error("a sink that does not exist any more got events, or keeps its spool")
 	}
 }

@@ -50,8 +50,6 @@ func TestForbiddenAddresses(t *testing.T) {
 // With AllowInsecure the same sink gets its events.
 func TestLoopbackIsRefused(t *testing.T) {
 	a := newHTTPSink(t)
-	var connections atomic.Int32
-	a.Config.ConnState = func(net.Conn, http.ConnState) { connections.Add(1) }
 	_, port, err := net.SplitHostPort(a.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +65,7 @@ func TestLoopbackIsRefused(t *testing.T) {
 	r.Update([]*v1alpha1.AuditSink{sinkAt("a", "Metadata", "https://localhost:"+port, a.caBundle())}, nil)
 	process(t, r, 0, 1)
 	eventually(t, "the dial is refused", func() bool { return strings.Contains(status(t, r, "a").LastError, "loopback") })
-	if n := connections.Load(); n != 0 {
+	if n := a.connections.Load(); n != 0 {
 		t.Errorf("%d connections", n)
 	}
 	open := startRouter(t, Config{AllowInsecure: true})
@@ -110,7 +108,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		}
 		r.Shutdown()
 	}
-	if len(elsewhere.events) != 0 {
+	if len(elsewhere.received()) != 0 {
 		t.Error("followed")
 	}
 }
@@ -142,7 +140,7 @@ func TestCertificates(t *testing.T) {
 	if s := status(t, r, "broken"); s.Active || !strings.Contains(s.Message, "caBundle") {
 		t.Errorf("%+v", s)
 	}
-	if n := len(a.events); n != 1 {
+	if n := len(a.received()); n != 1 {
 		t.Errorf("%d events", n)
 	}
 }
