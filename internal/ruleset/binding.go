@@ -3,6 +3,7 @@ package ruleset
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -18,6 +19,16 @@ type binding struct {
 	// problem says why the binding can never grant anything; its role then has kind 0 and never exists.
 	problem string
 	id      uint32 // of the role; set when the binding enters the index
+	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
+	// reason every time does not have to word it every time.
+	reason atomic.Pointer[reason]
+}
+
+// reason is the text for one subject and, in Policy, one rule.
+type reason struct {
+	subject Subject
+	rule    *rule
+	text    string
 }
 
 // boundSubject is a subject of a binding and how the binding spells it.

@@ -42,7 +42,7 @@ func everyRequest(ns string, visit func(*refmodel.Request)) {
 // every request of a small universe, for both ways in which conditions come out, and also after more kinds are served.
 func TestCoversNeverLetsPowerBeGained(t *testing.T) {
 	accepted, gained := 0, 0
-	for seed := range int64(rounds(40)) {
+	for seed := range int64(rounds(400) / 10) {
 		pick := picker(seed)
 		w := pick.World()
 		empower(pick, w)
@@ -160,7 +160,7 @@ func grantedRBAC(before *refmodel.World, ns string, rules []rbacv1.PolicyRule) *
 // PO-12: the same for rules of RBAC, which the writer may hold through Policy, with denies applied.
 func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 	accepted, gained := 0, 0
-	for seed := range int64(rounds(50)) {
+	for seed := range int64(rounds(500) / 10) {
 		pick := picker(seed)
 		w := pick.World()
 		empower(pick, w)

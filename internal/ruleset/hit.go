@@ -99,6 +99,21 @@ func (h Hit) Reason() string {
 	if !h.Found() {
 		return ""
 	}
+	b := h.bound()
+	subject, key := h.Subject(), h.rule
+	if h.rule.rbac {
+		key = nil
+	}
+	if r := b.reason.Load(); r != nil && r.subject == subject && r.rule == key {
+		return r.text
+	}
+	r := &reason{subject, key, h.word()}
+	b.reason.Store(r)
+	return r.text
+}
+
+// word makes the text of the reason.
+func (h Hit) word() string {
 	verb := "allowed"
 	if h.rule.deny {
 		verb = "denied"

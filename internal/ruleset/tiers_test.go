@@ -210,3 +210,51 @@ func TestNonResource(t *testing.T) {
 		}
 	}
 }
+
+// A reason that has been given before does not outlive what it was about.
+func TestReasonsAreNotStale(t *testing.T) {
+	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}, Description: "old"}, allow("list", "pods")}}, nil)
+	ix := Build(inputOf(w))
+	old := ix.PolicyMaster(ask("alice", "get", "pods")).Allow.Reason()
+	list := ix.PolicyMaster(ask("alice", "list", "pods")).Allow.Reason()
+	p := w.Policies[0]
+	if p.Namespace != "master" {
+		p = w.Policies[1]
+	}
+	p = p.DeepCopy()
+	p.Roles["alice"].Rules[0].Description = "new"
+	next := ix.Apply(Put(p)).PolicyMaster(ask("alice", "get", "pods")).Allow.Reason()
+	if !strings.HasSuffix(old, "rule 0: old") || !strings.HasSuffix(list, "rule 1") || !strings.HasSuffix(next, "rule 0: new") {
+		t.Errorf("reasons %q, %q, %q", old, list, next)
+	}
+	if again := ix.PolicyMaster(ask("alice", "get", "pods")).Allow.Reason(); again != old {
+		t.Errorf("the old index says %q", again)
+	}
+}
+
+// Readers and a writer of the next index do not disturb each other.
+func TestConcurrentUse(t *testing.T) {
+	input := tenants(200)
+	ix := Build(input)
+	done := make(chan bool)
+	for i := range 4 {
+		go func() {
+			for j := range 200 {
+				ix.Decide(reader(i*j, "team-a")).Allow.Reason()
+			}
+			done <- true
+		}()
+	}
+	next := ix
+	for i := range 50 {
+		c := input.PolicyBindings[i%len(input.PolicyBindings)].DeepCopy()
+		c.RoleBindings["more"] = policyv1alpha1.PolicyRoleBinding{RoleName: "view", UserNames: []string{"more"}}
+		next = next.Apply(Put(c))
+	}
+	for range 4 {
+		<-done
+	}
+	if next.Bindings() <= ix.Bindings() {
+		t.Errorf("%d bindings after adding to %d", next.Bindings(), ix.Bindings())
+	}
+}

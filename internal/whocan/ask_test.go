@@ -19,10 +19,10 @@ import (
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
-// rounds scales the randomized tests: PROVISO_ROUNDS=100 go test runs a hundred times as many.
+// rounds is how many random worlds a law is tried on: PROVISO_LAW_RUNS, or what is enough for every day.
 func rounds(n int) int {
-	if f, err := strconv.Atoi(os.Getenv("PROVISO_ROUNDS")); err == nil {
-		return n * f
+	if runs, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && runs > 0 {
+		return runs
 	}
 	return n
 }
