@@ -189,6 +189,12 @@ func (e *Etcd) Close() {
 			}
 		})
 		defer timer.Stop()
+		// One that never became ready must be stopped first: closing waits for listeners that wait for it to be ready.
+		select {
+		case <-e.embedded.Server.ReadyNotify():
+		default:
+			e.embedded.Server.Stop()
+		}
 		e.embedded.Close()
 	})
 }

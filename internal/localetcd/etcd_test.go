@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 
 	"proviso.dev/proviso/internal/pki"
@@ -247,6 +248,9 @@ func TestDamagedStore(t *testing.T) {
 			}
 			return os.WriteFile(logs[0], []byte(strings.Repeat("garbage!", 1000)), 0o600)
 		},
+		"truncated database": func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "member/snap/db"), int64(3*os.Getpagesize()))
+		},
 		"no log": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "member/wal")) },
 		"not a directory": func(dir string) error {
 			if err := os.RemoveAll(dir); err != nil {
@@ -302,5 +306,66 @@ func TestUnexpectedEnd(t *testing.T) {
 		}
 	case <-time.After(limit):
 		t.Error("nothing is reported")
+	}
+}
+
+// unfinished makes what a process leaves behind that is killed between creating its log and writing the first entry.
+func unfinished(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "etcd")
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := wal.Create(zap.NewNop(), filepath.Join(dir, "member", "wal"), []byte{8, 1, 16, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// SV-1: an unfinished first start is finished by the next one.
+func TestUnfinishedFirstStart(t *testing.T) {
+	dir := unfinished(t)
+	e := start(t, Config{Dir: dir})
+	put(t, dial(t, e), "/a", "1")
+	e.Close()
+	if got := get(t, dial(t, start(t, Config{Dir: dir})), "/a"); got != "1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An etcd that does not become ready can be closed all the same.
+func TestCloseBeforeReady(t *testing.T) {
+	e := &Etcd{dir: unfinished(t), errs: make(chan error, 1), closing: make(chan struct{}), log: newJournal()}
+	where, err := chooseListener(e.dir, TLS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.startEmbedded(e.options(Config{Dir: e.dir}, where)); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); e.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(limit):
+		t.Fatal("does not close")
+	}
+}
+
+// The log alone holds every write until the database has caught up: it must not be taken for an unfinished start.
+func TestLogWithoutDatabase(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	e := start(t, Config{Dir: dir})
+	put(t, dial(t, e), "/a", "1")
+	e.Close()
+	if err := os.Remove(filepath.Join(dir, "member", "snap", "db")); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, dial(t, start(t, Config{Dir: dir})), "/a"); got != "1" {
+		t.Errorf("got %q", got)
 	}
 }
