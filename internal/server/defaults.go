@@ -56,6 +56,10 @@ func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
 			{Verbs: append([]string{"*"}, specialVerbs...), ResourceKinds: []string{"*"}, Description: "everything"},
 			{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}, Description: "every path"},
 		},
+		"basic-user": {{
+			Verbs: []string{"create"}, ResourceKinds: []string{"subjectaccessreviews.authorization.proviso.dev"},
+			Where: "!has(resource.spec.userName) && !has(resource.spec.groupName)", Description: "ask only about yourself",
+		}},
 	}
 }
 
@@ -104,12 +108,20 @@ func writeDefaults(ctx context.Context, loopback *rest.Config, master string) er
 			return fmt.Errorf("role %s: %w", name, err)
 		}
 	}
-	admins := &authz.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admins", Namespace: master},
-		RoleRef:    authz.RoleRef{Namespace: master, Name: "cluster-admin"},
-		GroupNames: []string{user.SystemPrivilegedGroup},
+	for name, b := range map[string]struct{ role, group string }{
+		"cluster-admins": {"cluster-admin", user.SystemPrivilegedGroup},
+		"basic-users":    {"basic-user", user.AllAuthenticated},
+	} {
+		binding := &authz.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: master},
+			RoleRef:    authz.RoleRef{Namespace: master, Name: b.role},
+			GroupNames: []string{b.group},
+		}
+		if err := created(roles.Post().Namespace(master).Resource("rolebindings").Body(binding).Do(ctx)); err != nil {
+			return fmt.Errorf("role binding %s: %w", name, err)
+		}
 	}
-	return created(roles.Post().Namespace(master).Resource("rolebindings").Body(admins).Do(ctx))
+	return nil
 }
 
 // created accepts that something exists already.
