@@ -40,6 +40,7 @@ var rings = map[string]ring{
 	"restrict": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
+	"webhookauthz": stage,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation,
 

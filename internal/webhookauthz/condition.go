@@ -1,0 +1,119 @@
+package webhookauthz
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+)
+
+// maxDescription is the limit of a description in bytes (CA-1). That of a text is the engine's, that of a set Kubernetes' own.
+const maxDescription = 1024
+
+// conditionSet is what the webhook answered, and to which request. It is never changed: cached answers share it.
+type conditionSet struct {
+	webhook *Webhook
+	answer  reviewv1.SubjectAccessReviewConditionSet
+	request *expr.Request
+}
+
+// failOpen is the failure mode of the set: its own if it says one, else that of the webhook (CA-2).
+func (s *conditionSet) failOpen() bool {
+	if s.answer.FailureMode == "" {
+		return s.webhook.failOpen
+	}
+	return s.answer.FailureMode == reviewv1.FailureModeNoOpinion
+}
+
+// condition is one condition of a set.
+type condition struct {
+	set  *conditionSet
+	said *reviewv1.SubjectAccessReviewCondition
+}
+
+var _ authorizer.Condition = (*condition)(nil)
+
+func (c *condition) GetID() string          { return c.said.ID }
+func (c *condition) GetType() string        { return c.said.Type }
+func (c *condition) GetCondition() string   { return c.said.Condition }
+func (c *condition) GetDescription() string { return c.said.Description }
+
+// Evaluate decides conditions of the built-in type in process. Those that do not compile are left to the webhook, which
+// may know a later CEL, as are all other types.
+func (c *condition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+	return c.evaluate(ctx, factsOf(data))
+}
+
+func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.ConditionEvaluationResult {
+	if c.said.Type != expr.TypeCEL {
+		return authorizer.ConditionsEvaluationResultUnevaluatable()
+	}
+	program, err := c.set.webhook.cel.Compile(c.said.Condition)
+	if err != nil {
+		return authorizer.ConditionsEvaluationResultUnevaluatable()
+	}
+	// The effect only matters to conditions of another kind than those that come as text.
+	holds, err := program.Evaluate(ctx, c.set.request, expr.Deny, facts)
+	if err != nil {
+		return authorizer.ConditionEvaluationResultError(err)
+	}
+	return authorizer.ConditionEvaluationResultBoolean(holds)
+}
+
+// factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
+func factsOf(data authorizer.ConditionsData) *expr.Data {
+	if f, ok := data.(authorize.Facts); ok {
+		return f.Expr()
+	}
+	return expr.NewData(expr.DataConfig{
+		Operation: string(data.GetOperation()),
+		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
+		OwnKind:   data.GetSubresource() == "",
+		Options:   data.GetOperationOptions(),
+	})
+}
+
+// checkSet checks what Kubernetes' own constructor of a set does not.
+func checkSet(set *reviewv1.SubjectAccessReviewConditionSet) error {
+	switch set.FailureMode {
+	case "", reviewv1.FailureModeDeny, reviewv1.FailureModeNoOpinion:
+	default:
+		return fmt.Errorf("failureMode %q is unknown", shorten(string(set.FailureMode)))
+	}
+	for i := range set.Conditions {
+		if err := checkCondition(&set.Conditions[i]); err != nil {
+			return fmt.Errorf("condition %d is malformed: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkCondition(c *reviewv1.SubjectAccessReviewCondition) error {
+	switch {
+	case !strings.Contains(c.ID, "/"):
+		return fmt.Errorf("id %q has no domain, such as example.com/%s", shorten(c.ID), shorten(c.ID))
+	case len(c.Condition) > expr.MaxLength:
+		return fmt.Errorf("its text has %d bytes, at most %d are allowed", len(c.Condition), expr.MaxLength)
+	case len(c.Description) > maxDescription:
+		return fmt.Errorf("its description has %d bytes, at most %d are allowed", len(c.Description), maxDescription)
+	}
+	switch c.Effect {
+	case reviewv1.EffectAllow, reviewv1.EffectDeny, reviewv1.EffectNoOpinion:
+		return nil
+	}
+	return fmt.Errorf("effect %q is unknown", shorten(string(c.Effect)))
+}
+
+// shorten keeps a message readable whatever it quotes.
+func shorten(s string) string {
+	const limit = 64
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}
