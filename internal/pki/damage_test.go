@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // template makes one set of files that tests copy, since making keys is what takes time.
@@ -135,6 +136,17 @@ func TestDamageBetweenFiles(t *testing.T) {
 		"readable key":              {open("pki/ca.key"), "pki/ca.key has mode 0644"},
 		"readable kubeconfig":       {open("admin.kubeconfig"), "admin.kubeconfig has mode 0644"},
 		"readable certificate":      {open("pki/ca.crt"), ""},
+		"another key in the kubeconfig": {func(broken string) error {
+			path := filepath.Join(broken, "admin.kubeconfig")
+			config, err := clientcmd.LoadFromFile(path)
+			if err != nil {
+				return err
+			}
+			if config.AuthInfos[adminUser].ClientKeyData, err = os.ReadFile(filepath.Join(broken, "pki/sa.key")); err != nil {
+				return err
+			}
+			return clientcmd.WriteToFile(*config, path)
+		}, "admin.kubeconfig is corrupt: the key of kubernetes-admin does not fit"},
 		"signature of the authority": {func(broken string) error {
 			path := filepath.Join(broken, "pki/ca.crt")
 			der := certOf(t, path).Raw

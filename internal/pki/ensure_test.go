@@ -210,6 +210,32 @@ func TestEnsureFollowsConfig(t *testing.T) {
 	}
 }
 
+// Each thing the serving certificate must cover makes it renewed alone.
+func TestServingCertificateCovers(t *testing.T) {
+	good, _ := testConfig()
+	for name, change := range map[string]func(*Config){
+		"bind address":      func(c *Config) { c.BindAddress = net.ParseIP("192.0.2.7") },
+		"advertise address": func(c *Config) { c.AdvertiseAddress = net.ParseIP("192.0.2.8") },
+		"service address":   func(c *Config) { c.ServiceIPs = []net.IP{net.ParseIP("10.96.0.1")} },
+		"cluster domain":    func(c *Config) { c.ClusterDomain = "example.org" },
+		"host name":         func(c *Config) { c.Hostname = "renamed" },
+		"extra name":        func(c *Config) { c.ExtraNames = []string{"api.example.org"} },
+		"extra address":     func(c *Config) { c.ExtraNames = []string{"198.51.100.1"} },
+	} {
+		dir, cfg := t.TempDir(), good
+		files := mustEnsure(t, dir, cfg)
+		change(&cfg)
+		if again := mustEnsure(t, dir, cfg); len(again.Changed) == 0 || again.Changed[0] != files.ServingCert {
+			t.Errorf("%s: changed %v", name, again.Changed)
+		}
+		// What it covers beyond that does no harm.
+		cfg.Hostname, cfg.ExtraNames = good.Hostname, nil
+		if again := mustEnsure(t, dir, cfg); name != "host name" && len(again.Changed) != 0 {
+			t.Errorf("%s: changed %v although it covers enough", name, again.Changed)
+		}
+	}
+}
+
 // A wildcard address has no certificate of its own: the kubeconfig uses loopback.
 func TestServerURL(t *testing.T) {
 	for bind, want := range map[string]string{"": "https://127.0.0.1:6443", "0.0.0.0": "https://127.0.0.1:6443", "::": "https://127.0.0.1:6443",
@@ -369,6 +395,12 @@ func TestEnsureRenewsBeforeExpiry(t *testing.T) {
 	}
 	if got := renewed.NotAfter.Sub(clk.Now()); got != defaultLeafLife {
 		t.Errorf("renewed for %v", got)
+	}
+	// A clock that was ahead and is set right leaves certificates of the future.
+	clk.SetTime(renewed.NotBefore.Add(-time.Hour))
+	mustEnsure(t, dir, cfg)
+	if begin := certOf(t, files.ServingCert).NotBefore; begin.After(clk.Now()) {
+		t.Errorf("a certificate of the future was reused: %v", begin)
 	}
 	// A server that stood still for years starts again, too.
 	clk.SetTime(renewed.NotAfter.Add(365 * 24 * time.Hour))
