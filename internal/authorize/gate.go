@@ -146,6 +146,8 @@ func (w withVerb) IsReadOnly() bool { return false }
 
 var (
 	errNoObject = errors.New("a conditional permission does not reach this request: no object is admitted for it")
+	errGet      = errors.New("a conditional permission does not reach get; list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
+	errSelect   = errors.New("a conditional permission does not reach this request: a list or watch needs a label or field selector that implies the condition")
 	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced")
 )
 
@@ -158,8 +160,10 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	case "create", "update", "patch", "delete", "deletecollection":
 	case "get":
 		if !isConnect(attrs) {
-			return errNoObject
+			return errGet
 		}
+	case "list", "watch":
+		return errSelect
 	default:
 		return errNoObject
 	}

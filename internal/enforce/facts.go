@@ -16,6 +16,8 @@ import (
 type facts struct {
 	admission.Attributes
 	data *expr.Data
+	// path is the URL's, as the caller wrote it.
+	path string
 }
 
 var _ authorize.Facts = (*facts)(nil)
@@ -26,20 +28,27 @@ func (f *facts) Expr() *expr.Data { return f.data }
 func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
 	served := holder.Snapshot.Served
 	resource := attrs.GetResource().GroupResource()
+	converted := &versions{attrs: attrs, objects: objects, served: served}
 	cfg := expr.DataConfig{
 		Operation: string(attrs.GetOperation()),
-		Objects:   &versions{attrs: attrs, objects: objects, served: served},
+		Objects:   converted,
 		Options:   attrs.GetOperationOptions(),
 		OwnKind: attrs.GetKind().Kind == served.OwnKind(resource) && attrs.GetKind().Group == resource.Group &&
 			attrs.GetOperation() != admission.Connect,
 	}
 	if attrs.GetOperation() == admission.Connect {
-		cfg.Options = attrs.GetObject() // connect admission has its options as the object
+		// Connect admission has its options as the object, in the internal version, whose fields no expression can name.
+		// Options that cannot be converted are none; Trusted then lets no condition decide.
+		cfg.Options, _ = converted.Object("")
 	}
 	if name := attrs.GetNamespace(); name != "" && p.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return p.Namespace(name) }
 	}
-	return &facts{Attributes: attrs, data: expr.NewData(cfg)}
+	f := &facts{Attributes: attrs, data: expr.NewData(cfg)}
+	if decided := holder.Attributes(); decided != nil {
+		f.path = decided.GetPath()
+	}
+	return f
 }
 
 // versions converts the objects of an admission to the version that a condition is written for: its own, or the preferred
