@@ -171,6 +171,16 @@ type api struct {
 	world  *world
 	url    string
 	prefix string
+	groups []*genericapiserver.APIGroupInfo
+}
+
+// sinks is the storage behind the server, for tests that have to interfere.
+func (s *api) sinks() *auditSinks {
+	storage, ok := s.groups[2].VersionedResourcesStorageMap["v1alpha1"]["auditsinks"].(*auditSinks)
+	if !ok {
+		s.t.Fatal("no storage of audit sinks")
+	}
+	return storage
 }
 
 // serve starts a server. Everybody may do everything; the caller's name is in the header X-User.
@@ -230,7 +240,7 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 		front.Close()
 		server.Destroy()
 	})
-	s := &api{t: t, world: w, url: front.URL, prefix: prefix}
+	s := &api{t: t, world: w, url: front.URL, prefix: prefix, groups: groups}
 	for _, path := range []string{policyAPI + "/policies", policyAPI + "/policybindings", policyAPI + "/fieldpermissions",
 		policyAPI + "/protectedattributes", policyAPI + "/clusterprotectedattributes", auditAPI + "/auditsinks", auditAPI + "/auditclasses"} {
 		s.await("caches of "+path, func() bool { return s.call("GET", path, nil).code == 200 })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/yaml"
 )
@@ -287,4 +288,32 @@ func TestSinkLimit(t *testing.T) {
 	// Those that exist can be changed.
 	first.must("PATCH", auditAPI+"/auditsinks/sink-100", `{"spec":{"policy":{"level":"Metadata"}}}`, "Content-Type", mergePatch)
 	first.must("PATCH", auditAPI+"/auditsinks/sink-100/status", `{"status":{"delivered":7}}`, "Content-Type", mergePatch)
+}
+
+// DA-9: two servers let a sink in at the same moment, each having counted before the other wrote. One too many does not stay.
+func TestSinkLimitAmongServers(t *testing.T) {
+	first := serve(t, &world{})
+	second := serveAt(t, &world{}, first.prefix)
+	sink := func(name string) string {
+		return fmt.Sprintf("{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: %s}}", name)
+	}
+	first.must("POST", auditAPI+"/auditsinks", sink("one"))
+	first.must("POST", auditAPI+"/auditsinks", sink("two"))
+	// The name is asked for after the count and before the write.
+	store := first.sinks().Store
+	name := store.ObjectNameFunc
+	raced := false
+	store.ObjectNameFunc = func(obj runtime.Object) (string, error) {
+		if !raced {
+			raced = true
+			second.must("POST", auditAPI+"/auditsinks", sink("three"))
+		}
+		return name(obj)
+	}
+	first.refuse(403, "POST", auditAPI+"/auditsinks", sink("four"), "--audit-dynamic-max-sinks")
+	if !raced {
+		t.Fatal("the other server did not get in between")
+	}
+	first.refuse(404, "GET", auditAPI+"/auditsinks/four", nil)
+	first.must("GET", auditAPI+"/auditsinks/three", nil)
 }
