@@ -34,11 +34,10 @@ func set(denies, noOpinions, allows []string) authorizer.ConditionsAwareDecision
 	return authorizer.ConditionsAwareDecisionConditionsMap(conditions(denies), conditions(noOpinions), conditions(allows))
 }
 
-func union(parts ...any) authorizer.ConditionsAwareDecision {
+func union(first string, a authorizer.ConditionsAwareDecision, second string, b authorizer.ConditionsAwareDecision) authorizer.ConditionsAwareDecision {
 	var u authorizer.ConditionsAwareDecisionUnion
-	for i := 0; i < len(parts); i += 2 {
-		u.Add(parts[i].(string), parts[i+1].(authorizer.ConditionsAwareDecision))
-	}
+	u.Add(first, a)
+	u.Add(second, b)
 	return u.ToDecision()
 }
 

@@ -225,8 +225,10 @@ func TestConditionsData(t *testing.T) {
 	}{
 		{"update", "object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: hammer}, spec: {replicas: 3}}\n  oldObject: {metadata: {name: web}}\n  options: {dryRun: [All]}", func() error {
 			object, ok := seen.GetObject().(*unstructured.Unstructured)
-			replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
-			if !ok || replicas != 3 || seen.GetOldObject() == nil || seen.GetOperationOptions() == nil {
+			if !ok {
+				return fmt.Errorf("object is a %T", seen.GetObject())
+			}
+			if replicas, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); err != nil || replicas != 3 || seen.GetOldObject() == nil || seen.GetOperationOptions() == nil {
 				return errors.New("objects")
 			}
 			if seen.GetKind().String() != "apps/v1, Kind=Deployment" || seen.GetName() != "web" || seen.GetNamespace() != "hammer" {

@@ -96,14 +96,17 @@ func TestOnlyWhereHonoured(t *testing.T) {
 		}
 	}
 	// Unconditional answers are what they are everywhere, also behind a condition that could only have allowed.
-	_, got := postYAML(t, serve(t, Config{}, onlyDev, allow), group+"v1/subjectaccessreviews",
-		"spec:\n  user: edgar\n  resourceAttributes: {verb: get, resource: '*'}\n  "+askReadable, "status")
-	if got != "allowed: true\nreason: role admin" {
-		t.Errorf("got:\n%s", got)
+	allowed := serve(t, Config{}, onlyDev, allow)
+	for _, ask := range []string{askReadable, askFast, askTree} {
+		_, got := postYAML(t, allowed, group+"v1/subjectaccessreviews",
+			"spec:\n  user: edgar\n  resourceAttributes: {verb: get, resource: '*'}\n  "+ask, "status")
+		if got != "allowed: true\nreason: role admin" {
+			t.Errorf("%s: got:\n%s", ask, got)
+		}
 	}
 	// The server may know better.
 	strict := Config{Honours: func(authorizer.Attributes) error { return errors.New("served elsewhere") }}
-	_, got = postYAML(t, serve(t, strict, onlyDev), group+"v1/subjectaccessreviews", question(askReadable), "status")
+	_, got := postYAML(t, serve(t, strict, onlyDev), group+"v1/subjectaccessreviews", question(askReadable), "status")
 	if !strings.Contains(got, "served elsewhere") || strings.Contains(got, "example.com/") {
 		t.Errorf("got:\n%s", got)
 	}

@@ -151,7 +151,11 @@ func randomExchange(t *testing.T, r *rand.Rand) exchange {
 func encode(t *testing.T, r *rand.Rand, obj runtime.Object, contentType *string) []byte {
 	if r.IntN(3) == 0 {
 		*contentType = asProtobuf
-		raw, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+		message, ok := obj.(interface{ Marshal() ([]byte, error) })
+		if !ok {
+			t.Fatalf("%T has no protobuf form", obj)
+		}
+		raw, err := message.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
