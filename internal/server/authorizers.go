@@ -32,6 +32,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/webhookauthz"
 )
 
 // authorizerKit builds authorizers by type. Those with informers are built once and survive a reload of the chain.
@@ -42,6 +43,8 @@ type authorizerKit struct {
 	retryBackoff *wait.Backoff
 	dial         utilnet.DialFunc
 	compiler     authorizationcel.Compiler
+	// cel evaluates the conditions of webhooks.
+	cel *authorize.CELConditions
 	// extra links stand right behind the guard.
 	extra []authorize.Link
 
@@ -63,13 +66,14 @@ func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 			links = append(links, k.policyLinks(plan)...)
 			continue
 		}
-		az, err := k.authorizer(a)
+		az, err := k.authorizer(a, plan)
 		if err != nil {
 			return nil, fmt.Errorf("authorizer %q: %w", a.Name, err)
 		}
 		links = append(links, authorize.Link{
 			Name:       a.Name,
 			Authorizer: instrumented(string(a.Type), a.Name, az),
+			FailOpen:   failsOpen(a),
 		})
 	}
 	return links, nil
@@ -133,7 +137,7 @@ func (r *ruleLister) RulesFor(ctx context.Context, u user.Info, namespace string
 	return nil, nil, true, nil
 }
 
-func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration) (authorizer.Authorizer, error) {
+func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration, plan *authzPlan) (authorizer.Authorizer, error) {
 	if az, ok := k.built[string(a.Type)]; ok {
 		return az, nil
 	}
@@ -144,7 +148,7 @@ func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration) (autho
 	case modes.ModeAlwaysDeny:
 		return authorizerfactory.NewAlwaysDenyAuthorizer(), nil
 	case modes.ModeWebhook:
-		return k.webhook(a)
+		return k.webhook(a, plan.conditionsContext[a.Name])
 	case modes.ModeABAC:
 		policies, err := abac.NewFromFile(k.abacFile)
 		if err != nil {
@@ -199,11 +203,21 @@ func (k *authorizerKit) node() authorizer.Authorizer {
 	return az
 }
 
-func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration) (authorizer.Authorizer, error) {
+func failsOpen(a authzconfig.AuthorizerConfiguration) bool {
+	return a.Webhook != nil && a.Webhook.FailurePolicy == authzconfig.FailurePolicyNoOpinion
+}
+
+// webhook asks a webhook as upstream does, unless a context of its kubeconfig says where its conditions are evaluated: only
+// then is it told that conditions are understood (CA-17).
+func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, conditionsContext string) (authorizer.Authorizer, error) {
 	if k.retryBackoff == nil {
 		return nil, errors.New("retry backoff parameters for authorization webhooks are missing")
 	}
-	client, err := webhookutil.LoadKubeconfig(*a.Webhook.ConnectionInfo.KubeConfigFile, k.dial)
+	if a.Webhook == nil || a.Webhook.ConnectionInfo.KubeConfigFile == nil {
+		return nil, errors.New("connectionInfo.kubeConfigFile is missing")
+	}
+	file := *a.Webhook.ConnectionInfo.KubeConfigFile
+	client, err := webhookutil.LoadKubeconfig(file, k.dial)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +225,7 @@ func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration) (authoriz
 		client.Timeout = t
 	}
 	onError := authorizer.DecisionDeny
-	if a.Webhook.FailurePolicy == authzconfig.FailurePolicyNoOpinion {
+	if failsOpen(a) {
 		onError = authorizer.DecisionNoOpinion
 	}
 	authorizedTTL, unauthorizedTTL := a.Webhook.AuthorizedTTL.Duration, a.Webhook.UnauthorizedTTL.Duration
@@ -221,11 +235,20 @@ func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration) (authoriz
 	if !a.Webhook.CacheUnauthorizedRequests {
 		unauthorizedTTL = 0
 	}
-	return webhook.New(client, a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
-		onError, a.Webhook.MatchConditions, a.Name, webhookMetrics{
-			WebhookMetrics: webhookmetrics.NewWebhookMetrics(),
-			MatcherMetrics: authorizationcel.NewMatcherMetrics(),
-		}, k.compiler)
+	metrics := webhookMetrics{WebhookMetrics: webhookmetrics.NewWebhookMetrics(), MatcherMetrics: authorizationcel.NewMatcherMetrics()}
+	if conditionsContext == "" {
+		return webhook.New(client, a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
+			onError, a.Webhook.MatchConditions, a.Name, metrics, k.compiler)
+	}
+	conditions, err := webhookauthz.ConditionsEndpoint(file, conditionsContext, client)
+	if err != nil {
+		return nil, err
+	}
+	return webhookauthz.New(webhookauthz.Config{
+		Name: a.Name, Reviews: client, Conditions: conditions, Version: a.Webhook.SubjectAccessReviewVersion,
+		AuthorizedTTL: authorizedTTL, UnauthorizedTTL: unauthorizedTTL, Backoff: *k.retryBackoff,
+		FailOpen: failsOpen(a), MatchConditions: a.Webhook.MatchConditions, Compiler: k.compiler, CEL: k.cel, Metrics: metrics,
+	})
 }
 
 // webhookMetrics reports what kube-apiserver reports: webhook calls and match conditions, not single requests.

@@ -98,6 +98,8 @@ func (p *authzPlan) complete() error {
 		return errors.New("authorizer type Policy is listed more than once")
 	case listed == 1 && !enabled(PolicyAuthorization):
 		return errors.New("authorizer type Policy needs the feature gate PolicyAuthorization")
+	case len(p.conditionsContext) > 0 && !enabled(ConditionalAuthorization):
+		return errors.New("conditionsEndpointKubeConfigContext needs the feature gate ConditionalAuthorization")
 	case listed == 0 && enabled(PolicyAuthorization):
 		p.authorizers = append([]authzconfig.AuthorizerConfiguration{policyEntry()}, p.authorizers...)
 	}

@@ -143,6 +143,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		abacFile:     opts.Authorization.PolicyFile,
 		retryBackoff: opts.Authorization.WebhookRetryBackoff,
 		compiler:     authorizationcel.NewDefaultCompiler(),
+		cel:          authorize.NewCELConditions(cel),
 		extra:        s.plugs.links,
 		built:        builtAuthorizers{},
 	}
@@ -170,5 +171,5 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	if !opts.authz.has(modes.ModeRBAC) {
 		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
 	}
-	return s, nil
+	return s, s.reload(generic)
 }
