@@ -1,0 +1,177 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+)
+
+// nodeAgent: one rule for reads and writes (CA-16, CA-22).
+func (x *examples) nodeAgent(t *testing.T) {
+	const why = "only pods on the agent's own node"
+	ctx := t.Context()
+	x.install(t, "node-agent/policy.yaml")
+	x.create(t, inNamespace(object("v1", "ServiceAccount", "default", nil), "default")) // no controllers run
+	for name, node := range map[string]string{"here": "n1", "there": "n2"} {
+		x.create(t, inNamespace(object("v1", "Pod", name, map[string]any{
+			"nodeName": node, "containers": []any{map[string]any{"name": "a", "image": "a"}},
+		}), "default"))
+	}
+	pods := x.as("agent:n1", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	local := pods.Namespace("default")
+	// CA-16
+	x.eventually(t, "list of the node's pods", func() error {
+		list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=n1"})
+		if err == nil && (len(list.Items) != 1 || list.Items[0].GetName() != "here") {
+			t.Errorf("list of the node's pods: %v", list.Items)
+		}
+		return err
+	})
+	for _, selector := range []string{"", "spec.nodeName=n2", "spec.nodeName!=n1", "metadata.name=here"} {
+		_, err := pods.List(ctx, metav1.ListOptions{FieldSelector: selector})
+		refusedWith(t, "list with "+selector, err, "selector that implies the condition")
+		_, err = local.Watch(ctx, metav1.ListOptions{FieldSelector: selector})
+		refusedWith(t, "watch with "+selector, err, "selector that implies the condition")
+	}
+	watch, err := local.Watch(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=n1"})
+	fine(t, "watch of the node's pods", err)
+	if err == nil {
+		watch.Stop()
+	}
+	_, err = local.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=here,spec.nodeName=n1"})
+	fine(t, "list of one pod", err)
+	_, err = local.Get(ctx, "here", metav1.GetOptions{})
+	refusedWith(t, "get", err, "list with a field selector on metadata.name")
+
+	const seen, ready = `{"metadata":{"labels":{"seen":"yes"}}}`, `{"status":{"message":"seen"}}`
+	fine(t, "patch of a pod here", merge(ctx, local, "here", seen))
+	refusedWith(t, "patch of a pod there", merge(ctx, local, "there", seen), why)
+	fine(t, "status of a pod here", merge(ctx, local, "here", ready, "status"))
+	refusedWith(t, "status of a pod there", merge(ctx, local, "there", ready, "status"), why)
+	// The agent of another node, and somebody in its name who is not in the group.
+	other := x.as("agent:n2", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by another agent", merge(ctx, other, "here", seen), why)
+	stranger := x.as("agent:n1").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by no agent", merge(ctx, stranger, "here", seen), "")
+	// A name without a node is no agent's; its condition fails for every object.
+	nameless := x.as("agent", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by an agent of no node", merge(ctx, nameless, "here", seen), "")
+
+	// deletecollection is object by object (CA-8).
+	err = local.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	refusedWith(t, "deletecollection of all pods", err, why)
+	admin := x.admin.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	there, err := admin.Get(ctx, "there", metav1.GetOptions{})
+	if err != nil || there.GetDeletionTimestamp() != nil {
+		t.Errorf("a pod there was deleted: %v, %v", there, err)
+	}
+	refusedWith(t, "delete of a pod there", local.Delete(ctx, "there", metav1.DeleteOptions{}), why)
+	fine(t, "delete of a pod there by its own agent", other.Delete(ctx, "there", metav1.DeleteOptions{}))
+}
+
+// draAdminAccess: a prohibition that reaches everybody but admins, whatever allows it (CA-22).
+func (x *examples) draAdminAccess(t *testing.T) {
+	const why = "adminAccess to devices is for device admins"
+	ctx := t.Context()
+	x.install(t, "dra-admin-access/claims.yaml")
+	x.install(t, "dra-admin-access/policy.yaml")
+	spec := func(adminAccess bool) map[string]any {
+		return map[string]any{"devices": map[string]any{"requests": []any{
+			map[string]any{"name": "plain", "exactly": map[string]any{"deviceClassName": "gpu"}},
+			map[string]any{"name": "admin", "exactly": map[string]any{"deviceClassName": "gpu", "adminAccess": adminAccess}},
+		}}}
+	}
+	claim := func(name string, adminAccess bool) *unstructured.Unstructured {
+		return inNamespace(object("resource.k8s.io/v1", "ResourceClaim", name, spec(adminAccess)), "devices")
+	}
+	template := func(name string, adminAccess bool) *unstructured.Unstructured {
+		return inNamespace(object("resource.k8s.io/v1", "ResourceClaimTemplate", name, map[string]any{"spec": spec(adminAccess)}), "devices")
+	}
+	dan, ada := x.as("dan", "device-users"), x.as("ada", "device-users", "device-admins")
+	x.eventually(t, "a claim", func() error {
+		_, err := x.resource(t, dan, claim("plain", false)).Create(ctx, claim("plain", false), metav1.CreateOptions{})
+		return err
+	})
+	x.s.await("the deny rule to be in effect", func() (bool, error) {
+		_, err := x.resource(t, dan, claim("dry", true)).Create(ctx, claim("dry", true), metav1.CreateOptions{DryRun: []string{"All"}})
+		return apierrors.IsForbidden(err), nil
+	})
+	for what, make := range map[string]func(string, bool) *unstructured.Unstructured{"claim": claim, "template": template} {
+		_, err := x.resource(t, dan, make("admin", true)).Create(ctx, make("admin", true), metav1.CreateOptions{})
+		refusedWith(t, what+" with adminAccess", err, why)
+		_, err = x.resource(t, dan, make("admin", true)).Apply(ctx, "admin", make("admin", true), metav1.ApplyOptions{FieldManager: "dan"})
+		refusedWith(t, "apply of a "+what+" with adminAccess", err, why)
+		_, err = x.resource(t, dan, make("applied", false)).Apply(ctx, "applied", make("applied", false), metav1.ApplyOptions{FieldManager: "dan"})
+		fine(t, "apply of a "+what, err)
+		_, err = x.resource(t, ada, make("admin", true)).Create(ctx, make("admin", true), metav1.CreateOptions{})
+		fine(t, what+" with adminAccess, by a device admin", err)
+	}
+	x.create(t, claim("masters", true))
+	// No requests at all is not a failure that denies.
+	_, err := x.resource(t, dan, claim("empty", false)).Create(ctx, inNamespace(object("resource.k8s.io/v1", "ResourceClaim", "empty", map[string]any{}), "devices"), metav1.CreateOptions{})
+	fine(t, "a claim without requests", err)
+}
+
+// nodeProxyPaths: nothing listens for the node, so that what is allowed gets any answer but 403 (CA-9).
+func (x *examples) nodeProxyPaths(t *testing.T) {
+	x.install(t, "node-proxy-paths/policy.yaml")
+	node := object("v1", "Node", "n1", nil)
+	node.Object["status"] = map[string]any{
+		"addresses":       []any{map[string]any{"type": "InternalIP", "address": "127.0.0.1"}},
+		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": int64(1)}},
+	}
+	x.create(t, node)
+	auditor := x.s.as("auditor")
+	client, err := rest.HTTPClientFor(auditor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The path is sent as it is: a client would clean it.
+	send := func(method, path, query string) (int, string) {
+		u, err := url.Parse(auditor.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Opaque, u.RawQuery = "//"+u.Host+"/api/v1/nodes/n1/proxy"+path, query
+		resp, err := client.Do((&http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}}).WithContext(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var status metav1.Status
+		_ = yaml.NewYAMLOrJSONDecoder(resp.Body, 4096).Decode(&status)
+		return resp.StatusCode, status.Message
+	}
+	x.s.await("the policy to be in effect", func() (bool, error) {
+		code, _ := send(http.MethodGet, "/configz", "")
+		return code != http.StatusForbidden, nil
+	})
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if code, message := send(method, "/configz", ""); code == http.StatusForbidden {
+			t.Errorf("%s /configz: %s", method, message)
+		}
+		if code, message := send(method, "/runningpods", ""); code != http.StatusForbidden || !strings.Contains(message, "only /configz of a kubelet") {
+			t.Errorf("%s /runningpods: %d %s", method, code, message)
+		}
+	}
+	for _, c := range []struct{ path, query string }{
+		{"", ""}, {"/", ""}, {"/configzz", ""}, {"/configz/x", ""}, {"/run", "path=/configz"}, {"/run", "path=%2Fconfigz&path=x"}, {"/configz%3Fx", ""},
+	} {
+		if code, message := send(http.MethodGet, c.path, c.query); code != http.StatusForbidden || !strings.Contains(message, "only /configz of a kubelet") {
+			t.Errorf("GET %s?%s: %d %s", c.path, c.query, code, message)
+		}
+	}
+	for _, path := range []string{"//configz", "/./configz", "/configz/", "/configz/../x", "/x/../configz", "/configz%2F..%2Fx", "/%2Fconfigz", "//", "/configz//"} {
+		if code, message := send(http.MethodGet, path, ""); code != http.StatusForbidden || !strings.Contains(message, "needs a clean path") {
+			t.Errorf("GET %s: %d %s", path, code, message)
+		}
+	}
+}
