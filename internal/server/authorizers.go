@@ -45,7 +45,9 @@ type authorizerKit struct {
 	compiler     authorizationcel.Compiler
 	// cel evaluates the conditions of webhooks.
 	cel *authorize.CELConditions
-	// extra links stand right behind the guard.
+	// restriction is what no node may do, whatever others allow; nil while conditional authorization is off.
+	restriction *nodeRestriction
+	// extra links stand right behind it.
 	extra []authorize.Link
 
 	built builtAuthorizers
@@ -59,6 +61,9 @@ func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.store}},
+	}
+	if k.restriction != nil {
+		links = append(links, authorize.Link{Name: "node-restriction", Authorizer: k.restriction})
 	}
 	links = append(links, k.extra...)
 	for _, a := range plan.authorizers {

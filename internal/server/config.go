@@ -147,6 +147,9 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		extra:        s.plugs.links,
 		built:        builtAuthorizers{},
 	}
+	if enabled(ConditionalAuthorization) && opts.authz.has(modes.ModeNode) {
+		s.kit.restriction = newNodeRestriction(informers)
+	}
 	if generic.EgressSelector != nil {
 		dial, err := generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext())
 		if err != nil {
@@ -163,6 +166,11 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		return nil, err
 	}
 	chain.ClusterWide = masterWrites(s.master)
+	if s.kit.restriction != nil {
+		if err := s.kit.restriction.initialize(chain); err != nil {
+			return nil, err
+		}
+	}
 	if s.indexed, err = s.kit.indexed(opts.authz); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,8 @@ const reloadInterval = time.Minute
 type reloader struct {
 	kit            *authorizerKit
 	chain, indexed *authorize.Chain
-	serverID       string
+	serverID, file string
+	start          *authzPlan
 
 	mu   sync.Mutex
 	plan *authzPlan // in force
@@ -40,8 +41,8 @@ func (s *stages) reload(generic *genericapiserver.Config) error {
 		return nil
 	}
 	r := &reloader{
-		kit: s.kit, chain: s.gate.Chain, indexed: s.indexed, serverID: generic.APIServerID,
-		plan: s.plan, read: s.plan.data,
+		kit: s.kit, chain: s.gate.Chain, indexed: s.indexed, serverID: generic.APIServerID, file: s.plan.file,
+		start: s.plan, plan: s.plan, read: s.plan.data,
 	}
 	return generic.AddPostStartHook("proviso-authorization-config", func(ctx genericapiserver.PostStartHookContext) error {
 		go r.run(ctx)
@@ -51,9 +52,9 @@ func (s *stages) reload(generic *genericapiserver.Config) error {
 
 func (r *reloader) run(ctx context.Context) {
 	metrics.RegisterMetrics()
-	metrics.RecordAuthorizationConfigLastConfigInfo(r.serverID, string(r.plan.data))
-	filesystem.WatchUntil(ctx, reloadInterval, r.plan.file, r.check, func(err error) {
-		klog.ErrorS(err, "Watching the authorization configuration", "file", r.plan.file)
+	metrics.RecordAuthorizationConfigLastConfigInfo(r.serverID, string(r.start.data))
+	filesystem.WatchUntil(ctx, reloadInterval, r.file, r.check, func(err error) {
+		klog.ErrorS(err, "Watching the authorization configuration", "file", r.file)
 	})
 }
 
@@ -65,15 +66,15 @@ func (r *reloader) check() {
 	switch {
 	case err != nil:
 		metrics.RecordAuthorizationConfigAutomaticReloadFailure(r.serverID)
-		klog.ErrorS(err, "Reloading the authorization configuration, the former one stays in force", "file", r.plan.file)
+		klog.ErrorS(err, "Reloading the authorization configuration, the former one stays in force", "file", r.file)
 	case changed:
 		metrics.RecordAuthorizationConfigAutomaticReloadSuccess(r.serverID, string(r.plan.data))
-		klog.InfoS("Reloaded the authorization configuration", "file", r.plan.file)
+		klog.InfoS("Reloaded the authorization configuration", "file", r.file)
 	}
 }
 
 func (r *reloader) apply() (changed bool, err error) {
-	data, err := os.ReadFile(r.plan.file)
+	data, err := os.ReadFile(r.file)
 	if err != nil {
 		return false, err
 	}
@@ -85,12 +86,12 @@ func (r *reloader) apply() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	next.file = r.plan.file
+	next.file = r.file
 	if reflect.DeepEqual(next.authorizers, r.plan.authorizers) && reflect.DeepEqual(next.conditionsContext, r.plan.conditionsContext) {
 		r.plan = next
 		return false, nil
 	}
-	if err := sameTypes(r.plan, next); err != nil {
+	if err := sameTypes(r.start, next); err != nil {
 		return false, err
 	}
 	links, err := r.kit.links(next)

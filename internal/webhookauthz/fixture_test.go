@@ -3,6 +3,7 @@ package webhookauthz
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type fixture struct {
 
 var fixtures atomic.Int64
 
+var compilerOnce = sync.OnceValues(func() (*expr.Compiler, error) { return expr.New(expr.Config{}) })
+
 func newFixture(t testing.TB, configure ...func(*Config)) *fixture {
 	t.Helper()
 	return fixtureAt(t, child(t), configure...)
@@ -40,7 +43,7 @@ func newFixture(t testing.TB, configure ...func(*Config)) *fixture {
 
 func fixtureAt(t testing.TB, server *process, configure ...func(*Config)) *fixture {
 	t.Helper()
-	compiler, err := expr.New(expr.Config{})
+	compiler, err := compilerOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
