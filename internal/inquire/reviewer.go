@@ -26,7 +26,7 @@ type Reviewer struct {
 }
 
 // enumerable are the links whose grants the index knows, or that grant nothing it does not know.
-var enumerable = []string{"system-masters", "policy-sync", "policy-master", "policy-namespace", "rbac"}
+var enumerable = []string{"system-masters", "policy-sync", "node-restriction", "policy-master", "policy-namespace", "rbac"}
 
 // WhoCan is exact for Policy and RBAC together (PO-14). Conditions are decided as far as the subject decides them.
 func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {

@@ -57,6 +57,7 @@ func (s *stages) wrapAudit(o *Options, aggregator *genericapiserver.Config, serv
 		return fmt.Errorf("dynamic audit: %w", err)
 	}
 	s.router = router
+	tailLongRunning(aggregator)
 	aggregator.AuditBackend, aggregator.AuditPolicyRuleEvaluator = audit.Backend(router), router.Evaluator()
 	// Of several servers in one process, which only tests have, the first one's metrics are shown.
 	_ = legacyregistry.CustomRegister(router.Collector())

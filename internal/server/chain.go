@@ -27,7 +27,7 @@ import (
 //	  impersonation                asks the gate whether the user may act as somebody else                    authorize
 //	  priority and fairness
 //	» authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
-//	     system-masters → policy-sync → the configured authorizers, lazily
+//	     system-masters → policy-sync → node-restriction → the configured authorizers, lazily
 //	     nothing can allow it: 403, the body is never read
 //	  aggregator → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion

@@ -69,6 +69,9 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		if reporter, err = newSinkReporter(s.router, informers[0], server); err != nil {
 			return err
 		}
+		if err := s.serveTail(server); err != nil {
+			return err
+		}
 		s.store.Add(audits)
 		own = append(own, informers...)
 	}
