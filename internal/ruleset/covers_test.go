@@ -279,8 +279,8 @@ func TestCoversIsReflexive(t *testing.T) {
 }
 
 func policyWorld(master, hammer map[string][]policyv1alpha1.PolicyRule) *refmodel.World {
-	w := &refmodel.World{Master: "master", Served: []refmodel.Resource{{Plural: "pods", Kind: "Pod"}, {Plural: "secrets", Kind: "Secret"},
-		{Group: "apps", Plural: "deployments", Kind: "Deployment"}, {Group: "authorization.proviso.dev", Plural: "roles", Kind: "Role"}}}
+	w := &refmodel.World{Master: "master", Served: []refmodel.Resource{{Plural: "pods", Kind: "Pod"}, {Plural: "nodes", Kind: "Node"}, {Plural: "secrets", Kind: "Secret"},
+		{Group: "apps", Plural: "deployments", Kind: "Deployment"}, {Group: "x.io", Plural: "gadgets", Kind: "Thing"}, {Group: "authorization.proviso.dev", Plural: "roles", Kind: "Role"}}}
 	for ns, roles := range map[string]map[string][]policyv1alpha1.PolicyRule{"master": master, "hammer": hammer} {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 		b := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: ns}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
@@ -301,6 +301,9 @@ func TestCoversByExample(t *testing.T) {
 	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"clark":  {{Verbs: specials, ResourceKinds: []string{"*"}}, {Verbs: specials, NonResourceURLs: []string{"*"}}},
 		"edwina": {{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles", "-secrets"}}},
+		"noexec": {{Verbs: []string{"*", "-exec"}, ResourceKinds: []string{"*"}}},
+		"nodes":  {{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes"}}},
+		"gadget": {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}},
 		"denied": {{Verbs: specials, ResourceKinds: []string{"*"}}, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"deployments.apps"}, When: "a"}},
 	}, map[string][]policyv1alpha1.PolicyRule{
 		"edgar": {{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5",
@@ -327,6 +330,12 @@ func TestCoversByExample(t *testing.T) {
 		{name: "editor cannot grant without the exception", who: "edwina", policy: rules{{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles"}}}, want: "secrets"},
 		{name: "editor cannot grant special verbs", who: "edwina", policy: rules{{Verbs: []string{"bind"}, ResourceKinds: []string{"pods"}}}, want: "bind pods"},
 		{name: "RBAC's star has the special verbs", who: "edwina", rbac: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"pods"}}}, want: "bind pods: no rule allows it"},
+		{name: "exec through the parent", who: "noexec", policy: rules{{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}}}, want: "pods/exec: no rule allows it"},
+		{name: "get beside exec", who: "noexec", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}}},
+		{name: "proxy of nodes is not proxy of all", who: "nodes", policy: rules{{Verbs: []string{"proxy"}, ResourceKinds: []string{"*/proxy"}}}, want: "pods/proxy: no rule allows it"},
+		{name: "proxy of nodes", who: "nodes", policy: rules{{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes./proxy"}}}},
+		{name: "an unserved kind need not have the plural one thinks", who: "gadget", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-Gadget"}}}, want: "get gadgets: no rule allows it"},
+		{name: "the plural itself", who: "gadget", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}}},
 		{name: "RBAC counts", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods."}}}},
 		{name: "RBAC is one group", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}}, want: "get pods in any other API group: no rule allows it"},
 		{name: "a kind that is not served", who: "rbacca", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Gizmo.other.io"}}}, want: "gizmo"},

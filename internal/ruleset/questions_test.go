@@ -144,7 +144,7 @@ func TestPolicyRulesFor(t *testing.T) {
 	}, nil)))
 	for who, want := range map[string]string{
 		"plain":   "false [[update patch] [apps] [deployments]] [[get] [/metrics]]",
-		"negated": "true [[get] [] [pods]] [[get] [apps] [deployments]]",
+		"negated": "true [[get] [] [nodes]] [[get] [] [pods]] [[get] [apps] [deployments]] [[get] [x.io] [gadgets]]",
 		"denied":  "true [[get] [] [pods]]",
 		"maybe":   "true",
 		"nobody":  "false",
