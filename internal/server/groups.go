@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +12,11 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/featuregate"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
-	openapiutil "k8s.io/kube-openapi/pkg/util"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	ownopenapi "proviso.dev/proviso/api/openapi"
@@ -62,12 +60,7 @@ func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapi
 	namer := openapinamer.NewDefinitionNamer(registry.VersionedScheme())
 	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 		all := generatedopenapi.GetOpenAPIDefinitions(ref)
-		// Ours refer to the types of Kubernetes by their Go names, Kubernetes' own map by their model names.
-		own := ownopenapi.Definitions(func(path string) spec.Ref { return ref(modelName(path)) })
-		for name, definition := range own {
-			for i, dependency := range definition.Dependencies {
-				definition.Dependencies[i] = modelName(dependency)
-			}
+		for name, definition := range ownopenapi.Definitions(ref) {
 			all[name] = definition
 		}
 		return all
@@ -77,13 +70,6 @@ func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapi
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	generic.OpenAPIV3Config.Info.Title = "Proviso"
 	return &generic, nil
-}
-
-func modelName(goName string) string {
-	if strings.HasPrefix(goName, "k8s.io/") {
-		return openapiutil.ToRESTFriendlyName(goName)
-	}
-	return goName
 }
 
 // newGroupsServer serves policy.proviso.dev, authorization.proviso.dev and auditregistration.k8s.io in front of the delegate.
@@ -133,14 +119,23 @@ func resourceOf(name string) string {
 	return name
 }
 
-// namespaces answers from the informer whether a namespace is going away.
+// namespaces answers whether a namespace is going away.
 type namespaces struct {
 	informers informers.SharedInformerFactory
+	loopback  *rest.Config
 }
 
-// Terminating is true when the namespace is gone, too: nothing in it needs protection any more.
-func (n namespaces) Terminating(_ context.Context, name string) (bool, error) {
+// Terminating is true when the namespace is gone, too: nothing in it needs protection any more. One that the informer does not
+// know is asked for, since it may be brand-new.
+func (n *namespaces) Terminating(ctx context.Context, name string) (bool, error) {
 	ns, err := n.informers.Core().V1().Namespaces().Lister().Get(name)
+	if apierrors.IsNotFound(err) {
+		client, cerr := kubernetes.NewForConfig(n.loopback)
+		if cerr != nil {
+			return false, cerr
+		}
+		ns, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	}
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

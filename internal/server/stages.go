@@ -24,7 +24,7 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		AllowInsecureSinks: c.opts.own.AuditDynamic.AllowInsecureSinks,
 		Authorizer:         s.gate.Chain,
 		Escalation:         &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
-		Namespaces:         namespaces{c.informers},
+		Namespaces:         &namespaces{informers: c.informers, loopback: c.kube.ControlPlane.Generic.LoopbackClientConfig},
 		Roles:              rbacRoles{c.informers},
 		Reviewer:           &inquire.Reviewer{Store: s.store, Chain: s.gate.Chain, Indexed: s.indexed},
 		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
@@ -48,6 +48,12 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		return err
 	}
 	s.store.Add(rules)
+	var policies *policyReporter
+	if enabled(PolicyAuthorization) {
+		if policies, err = newPolicyReporter(s.store, own[0], own[1], server); err != nil {
+			return err
+		}
+	}
 	if enabled(ProtectedAttributes) {
 		protections, informers, err := s.protections(c)
 		if err != nil {
@@ -92,6 +98,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		}
 		if enabled(PolicyAuthorization) {
 			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master)
+			go policies.run(ctx)
 		}
 		go s.store.Run(ctx.Done())
 		return nil

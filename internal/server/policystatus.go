@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+const (
+	policyStatusInterval = time.Second
+	// shownKinds bounds how many covered kinds a rule's status lists.
+	shownKinds = 40
+)
+
+// policyReporter writes into policies and policy bindings what they mean at the moment: which kinds a wildcard covers, which
+// names nothing serves, which rules are quarantined, which bindings have no role (PO-1, PO-2, PO-5, SV-8). Every replica computes the
+// same, so that it does not matter which one writes.
+type policyReporter struct {
+	store              *snapshot.Store
+	policies, bindings cache.SharedIndexInformer
+	client             *rest.RESTClient
+}
+
+func newPolicyReporter(store *snapshot.Store, policies, bindings cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*policyReporter, error) {
+	client, err := ownClient(server.LoopbackClientConfig, policyv1alpha1.SchemeGroupVersion)
+	return &policyReporter{store: store, policies: policies, bindings: bindings, client: client}, err
+}
+
+func (r *policyReporter) run(ctx context.Context) {
+	tick := time.NewTicker(policyStatusInterval)
+	defer tick.Stop()
+	var last uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		snap := r.store.Current()
+		if snap.Rules == nil || snap.Served == nil || snap.Generation == last {
+			continue
+		}
+		last = snap.Generation
+		r.report(ctx, snap)
+	}
+}
+
+func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) {
+	broken, orphans := map[string][]string{}, map[string][]string{}
+	for _, p := range snap.Rules.Problems() {
+		switch {
+		case p.Role.Kind == ruleset.PolicyRole:
+			broken[p.Role.Namespace] = append(broken[p.Role.Namespace], p.Error())
+		case p.Binding.Kind == ruleset.PolicyRoleBinding:
+			key := p.Binding.Namespace + "/" + p.Binding.Container
+			orphans[key] = append(orphans[key], p.Binding.Name)
+		}
+	}
+	for _, p := range listOf[*policyv1alpha1.Policy](r.policies) {
+		status := policyStatus(p, snap.Served.Kinds(), broken[p.Namespace])
+		if !reflect.DeepEqual(status, p.Status) {
+			r.patch(ctx, "policies", p.Namespace, p.Name, status)
+		}
+	}
+	for _, b := range listOf[*policyv1alpha1.PolicyBinding](r.bindings) {
+		status := bindingStatus(b, orphans[b.Namespace+"/"+b.Name])
+		if !reflect.DeepEqual(status, b.Status) {
+			r.patch(ctx, "policybindings", b.Namespace, b.Name, status)
+		}
+	}
+}
+
+// patch writes a status. It names no resource version: what is computed from the newest snapshot may always be written.
+func (r *policyReporter) patch(ctx context.Context, resource, namespace, name string, status any) {
+	// "add" replaces the whole status; a merge patch would keep what is no longer there.
+	data, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/status", "value": status}})
+	if err == nil {
+		err = r.client.Patch(types.JSONPatchType).Namespace(namespace).Resource(resource).Name(name).SubResource("status").Body(data).Do(ctx).Error()
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.V(2).InfoS("Status of a policy", "resource", resource, "namespace", namespace, "name", name, "err", err)
+	}
+}
+
+func policyStatus(p *policyv1alpha1.Policy, kinds *ruleset.Kinds, broken []string) policyv1alpha1.PolicyStatus {
+	status := *p.Status.DeepCopy()
+	status.ObservedGeneration = p.Generation
+	status.Roles, status.UnresolvedKinds = nil, nil
+	for name, role := range p.Roles {
+		var covered []policyv1alpha1.RuleCoverage
+		for i := range role.Rules {
+			c := ruleset.Coverage(&role.Rules[i], kinds)
+			if !c.Wildcard && len(c.Unserved) == 0 {
+				continue // what it covers stands in the rule itself
+			}
+			entry := policyv1alpha1.RuleCoverage{Rule: int32(i), CoveredCount: int32(len(c.Resources)), UnresolvedKinds: c.Unserved}
+			for _, resource := range c.Resources[:min(len(c.Resources), shownKinds)] {
+				entry.CoveredKinds = append(entry.CoveredKinds, resource.String())
+			}
+			covered = append(covered, entry)
+			status.UnresolvedKinds = append(status.UnresolvedKinds, c.Unserved...)
+		}
+		if covered != nil {
+			if status.Roles == nil {
+				status.Roles = map[string]policyv1alpha1.RoleStatus{}
+			}
+			status.Roles[name] = policyv1alpha1.RoleStatus{Rules: covered}
+		}
+	}
+	slices.Sort(status.UnresolvedKinds)
+	status.UnresolvedKinds = slices.Compact(status.UnresolvedKinds)
+	setCondition(&status.Conditions, p.Generation, policyv1alpha1.ConditionKindsResolved, "NotServed", "no served resource has these names: ", status.UnresolvedKinds)
+	setCondition(&status.Conditions, p.Generation, policyv1alpha1.ConditionRulesCompiled, "NotCompiled", "", broken)
+	return status
+}
+
+func bindingStatus(b *policyv1alpha1.PolicyBinding, orphans []string) policyv1alpha1.PolicyBindingStatus {
+	status := *b.Status.DeepCopy()
+	status.ObservedGeneration = b.Generation
+	slices.Sort(orphans)
+	status.Unresolved = orphans
+	setCondition(&status.Conditions, b.Generation, policyv1alpha1.ConditionRolesResolved, "RoleMissing", "the role of these role bindings does not exist, so that they grant nothing: ", orphans)
+	return status
+}
+
+// setCondition is True when there is nothing wrong.
+func setCondition(conditions *[]metav1.Condition, generation int64, kind, reason, prefix string, wrong []string) {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "AsWritten", ObservedGeneration: generation}
+	if len(wrong) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, prefix+strings.Join(wrong, ", ")
+		if len(c.Message) > 1024 {
+			c.Message = strings.ToValidUTF8(c.Message[:1024], "") + "…"
+		}
+	}
+	meta.SetStatusCondition(conditions, c)
+}
