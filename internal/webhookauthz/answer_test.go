@@ -126,7 +126,7 @@ func TestBrokenWebhook(t *testing.T) {
 		{name: "empty", script: script{}},
 		{name: "another kind", script: script{Body: `{"apiVersion":"v1","kind":"Pod","status":{"allowed":true}}`}},
 		{name: "error", script: script{Status: 500, Body: `{"status":{"allowed":true}}`}},
-		{name: "oversized", script: script{Body: `{"status":{"allowed":true,"reason":"`, Fill: maxResponse}},
+		{name: "oversized", script: script{Body: `{"status":{"allowed":true,"reason":"`, Fill: maxResponse, Tail: `"}}`}},
 		{name: "nested", script: script{Body: strings.Repeat("[", 100000)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

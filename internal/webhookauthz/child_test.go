@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 type script struct {
 	Status int    // HTTP status, 200 if 0
 	Body   string // the answer
-	Fill   int    // that many bytes of an endless string follow
+	Fill   int    // that many bytes of a long string follow
+	Tail   string // what comes after them
 	Hang   bool   // no answer until the caller gives up
 	Drop   bool   // the connection is closed instead
 }
@@ -94,6 +95,7 @@ func runChild() {
 				return
 			}
 		}
+		_, _ = io.WriteString(w, s.Tail)
 	})
 	server := httptest.NewTLSServer(mux)
 	defer server.Close()

@@ -137,7 +137,7 @@ func TestConditionsAnswers(t *testing.T) {
 		{"empty", script{}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
 		{"nonsense", script{Body: `allowed: true`}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
 		{"another kind", script{Body: `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
-		{"oversized", script{Body: kind + `"response":{"allowed":true,"reason":"`, Fill: maxResponse}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
+		{"oversized", script{Body: kind + `"response":{"allowed":true,"reason":"`, Fill: maxResponse, Tail: `"}}`}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
 		{"status 500", script{Status: 500, Body: kind + `"response":{"allowed":true}}`}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
 		{"drops", script{Drop: true}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
 		{"slow", script{Hang: true}, "NoOpinion", "Deny", "Deny", "NoOpinion"},
@@ -161,6 +161,57 @@ func TestConditionsAnswers(t *testing.T) {
 			check("both, set fails open", tc.open, stock, reviewv1.FailureModeNoOpinion, deny, allow)
 			check("both, webhook fails open but the set does not", tc.both, failOpen, reviewv1.FailureModeDeny, deny, allow)
 		})
+	}
+}
+
+// CA-15: a lie fails closed in the authorizer itself, not only in the chain, and whatever the failure mode.
+func TestLies(t *testing.T) {
+	allow, deny := cond("a", reviewv1.EffectAllow, opaque, "x"), cond("d", reviewv1.EffectDeny, opaque, "x")
+	for _, tc := range []struct {
+		c              reviewv1.SubjectAccessReviewCondition
+		response, want string
+	}{
+		{allow, `{"denied":true}`, "NoOpinion"},
+		{allow, `{"allowed":true}`, "Allow"},
+		{deny, `{"allowed":true}`, "Deny"},
+		{deny, `{"allowed":false}`, "NoOpinion"},
+	} {
+		for _, policy := range []func(*Config){func(*Config) {}, failOpen} {
+			f := newFixture(t, policy)
+			f.answer(chainOf("", tc.c))
+			f.resolve(tc.response)
+			d := f.ConditionsAwareAuthorize(t.Context(), create())
+			got, _, err := f.EvaluateConditions(t.Context(), d, createOf("dev"))
+			if finals[got] != tc.want {
+				t.Errorf("%s %s, fail open %v: got %s, %v, want %s", tc.c.Effect, tc.response, f.failOpen, finals[got], err, tc.want)
+			}
+		}
+	}
+}
+
+// CA-15: what is known in process is not overruled by an endpoint that allows.
+func TestEndpointCannotOverruleTheProcess(t *testing.T) {
+	const fails, holds, not = "object.data.missing == 'x'", "object.data.env == 'dev'", "object.data.env == 'prod'"
+	allow, deny := cond("a", reviewv1.EffectAllow, opaque, "x"), cond("d", reviewv1.EffectDeny, opaque, "x")
+	for _, tc := range []struct {
+		effect                   reviewv1.ConditionEffect
+		text, want, wantFailOpen string
+	}{
+		{reviewv1.EffectDeny, not, "Allow", "Allow"},
+		{reviewv1.EffectDeny, holds, "Deny", "Deny"},
+		{reviewv1.EffectDeny, fails, "Deny", "NoOpinion"},
+		{reviewv1.EffectNoOpinion, not, "Allow", "Allow"},
+		{reviewv1.EffectNoOpinion, holds, "NoOpinion", "NoOpinion"},
+		{reviewv1.EffectNoOpinion, fails, "NoOpinion", "NoOpinion"},
+	} {
+		for want, policy := range map[string]func(*Config){"1" + tc.want: func(*Config) {}, "2" + tc.wantFailOpen: failOpen} {
+			f := newFixture(t, policy)
+			f.answer(chainOf("", deny, cond("l", tc.effect, expr.TypeCEL, tc.text), allow))
+			f.resolve(`{"allowed":true}`)
+			if got := f.final("dev"); got != want[1:] {
+				t.Errorf("%s %s, fail open %v: got %s, want %s", tc.effect, tc.text, f.failOpen, got, want[1:])
+			}
+		}
 	}
 }
 
