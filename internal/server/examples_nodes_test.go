@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -174,4 +175,35 @@ func (x *examples) nodeProxyPaths(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, code, message)
 		}
 	}
+}
+
+// impersonateNode: lucas may act as a node, only to read pods (CA-19). The node itself may do more, so that what is refused is
+// the impersonation.
+func (x *examples) impersonateNode(t *testing.T) {
+	const why = "only to read pods"
+	ctx := t.Context()
+	x.install(t, "impersonate-node/policy.yaml")
+	for _, user := range []string{"system:node:foo", "system:node:bar"} {
+		binding := object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", strings.ReplaceAll(user, ":", "-"), nil)
+		binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+		binding.Object["subjects"] = []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}}
+		x.create(t, binding)
+	}
+	as := func(user, resource string) dynamic.ResourceInterface {
+		config := x.s.as("lucas")
+		config.Impersonate = rest.ImpersonationConfig{UserName: user}
+		return dynamic.NewForConfigOrDie(config).Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace("default")
+	}
+	list := func(user, resource string) error {
+		_, err := as(user, resource).List(ctx, metav1.ListOptions{})
+		return err
+	}
+	x.eventually(t, "list of pods as the node", func() error { return list("system:node:foo", "pods") })
+	// Nothing is remembered from one request to the next: an allowed one, a refused one, in turn.
+	for range 3 {
+		refusedWith(t, "list of config maps as the node", list("system:node:foo", "configmaps"), why)
+		fine(t, "list of pods as the node", list("system:node:foo", "pods"))
+	}
+	refusedWith(t, "delete of a pod as the node", as("system:node:foo", "pods").Delete(ctx, "x", metav1.DeleteOptions{}), why)
+	refusedWith(t, "list of pods as another node", list("system:node:bar", "pods"), "cannot impersonate")
 }

@@ -36,6 +36,7 @@ func TestExamples(t *testing.T) {
 	t.Run("node-agent", x.nodeAgent)
 	t.Run("dra-admin-access", x.draAdminAccess)
 	t.Run("node-proxy-paths", x.nodeProxyPaths)
+	t.Run("impersonate-node", x.impersonateNode)
 }
 
 type examples struct {
