@@ -18,7 +18,7 @@ import (
 // NewAuditCommand returns `proviso audit`.
 func NewAuditCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Work with audit policies and sinks"}
-	cmd.AddCommand(newAuditConvertCommand(streams))
+	cmd.AddCommand(newAuditConvertCommand(streams), newAuditTailCommand(streams))
 	return cmd
 }
 

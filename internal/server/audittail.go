@@ -31,8 +31,9 @@ const (
 	auditTailPath = "/proviso/audit/tail"
 	// tailRecheck is how long somebody who may no longer write a sink goes on seeing events.
 	tailRecheck = 5 * time.Second
-	// tailClass is the class that is made of the selectors of a request. No stored class can have the name.
-	tailClass = "the selectors"
+	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name, and
+	// selectors exclude stored classes.
+	tailClass = "selectors"
 )
 
 // auditTail serves `proviso audit tail` (DA-13): whoever may write a sink could read everything that a sink gets, and sees it

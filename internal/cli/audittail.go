@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+)
+
+// AuditTailOptions are the flags of `proviso audit tail`.
+type AuditTailOptions struct {
+	config *genericclioptions.ConfigFlags
+	Level  string
+	Output string
+	Class  []string
+	// Selectors are alternatives each, and all that are given must match.
+	Verb, User, Group, Resource, InNamespace []string
+
+	genericiooptions.IOStreams
+}
+
+func newAuditTailCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &AuditTailOptions{config: genericclioptions.NewConfigFlags(true), Level: string(auditv1.LevelMetadata), Output: "line", IOStreams: streams}
+	// Whose requests are shown is more to the point here than whose kubeconfig entry is used, and -n limits what is shown.
+	o.config.AuthInfoName, o.config.Namespace = nil, nil
+	cmd := &cobra.Command{
+		Use:   "tail [--class CLASS | selectors]",
+		Short: "Show audit events while they happen",
+		Long: `Show the audit events of the server that is asked while they happen, without leaving anything behind. What is shown is
+chosen by audit classes or by selectors: values of one selector are alternatives, users and groups are alternatives of each
+other, and everything else that is given must match. Without either, every request is shown.
+
+It takes what writing an audit sink takes, create on auditsinks.auditregistration.k8s.io, and get on the URL
+/proviso/audit/tail. Only members of system:masters and cluster admins have that from the start.
+
+Exit code 0 after Ctrl-C or when the server ends, 1 if the question failed.`,
+		Example: `  # Everything that changes a secret, with what was sent
+  proviso audit tail --resource secrets --verb create,update,patch,delete --level Request
+
+  # What Edgar does in namespace hammer
+  proviso audit tail --user edgar -n hammer
+
+  # What a sink with these classes would get, for a script
+  proviso audit tail --class sensitive-things -o json | jq .requestURI`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.Run(ctx)
+		},
+	}
+	fs := cmd.Flags()
+	o.config.AddFlags(fs)
+	fs.StringVar(&o.Level, "level", o.Level, "How much of each request: Metadata, Request or RequestResponse. The lines show the same; -o json shows it all.")
+	fs.StringSliceVar(&o.Class, "class", nil, "Audit classes whose requests are shown. Not together with selectors.")
+	fs.StringSliceVar(&o.Verb, "verb", nil, "Verbs, such as create; those of other URLs are HTTP methods in lower case.")
+	fs.StringSliceVar(&o.User, "user", nil, "Names of users, as authenticated.")
+	fs.StringSliceVar(&o.Group, "user-group", nil, "Groups of users.")
+	fs.StringSliceVar(&o.Resource, "resource", nil, "Resources: secrets, deployments.apps, pods/exec; '*.*' for all and '*.*/*' for all subresources.")
+	fs.StringSliceVarP(&o.InNamespace, "namespace", "n", nil, "Namespaces.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: line, or json for one audit.k8s.io/v1 event per line.")
+	return cmd
+}
+
+// Run asks for the stream and prints it until it ends.
+func (o *AuditTailOptions) Run(ctx context.Context) error {
+	if o.Output != "line" && o.Output != "json" {
+		return fmt.Errorf("-o %s: want line or json", o.Output)
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // the stream has no end
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	u := base.JoinPath("/proviso/audit/tail")
+	u.RawQuery = o.query().Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return unlessEnded(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return refusal(resp)
+	}
+	fmt.Fprintln(o.ErrOut, "Showing audit events as they happen. Ctrl-C ends it.")
+	return unlessEnded(ctx, o.show(resp.Body))
+}
+
+func (o *AuditTailOptions) query() url.Values {
+	q := url.Values{"level": {o.Level}}
+	for name, values := range map[string][]string{"class": o.Class, "verb": o.Verb, "user": o.User, "group": o.Group, "resource": o.Resource, "namespace": o.InNamespace} {
+		if len(values) > 0 {
+			q[name] = values
+		}
+	}
+	return q
+}
+
+// unlessEnded takes the end that the user asked for as no error.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func refusal(resp *http.Response) error {
+	if resp.StatusCode == http.StatusNotFound {
+		return errors.New("the server has no live audit events; it is not proviso, or dynamic audit is off")
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	return decodeStatus(body, fmt.Errorf("the server answered %s", resp.Status))
+}
+
+// show prints the stream. What is not an event says how many are missing, and goes to standard error.
+func (o *AuditTailOptions) show(stream io.Reader) error {
+	in := bufio.NewReader(stream)
+	colours := colourful(o.Out)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 {
+			return nil
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("the stream broke: %w", err)
+		}
+		var event struct {
+			auditv1.Event `json:",inline"`
+			Count         uint64 `json:"count"`
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			return fmt.Errorf("the stream broke: %w", err)
+		}
+		switch {
+		case event.Kind == "Dropped":
+			fmt.Fprintf(o.ErrOut, "%d events are missing: this client was too slow; select fewer\n", event.Count)
+			continue
+		case o.Output == "json":
+			_, err = o.Out.Write(line)
+		default:
+			_, err = fmt.Fprintln(o.Out, eventLine(&event.Event, colours))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// eventLine is an event as a person reads it: when, answer, who, what.
+func eventLine(e *auditv1.Event, colours bool) string {
+	paint := func(code, text string) string {
+		text = printable(text)
+		if !colours {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	answer, colour := "---", "2"
+	if e.ResponseStatus != nil && e.ResponseStatus.Code > 0 {
+		answer = fmt.Sprint(e.ResponseStatus.Code)
+		switch {
+		case e.ResponseStatus.Code >= 400:
+			colour = "31"
+		case e.ResponseStatus.Code >= 300:
+			colour = "33"
+		default:
+			colour = "32"
+		}
+	}
+	who := e.User.Username
+	if e.ImpersonatedUser != nil {
+		who += " as " + e.ImpersonatedUser.Username
+	}
+	parts := []string{paint("2", e.StageTimestamp.Local().Format("15:04:05.000")), paint(colour, answer), paint("36", who), paint("1", e.Verb), printable(e.RequestURI)}
+	if e.Stage != auditv1.StageResponseComplete {
+		parts = append(parts, paint("2", string(e.Stage)))
+	}
+	if e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && e.ResponseStatus.Message != "" {
+		parts = append(parts, paint("2", e.ResponseStatus.Message))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// printable keeps what a client has put into its request from steering the terminal of whoever watches it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, text)
+}
+
+// colourful tells whether the output is a terminal whose user has not asked for plain text.
+func colourful(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
