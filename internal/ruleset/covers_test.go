@@ -304,6 +304,8 @@ func TestCoversByExample(t *testing.T) {
 		"noexec": {{Verbs: []string{"*", "-exec"}, ResourceKinds: []string{"*"}}},
 		"nodes":  {{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes"}}},
 		"gadget": {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}},
+		"verbs":  {{Verbs: []string{"get", "list", "watch", "create", "update", "delete", "exec", "proxy", "escalate", "bind", "deny", "impersonate", "unsafe-delete-ignore-read-errors"}, ResourceKinds: []string{"*"}}},
+		"urls":   {{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/", "/logs*"}}},
 		"denied": {{Verbs: specials, ResourceKinds: []string{"*"}}, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"deployments.apps"}, When: "a"}},
 	}, map[string][]policyv1alpha1.PolicyRule{
 		"edgar": {{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5",
@@ -312,6 +314,9 @@ func TestCoversByExample(t *testing.T) {
 	})
 	w.ClusterRoles = []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}
 	w.ClusterRoleBindings = []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "pods"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "rbacca"}}}}
+	w.ClusterRoles = append(w.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"pods", "services", "nodes", "pods/status"}}}})
+	w.ClusterRoleBindings = append(w.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "some"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "some"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "somebody"}}})
 	ix := Build(inputOf(w))
 	labels := &policyv1alpha1.AttributeRestrictions{FieldsMutable: []string{"labels"}}
 	for _, test := range []struct {
@@ -336,6 +341,15 @@ func TestCoversByExample(t *testing.T) {
 		{name: "proxy of nodes", who: "nodes", policy: rules{{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes./proxy"}}}},
 		{name: "an unserved kind need not have the plural one thinks", who: "gadget", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-Gadget"}}}, want: "get gadgets: no rule allows it"},
 		{name: "the plural itself", who: "gadget", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}}},
+		{name: "all that is named is not all", who: "somebody", rbac: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}, want: "list any other resource: no rule allows it"},
+		{name: "one of what is named", who: "somebody", rbac: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"pods"}}}},
+		{name: "all subresources that are named are not all", who: "somebody", policy: rules{{Verbs: []string{"list"}, ResourceKinds: []string{"pods./*"}}}, want: "list pods/any other subresource: no rule allows it"},
+		{name: "one subresource", who: "somebody", policy: rules{{Verbs: []string{"list"}, ResourceKinds: []string{"pods./status"}}}},
+		{name: "all verbs that are named are not all", who: "verbs", policy: rules{{Verbs: []string{"*"}, ResourceKinds: []string{"secrets"}}}, want: "any other verb secrets: no rule allows it"},
+		{name: "all verbs that are named", who: "verbs", policy: rules{{Verbs: []string{"get", "patch", "deletecollection"}, ResourceKinds: []string{"secrets"}}}},
+		{name: "impersonate is not all of impersonation", who: "verbs", policy: rules{{Verbs: []string{"impersonate*"}, ResourceKinds: []string{"users"}}}, want: "impersonate* users: no rule allows it"},
+		{name: "a path is not what is below it", who: "urls", policy: rules{{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/*"}}}, want: "get /debug/*: no rule allows it"},
+		{name: "below a prefix", who: "urls", policy: rules{{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/", "/logs/kubelet*"}}}},
 		{name: "RBAC counts", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods."}}}},
 		{name: "RBAC is one group", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}}, want: "get pods in any other API group: no rule allows it"},
 		{name: "a kind that is not served", who: "rbacca", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Gizmo.other.io"}}}, want: "gizmo"},
