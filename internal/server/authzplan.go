@@ -122,8 +122,12 @@ func readAuthzFile(path string) (*authzPlan, error) {
 // parseAuthzFile splits our keys off, has upstream check the rest strictly, and joins both again in the file's order.
 func parseAuthzFile(data []byte) (*authzPlan, error) {
 	var file map[string]any
-	if err := yaml.Unmarshal(data, &file); err != nil {
+	// Strictly, as upstream does: a key given twice would be lost before it sees the file.
+	if err := yaml.UnmarshalStrict(data, &file); err != nil {
 		return nil, err
+	}
+	if file == nil {
+		return nil, errors.New("the file is empty")
 	}
 	plan := &authzPlan{conditionsContext: map[string]string{}, data: data}
 	entries, _ := file["authorizers"].([]any)

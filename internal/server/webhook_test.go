@@ -1,0 +1,227 @@
+package server
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// conditionalHook allows its users config maps of env dev, as CEL, and secrets by a condition that only it understands.
+type conditionalHook struct {
+	reviews, conditions atomic.Int64
+	lastObject          atomic.Value
+}
+
+func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/conditions" {
+		h.conditions.Add(1)
+		h.lastObject.Store(string(body))
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","response":{"allowed":%v}}`,
+			strings.Contains(string(body), `"good":"yes"`))
+		return
+	}
+	h.reviews.Add(1)
+	condition := ""
+	switch {
+	case !strings.Contains(string(body), `"conditionalAuthorization"`):
+	case strings.Contains(string(body), `"resource":"configmaps"`):
+		condition = `{"id":"hook.example.com/dev","effect":"Allow","type":"k8s.io/authorization-cel","condition":"object.data.env == 'dev'","description":"only env dev"}`
+	case strings.Contains(string(body), `"resource":"secrets"`):
+		condition = `{"id":"hook.example.com/good","effect":"Allow","type":"hook.example.com/label","condition":"good=yes"}`
+	}
+	if condition != "" {
+		condition = `,"conditionsChain":[{"conditions":[` + condition + `]}]`
+	}
+	_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":false%s}}`, condition)
+}
+
+// hookFiles writes a kubeconfig with a context for each endpoint and returns the text of an authorization configuration.
+func hookFiles(t *testing.T, server *httptest.Server, dir string) string {
+	t.Helper()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	var clusters, contexts []any
+	for _, name := range []string{"reviews", "conditions"} {
+		clusters = append(clusters, map[string]any{"name": name, "cluster": map[string]any{"server": server.URL + "/" + name, "certificate-authority-data": ca}})
+		contexts = append(contexts, map[string]any{"name": name, "context": map[string]any{"cluster": name}})
+	}
+	kubeconfig, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "reviews", "clusters": clusters, "contexts": contexts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "hook.kubeconfig")
+	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return withoutHook + fmt.Sprintf(`
+- type: Webhook
+  name: hook
+  webhook:
+    conditionsEndpointKubeConfigContext: conditions
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %q}
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    matchConditions: [{expression: "request.user == 'hooked'"}]
+    failurePolicy: Deny
+    timeout: 10s
+    authorizedTTL: 5m
+    unauthorizedTTL: 5m
+`, path)
+}
+
+const withoutHook = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- {type: RBAC, name: rbac}`
+
+// TestWebhookConditions: conditions of a webhook are enforced in admission, and the file that names the webhook is followed
+// (CA-17).
+func TestWebhookConditions(t *testing.T) {
+	hook := &conditionalHook{}
+	listener := httptest.NewTLSServer(hook)
+	defer listener.Close()
+	dir := t.TempDir()
+	config := hookFiles(t, listener, dir)
+	file := filepath.Join(dir, "authorization.yaml")
+	write := func(text string) {
+		t.Helper()
+		// By renaming, so that no half of a file is ever read.
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(config)
+	s := start(t, func(o *Options) { o.Kube.Authorization.AuthorizationConfigurationFile = file })
+	ctx := t.Context()
+	client, err := kubernetes.NewForConfig(s.as("hooked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	configMap := func(env string) error {
+		_, err := client.CoreV1().ConfigMaps("kube-system").Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"}, Data: map[string]string{"env": env},
+		}, dryRun)
+		return err
+	}
+	s.await("the namespace", func() (bool, error) {
+		err := configMap("dev")
+		return err == nil, nil
+	})
+	secret := func(good string) error {
+		_, err := client.CoreV1().Secrets("kube-system").Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "s-", Labels: map[string]string{"good": good}},
+		}, dryRun)
+		return err
+	}
+
+	t.Run("built-in type", func(t *testing.T) {
+		before := hook.reviews.Load()
+		if err := configMap("dev"); err != nil {
+			t.Error(err)
+		}
+		err := configMap("prod")
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `condition "hook.example.com/dev" was not met: only env dev`) {
+			t.Errorf("got %v", err)
+		}
+		if hook.reviews.Load() != before || hook.conditions.Load() != 0 {
+			t.Errorf("a cached answer with a condition of the built-in type made %d and %d calls", hook.reviews.Load()-before, hook.conditions.Load())
+		}
+	})
+
+	t.Run("the webhook's own type", func(t *testing.T) {
+		if err := secret("yes"); err != nil {
+			t.Error(err)
+		}
+		if err := secret("no"); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+		if n := hook.conditions.Load(); n != 2 {
+			t.Errorf("the conditions endpoint was called %d times, want 2", n)
+		}
+		for _, want := range []string{`"apiVersion":"v1"`, `"kind":"Secret"`, `"operation":"CREATE"`, `"authorizerName":"hook"`, `"kind":"CreateOptions"`} {
+			if got, _ := hook.lastObject.Load().(string); !strings.Contains(got, want) {
+				t.Errorf("%s is missing in %s", want, got)
+			}
+		}
+	})
+
+	t.Run("neither condition nor permission", func(t *testing.T) {
+		if _, err := client.CoreV1().ConfigMaps("kube-system").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+
+	t.Run("reload", func(t *testing.T) {
+		for name, bad := range map[string]string{
+			"nonsense":            "authorizers: [",
+			"nothing":             "",
+			"null":                "null",
+			"a key twice":         config + "authorizers: []\n",
+			"unknown context":     strings.Replace(config, "Context: conditions", "Context: none", 1),
+			"a type less":         strings.Replace(config, "- {type: RBAC, name: rbac}", "", 1),
+			"a type more":         strings.Replace(config, "- {type: RBAC, name: rbac}", "- {type: RBAC, name: rbac}\n- {type: Node, name: node}", 1),
+			"an old version":      strings.Replace(config, "subjectAccessReviewVersion: v1\n    match", "subjectAccessReviewVersion: v1beta1\n    match", 1),
+			"a context of no use": strings.Replace(config, "Context: conditions", "Context: 7", 1),
+		} {
+			failures := reloads(t, s, "failure")
+			write(bad)
+			s.await("the failure of "+name, func() (bool, error) { return reloads(t, s, "failure") > failures, nil })
+			if err := configMap("dev"); err != nil {
+				t.Errorf("%s: the former chain is no longer in force: %v", name, err)
+			}
+			if err := configMap("prod"); !apierrors.IsForbidden(err) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		write(withoutHook)
+		s.await("the webhook to be gone", func() (bool, error) { return apierrors.IsForbidden(configMap("dev")), nil })
+		write(config)
+		s.await("the webhook to be back", func() (bool, error) { return configMap("dev") == nil, nil })
+		if err := configMap("prod"); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// reloads reads how often the configuration was reloaded.
+func reloads(t *testing.T, s *instance, status string) (n int) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Get(s.admin.Host + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := regexp.MustCompile(`(?m)^apiserver_authorization_config_controller_automatic_reloads_total\{.*status="` + status + `".*\} (\d+)`)
+	if m := pattern.FindSubmatch(text); m != nil {
+		_, _ = fmt.Sscan(string(m[1]), &n)
+	}
+	return n
+}
