@@ -1,0 +1,19 @@
+//go:build unix
+
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+// processorTime is how long processors have worked for this process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return time.Since(started)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var started = time.Now()

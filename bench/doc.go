@@ -1,0 +1,13 @@
+// Command bench runs Proviso's engines and their peers on the same work in the same run and prints how they compare:
+//
+//	bench <name> n=<size> proviso=<median> <peer>=<median> ratio=<peer/proviso> spread=<%>
+//
+// Rounds of both sides alternate, so that what disturbs one disturbs the other. Times are those that the processor has worked
+// for the process, garbage collection included, which a busy machine changes little. A peer is upstream's own code wherever
+// upstream does the same work: its RBAC authorizer over informer stores, the machinery of ValidatingAdmissionPolicy, its audit
+// policy evaluator, its subject locator. Where it does not, the peer is the same work at another size or done from scratch, and
+// its name says so.
+//
+// The spread is the interquartile range of the rounds in percent of the median, of whichever side has the larger one. A line
+// with a spread of more than ten says little.
+package main

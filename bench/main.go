@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "small sizes and few rounds, to see that it runs; the figures say little")
+	output := flags.String("o", "text", "text, or json for one object per line")
+	only := flags.String("run", "", "regular expression: only the measures whose name matches")
+	switch err := flags.Parse(args); {
+	case err == flag.ErrHelp:
+		return nil
+	case err != nil:
+		return err
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case *output != "text" && *output != "json":
+		return fmt.Errorf("output %q is not known; use text or json", *output)
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	b := &bench{rounds: 31, turn: 20 * time.Millisecond, sizes: []int{100, 1_000, 10_000, 100_000}, match: match}
+	if *quick {
+		b.rounds, b.turn, b.sizes = 5, 2*time.Millisecond, []int{100, 10_000}
+	}
+	w := bufio.NewWriter(out)
+	b.emit = func(r result) error {
+		if *output == "json" {
+			if err := json.NewEncoder(w).Encode(r); err != nil {
+				return err
+			}
+		} else {
+			fmt.Fprintln(w, r)
+		}
+		return w.Flush()
+	}
+	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, inverse, changes, memory} {
+		if err := group(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
