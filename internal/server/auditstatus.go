@@ -3,6 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
@@ -10,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +32,9 @@ const (
 	reportInterval = time.Second
 	// countInterval is how often its figures are brought up to date; each time is a write.
 	countInterval = 10 * time.Second
+	// aliveInterval is how often a server says that it is still there, and goneAfter when the others forget one that does not.
+	aliveInterval = time.Hour
+	goneAfter     = 24 * time.Hour
 )
 
 // sinkReporter writes what this server has done for each sink into the sink's status.
@@ -36,13 +46,38 @@ type sinkReporter struct {
 	counted map[string]time.Time
 }
 
-func newSinkReporter(router *auditsink.Router, sinks cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*sinkReporter, error) {
+func newSinkReporter(router *auditsink.Router, sinks cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer, spoolDir string) (*sinkReporter, error) {
 	client, err := ownClient(server.LoopbackClientConfig, auditv1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
-	return &sinkReporter{router: router, sinks: sinks, client: client, counted: map[string]time.Time{},
-		replica: server.APIServerID + "-" + server.SecureServingInfo.Listener.Addr().String()}, nil
+	replica, err := replicaName(spoolDir, server.APIServerID)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkReporter{router: router, sinks: sinks, client: client, counted: map[string]time.Time{}, replica: replica}, nil
+}
+
+// replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of the
+// process, a restart at another address would count what is spooled twice.
+func replicaName(spoolDir, server string) (string, error) {
+	path := filepath.Join(spoolDir, "replica")
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("name of this replica: %w", err)
+	}
+	if name := string(text); len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name, nil
+	}
+	name := server + "-" + rand.String(5)
+	// Renamed into place: a half-written name would be another replica's.
+	if err := os.WriteFile(path+".new", []byte(name), 0o600); err != nil {
+		return "", fmt.Errorf("name of this replica: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", fmt.Errorf("name of this replica: %w", err)
+	}
+	return name, nil
 }
 
 func (r *sinkReporter) run(ctx context.Context) {
@@ -73,7 +108,7 @@ func (r *sinkReporter) report(ctx context.Context, s auditsink.SinkStatus) error
 		return nil
 	}
 	next := r.merge(sink, s)
-	if reflect.DeepEqual(withoutTimes(sink.Status), withoutTimes(next.Status)) {
+	if reflect.DeepEqual(withoutTimes(sink.Status), withoutTimes(next.Status)) && r.heard(sink) {
 		return nil
 	}
 	if sameState(sink.Status, next.Status) && time.Since(r.counted[s.Name]) < countInterval {
@@ -94,6 +129,13 @@ func (r *sinkReporter) report(ctx context.Context, s auditsink.SinkStatus) error
 	})
 }
 
+// heard tells whether the others know that this server is there.
+func (r *sinkReporter) heard(sink *auditv1alpha1.AuditSink) bool {
+	return slices.ContainsFunc(sink.Status.Replicas, func(x auditv1alpha1.AuditSinkReplicaStatus) bool {
+		return x.Name == r.replica && time.Since(x.LastUpdate.Time) < aliveInterval
+	})
+}
+
 // merge puts this replica's figures beside those of the others and adds them up.
 func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStatus) *auditv1alpha1.AuditSink {
 	next := sink.DeepCopy()
@@ -105,7 +147,9 @@ func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStat
 	if s.LastError != "" {
 		own.LastErrorTime = &metav1.Time{Time: s.LastErrorTime}
 	}
-	status.Replicas = slices.DeleteFunc(status.Replicas, func(x auditv1alpha1.AuditSinkReplicaStatus) bool { return x.Name == r.replica })
+	status.Replicas = slices.DeleteFunc(status.Replicas, func(x auditv1alpha1.AuditSinkReplicaStatus) bool {
+		return x.Name == r.replica || time.Since(x.LastUpdate.Time) > goneAfter
+	})
 	status.Replicas = append(status.Replicas, own)
 	slices.SortFunc(status.Replicas, func(a, b auditv1alpha1.AuditSinkReplicaStatus) int { return cmp.Compare(a.Name, b.Name) })
 

@@ -72,7 +72,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 		if audits, err = newSinks(s.router, informers[0], informers[1], s.store.Changed); err != nil {
 			return err
 		}
-		if reporter, err = newSinkReporter(s.router, informers[0], server); err != nil {
+		if reporter, err = newSinkReporter(s.router, informers[0], server, c.opts.own.spoolDir()); err != nil {
 			return err
 		}
 		if err := s.serveTail(server); err != nil {
