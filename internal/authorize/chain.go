@@ -184,8 +184,18 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 		Decision:   authorizer.DecisionNoOpinion,
 		Reason:     strings.Join(w.reasons, "\n"),
 		Detail:     utilerrors.NewAggregate(w.errs),
+		Authorizer: names(p.undecided),
 		Conditions: conditions,
 	}
+}
+
+// names lists whose conditions were not met.
+func names(all []undecided) string {
+	list := make([]string, len(all))
+	for i, u := range all {
+		list[i] = u.link.Name
+	}
+	return strings.Join(list, ",")
 }
 
 // evaluate gives the final decision of one link. Results that the decision could not have produced fail closed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -80,7 +81,12 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 
 // decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	ctx, span := handoff.StartSpan(ctx, "proviso.authorize")
 	v := g.Chain.Decide(ctx, attrs)
+	if span != nil {
+		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
+		span.End()
+	}
 	switch {
 	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
 		holder.Put(slot, attrs, handoff.Allowed())
@@ -98,6 +104,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
+	handoff.CountConditional(v.Authorizer)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
 }

@@ -88,7 +88,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	if pending == nil {
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
-	return settle(ctx, attrs, pending.Resolve(ctx, p.facts(holder, attrs, objects)))
+	return settle(ctx, attrs, handoff.Observe(ctx, pending, p.facts(holder, attrs, objects)))
 }
 
 // settle turns a resolved decision into the answer of admission and records it.

@@ -23,6 +23,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/snapshot"
@@ -126,6 +127,7 @@ func newConfig(opts *completed) (*config, error) {
 
 // newStages builds what our systems need before the servers exist.
 func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
+	handoff.RegisterMetrics()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		return nil, err
@@ -136,6 +138,9 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		plugs:    opts.own.plugs,
 		compiler: &restrict.Compiler{CEL: cel},
 		master:   opts.own.PolicyMasterNamespace,
+	}
+	if s.compiler.Types, err = ruleTypes(s.store, generic.LoopbackClientConfig); err != nil {
+		return nil, err
 	}
 	s.kit = &authorizerKit{
 		informers:    informers,

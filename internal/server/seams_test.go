@@ -145,6 +145,22 @@ func TestConditionsReachEveryServer(t *testing.T) {
 		})
 	}
 
+	t.Run("metrics", func(t *testing.T) { // CA-21, SV-10
+		raw, err := kubernetes.NewForConfigOrDie(s.admin).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`proviso_authorization_conditional_total{authorizer="only-good"}`,
+			`proviso_enforcement_decisions_total{authorizer="only-good",decision="Allow",failed="false"}`,
+			`proviso_enforcement_decisions_total{authorizer="only-good",decision="NoOpinion",failed="false"}`,
+			`proviso_enforcement_duration_seconds_count{authorizer="only-good"}`,
+			`apiserver_admission_controller_admission_duration_seconds_count{name="AuthorizationConditionsEnforcer"`} {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("no metric %s", want)
+			}
+		}
+	})
+
 	t.Run("proxied", func(t *testing.T) {
 		// v1.applied.example.org is served by somebody else: no admission, no conditions.
 		s.await("the group to be proxied", func() (bool, error) {

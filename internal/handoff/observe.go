@@ -1,0 +1,68 @@
+package handoff
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// Metrics of the two stages that the hand-over connects (CA-21, SV-10). All of ours begin with proviso_.
+var (
+	conditionalTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
+		Help: "Requests that were let through to admission on a condition, by the authorizer whose conditions they are.",
+	}, []string{"authorizer"})
+	enforcedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "enforcement", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Conditional decisions that were resolved in admission, by authorizer, decision and whether a condition failed.",
+	}, []string{"authorizer", "decision", "failed"})
+	enforcedSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: "proviso", Subsystem: "enforcement", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "How long resolving a conditional decision took, by authorizer.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
+	}, []string{"authorizer"})
+
+	register sync.Once
+)
+
+// RegisterMetrics makes the metrics visible. Running it again does nothing.
+func RegisterMetrics() {
+	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, enforcedTotal, enforcedSeconds) })
+}
+
+// CountConditional counts a request that passed on a condition.
+func CountConditional(authorizerName string) { conditionalTotal.WithLabelValues(authorizerName).Inc() }
+
+// Observe resolves a pending decision, measures it and, if the request is traced, makes a span of it.
+func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Outcome {
+	ctx, span := StartSpan(ctx, "proviso.enforce")
+	begin := time.Now()
+	out := p.Resolve(ctx, data)
+	failed := "false"
+	if out.Detail != nil {
+		failed = "true"
+	}
+	enforcedTotal.WithLabelValues(out.Authorizer, out.Decision.String(), failed).Inc()
+	enforcedSeconds.WithLabelValues(out.Authorizer).Observe(time.Since(begin).Seconds())
+	if span != nil {
+		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
+		span.End()
+	}
+	return out
+}
+
+// StartSpan begins a span below that of the request. Without one, or if it is not recorded, it costs nothing and the span is
+// nil.
+func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, nil
+	}
+	return parent.TracerProvider().Tracer("proviso.dev/proviso").Start(ctx, name)
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// maxCheckedKinds bounds how many schemas one rule is checked against.
+const maxCheckedKinds = 8
+
+// ruleTypes finds the schemas that a rule's expressions must fit, when it is written: those of the kinds it names, if it names
+// them one by one and they are served (CA-11). A rule for everything, for subresources or for what is not served yet is left
+// unchecked; it is evaluated with whatever comes.
+func ruleTypes(store *snapshot.Store, loopback *rest.Config) (func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
+	config := rest.CopyConfig(loopback)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	schemas := &resolver.ClientDiscoveryResolver{Discovery: client}
+	return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
+		served := store.Current().Served
+		var types []*expr.Type
+		for _, kind := range namedKinds(rule, served) {
+			gvk := kind.WithVersion(rule.APIVersion)
+			if gvk.Version == "" {
+				gvk.Version = served.PreferredVersion(kind)
+			}
+			s, err := schemas.ResolveSchema(gvk)
+			if err != nil {
+				return nil
+			}
+			if t := expr.NewType(gvk.String(), s); t != nil {
+				types = append(types, t)
+			}
+		}
+		return types
+	}, nil
+}
+
+// namedKinds are the kinds of a rule that names every one of them, and nothing otherwise.
+func namedKinds(rule *policyv1alpha1.PolicyRule, served *snapshot.Served) []schema.GroupKind {
+	if served == nil {
+		return nil
+	}
+	var kinds []schema.GroupKind
+	for _, entry := range rule.ResourceKinds {
+		if strings.ContainsAny(entry, "*/") || strings.HasPrefix(entry, "-") {
+			return nil
+		}
+		resources := served.Kinds().Resolve(entry)
+		if len(resources) == 0 {
+			return nil
+		}
+		for _, r := range resources {
+			if len(rule.APIGroups) > 0 && !matchesGroup(rule.APIGroups, r.Group) {
+				continue
+			}
+			kinds = append(kinds, schema.GroupKind{Group: r.Group, Kind: served.OwnKind(r)})
+		}
+	}
+	if len(kinds) > maxCheckedKinds {
+		return nil
+	}
+	return kinds
+}
+
+func matchesGroup(groups []string, group string) bool {
+	for _, g := range groups {
+		if g == "*" || g == group {
+			return true
+		}
+	}
+	return false
+}
