@@ -200,6 +200,9 @@ func eventLine(e *auditv1.Event, colours bool) string {
 		who += " as " + e.ImpersonatedUser.Username
 	}
 	parts := []string{paint("2", e.StageTimestamp.Local().Format("15:04:05.000")), paint(colour, answer), paint("36", who), paint("1", e.Verb), printable(e.RequestURI)}
+	if e.ObjectRef != nil && e.Verb == "create" && e.ObjectRef.Name != "" && e.ObjectRef.Subresource == "" {
+		parts = append(parts, paint("1", e.ObjectRef.Name)) // the URL of a create does not say it
+	}
 	if e.Stage != auditv1.StageResponseComplete {
 		parts = append(parts, paint("2", string(e.Stage)))
 	}

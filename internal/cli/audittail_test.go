@@ -14,12 +14,12 @@ import (
 // DA-13: a line is coloured by its answer, and nothing that a client has sent reaches the terminal as a command.
 func TestEventLine(t *testing.T) {
 	e := &auditv1.Event{
-		Stage: auditv1.StageResponseComplete, StageTimestamp: metav1.NewMicroTime(time.Now()), Verb: "create", RequestURI: "/api/v1/x",
+		Stage: auditv1.StageResponseComplete, StageTimestamp: metav1.NewMicroTime(time.Now()), Verb: "create", RequestURI: "/api/v1/x", ObjectRef: &auditv1.ObjectReference{Name: "one"},
 		User: authnv1.UserInfo{Username: "edgar\x1b[2J\n"}, ImpersonatedUser: &authnv1.UserInfo{Username: "hubert"},
 		ResponseStatus: &metav1.Status{Code: 403, Message: "no\u202e\x07"},
 	}
 	plain := eventLine(e, false)
-	if strings.ContainsAny(plain, "\x1b\n\x07\u202e") || !strings.Contains(plain, "403  edgar\uFFFD[2J\uFFFD as hubert  create  /api/v1/x  no") {
+	if strings.ContainsAny(plain, "\x1b\n\x07\u202e") || !strings.Contains(plain, "403  edgar\uFFFD[2J\uFFFD as hubert  create  /api/v1/x  one  no") {
 		t.Errorf("line is %q", plain)
 	}
 	if coloured := eventLine(e, true); !strings.Contains(coloured, "\x1b[31m403\x1b[0m") || strings.Contains(coloured, "\x1b[2J") {
