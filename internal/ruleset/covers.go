@@ -64,8 +64,8 @@ func (ix *Index) Covers(g Grant) error {
 	}
 	refusal := &NotHeld{User: g.User.GetName()}
 	for _, w := range held.wanted {
-		if err := held.check(w, refusal); err != nil {
-			return err
+		if !held.check(w, refusal) {
+			return errTooMuch()
 		}
 	}
 	if len(refusal.Gaps) == 0 {
@@ -83,6 +83,10 @@ type NotHeld struct {
 	More int
 	// Reason is set instead if the question could not be decided.
 	Reason string
+}
+
+func errTooMuch() *NotHeld {
+	return &NotHeld{Reason: "the rules and those of the writer are too many to compare: split the role, or use fewer wildcards and unknown kinds"}
 }
 
 // maxGaps limits a refusal to what a person reads.

@@ -21,6 +21,11 @@ type holder struct {
 	wanted []*rule
 	rules  []*rule // the writer's and the wanted ones
 	names  universe
+	// lens and negations find the patterns of the rules by place.
+	lens, negations lens
+	// verbs and objectNames are the names of the universe as the rules see them.
+	verbs, objectNames sights
+	budget             budget
 }
 
 // maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
@@ -62,6 +67,17 @@ func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
 	if h.names.guesses == nil {
 		return nil, &NotHeld{Reason: "the rules name the same unknown kind in too many ways: use plurals"}
 	}
+	named := 0
+	for _, r := range h.rules {
+		named += len(r.verbs.named) + len(r.verbs.negated) + 1
+	}
+	if named*len(h.names.verbs) > maxSteps || len(h.rules)*len(h.names.names) > maxSteps {
+		return nil, errTooMuch()
+	}
+	h.lens = newLens(h.rules, func(r *rule) []kindPattern { return r.patterns })
+	h.negations = newLens(h.rules, func(r *rule) []kindPattern { return r.negs })
+	h.verbs = newSights(h.rules, h.names.verbs, seesVerb)
+	h.objectNames = newSights(h.rules, h.names.names, seesName)
 	return h, nil
 }
 

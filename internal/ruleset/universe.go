@@ -11,9 +11,12 @@ const other = "\x00other"
 
 // universe holds, for each part of a request, every name that some rule mentions, and other.
 type universe struct {
-	verbs, groups, resources, subs, names []string
-	kinds                                 []string // that a resource could have if it were served; "" is none of them
-	urls                                  []string
+	verbs, groups, subs, names []string
+	// resources and kinds are by API group, since a rule about another group does not make a name worth looking at. A kind
+	// is one that a resource could have if it were served; "" is none of them.
+	resources, kinds byGroup
+	urls             []string
+	paths            int // patterns of paths
 	// guesses are, for a plural, the sets of entries that guess it and could cease to, since what they name will be served
 	// otherwise.
 	guesses map[string][]string
@@ -27,6 +30,35 @@ var (
 	connectSubs      = []string{"exec", "attach", "portforward", "proxy"}
 )
 
+// byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all.
+type byGroup map[string]set
+
+// add notes a name for the groups of a pattern and its rule.
+func (b byGroup) add(name string, p *kindPattern, r *rule) {
+	groups := r.groups
+	switch {
+	case !p.anyGroup:
+		groups = []string{p.group}
+	case groups == nil:
+		groups = []string{"*"}
+	}
+	for _, g := range groups {
+		if b[g] == nil {
+			b[g] = set{}
+		}
+		b[g].add(name)
+	}
+}
+
+// in lists the names that are mentioned for a group.
+func (b byGroup) in(group string) []string {
+	all := maps.Clone(b["*"])
+	for name := range b[group] {
+		all.add(name)
+	}
+	return all.sorted()
+}
+
 type set map[string]bool
 
 func (s set) add(names ...string) {
@@ -39,16 +71,18 @@ func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 // universeOf collects the names of the rules.
 func universeOf(rules []*rule) universe {
-	verbs, groups, resources, subs, names, kinds, urls := set{}, set{}, set{}, set{}, set{}, set{}, set{}
+	verbs, groups, subs, names, urls := set{}, set{}, set{}, set{}, set{}
+	resources, kinds := byGroup{"*": {}}, byGroup{"*": {}}
 	verbs.add(builtinVerbs...)
 	groups.add("", other)
-	resources.add(builtinResources...)
+	resources["*"].add(builtinResources...)
 	subs.add("", other)
 	subs.add(connectSubs...)
 	names.add("", other)
-	kinds.add("")
+	kinds["*"].add("")
 	urls.add(other)
 	guesses := map[string]set{}
+	paths := 0
 	for _, r := range rules {
 		verbs.add(r.verbs.named...)
 		verbs.add(r.verbs.negated...)
@@ -59,10 +93,12 @@ func universeOf(rules []*rule) universe {
 				groups.add(p.group)
 			}
 			if !p.anyRes {
-				resources.add(p.res)
+				resources.add(p.res, &p, r)
+			}
+			if p.kind != "" {
+				kinds.add(p.kind, &p, r)
 			}
 			subs.add(p.sub)
-			kinds.add(p.kind)
 			if p.guess != "" {
 				if guesses[p.res] == nil {
 					guesses[p.res] = set{}
@@ -71,15 +107,16 @@ func universeOf(rules []*rule) universe {
 			}
 		}
 		urls.add(r.urls...)
+		paths += len(r.urls) + len(r.prefixes)
 		for _, p := range r.prefixes {
 			urls.add(p, p+other)
 		}
 	}
 	// A * in a request is a question about everything, not a name.
-	for _, s := range []set{verbs, groups, resources, subs} {
+	for _, s := range []set{verbs, groups, subs} {
 		delete(s, "*")
 	}
-	return universe{verbs.sorted(), groups.sorted(), resources.sorted(), subs.sorted(), names.sorted(), kinds.sorted(), urls.sorted(), subsets(guesses)}
+	return universe{verbs.sorted(), groups.sorted(), subs.sorted(), names.sorted(), resources, kinds, urls.sorted(), paths, subsets(guesses)}
 }
 
 // maxGuesses limits how many entries may guess the same plural; there is hardly ever more than one.
