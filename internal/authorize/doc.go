@@ -4,5 +4,6 @@
 // what upstream's authorization filter calls; it answers "forbidden" when nothing in the chain can allow the request, and
 // otherwise lets it pass with a decision in the request's holder that the enforcer resolves in admission.
 //
-// Upstream authorizes in more places than the filter. All of them and what each gets are listed in sites.go.
+// Upstream authorizes in more places than the filter. All of them and what each gets are listed in
+// test/drift/testdata/authorize-sites.txt; a test fails when a Kubernetes upgrade adds one.
 package authorize
