@@ -43,6 +43,14 @@
 // it, and a kind otherwise. A review that asks about "*" is allowed only by a rule without exceptions, and denied by every
 // deny rule that touches what it asks for. RBAC rules mean exactly what upstream makes of them.
 //
+// # Other questions
+//
+// Decide folds the tiers into what Policy and RBAC decide together, which is what counts as held. Covers answers the
+// escalation check from it (PO-12): it may refuse what could be granted, with a reason, and never passes what is not held,
+// also with respect to kinds that are not served yet. Holders is the inverse, from which package whocan makes its answer.
+// Bound is membership in a role of RBAC (PA-3), Coverage what a rule covers now (PO-1), BindingsOf what keeps a role from
+// being deleted (PO-5).
+//
 // # What goes wrong
 //
 // A rule that does not compile is quarantined alone (SV-8): an allow rule grants nothing, a deny rule denies without its

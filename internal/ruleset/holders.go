@@ -48,7 +48,7 @@ func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
 	}
 	ids := make([]uint32, 0, total)
 	for i := range lists {
-		lists[i].each(q.bit, func(id uint32, _, _ bool) {
+		lists[i].each(q.bit, func(id uint32) {
 			if _, found := slices.BinarySearch(boundHere, id); found {
 				ids = append(ids, id)
 			}
