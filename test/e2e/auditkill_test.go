@@ -12,7 +12,7 @@ import (
 // DA-8: the sink is down, the server is killed -9 in the middle of writes, again and again; once the sink is back, every
 // write that was acknowledged has its event there.
 func TestKillLosesNoAuditEvent(t *testing.T) {
-	const rounds, each = 3, 670
+	const rounds, each = 5, 2000
 	dir := tempDir(t) + "/d"
 	at := collect(t, false)
 	at.down.Store(true)
