@@ -138,9 +138,14 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 	}
 }
 
-// matchMany is match for a subject with many roles: it tries the roles that the inverse index lists for the request, or the
-// subject's roles, whichever are fewer.
+// matchMany is match for a subject with many roles.
 func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies bool) {
+	q.eachCandidate(g, kind, func(rg *roleGrant) { q.matchRole(m, s, rg, denies) })
+}
+
+// eachCandidate visits the roles of a subject with many: those that the inverse index lists for the request, or all of them,
+// whichever are fewer. A role can be visited more than once.
+func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) {
 	var lists [2]candidates
 	total := 0
 	for i, home := range q.homes(kind) {
@@ -151,7 +156,7 @@ func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies
 	}
 	if total >= len(g) {
 		for j := range g {
-			q.matchRole(m, s, &g[j], denies)
+			visit(&g[j])
 		}
 		return
 	}
@@ -166,7 +171,7 @@ func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies
 					continue
 				}
 				if rg := g.find(list[j].role); rg != nil {
-					q.matchRole(m, s, rg, denies)
+					visit(rg)
 				}
 			}
 		}
@@ -208,34 +213,44 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 	for _, kind := range q.scopes(tier) {
 		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 			g := q.grants(s, kind)
+			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions are.
+			if !all && len(g) > walkMax && !q.wild {
+				q.eachCandidate(g, kind, func(rg *roleGrant) { buf = q.collectRole(buf, start, s, rg, effect, false) })
+				continue
+			}
 			for j := range g {
-				r := q.ix.slots.role(g[j].id)
-				if r == nil {
-					continue
-				}
-				t := &r.allow
-				if effect == Denies {
-					t = &r.deny
-				}
-				if t.empty() {
-					continue
-				}
-				t.each(q, func(ru *rule, v verdict) {
-					known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru })
-					if !all && (v == applies || known) {
-						return
-					}
-					if !all {
-						buf = append(buf, Hit{rule: ru, role: r, grant: &g[j], who: s, nameUnknown: v == appliesIfName})
-						return
-					}
-					for _, b := range g[j].bindings {
-						buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName})
-					}
-				})
+				buf = q.collectRole(buf, start, s, &g[j], effect, all)
 			}
 		}
 	}
+	return buf
+}
+
+// collectRole appends the rules of one role that apply. Without all, only conditional ones, each once.
+func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effect Effect, all bool) []Hit {
+	r := q.ix.slots.role(g.id)
+	if r == nil {
+		return buf
+	}
+	t := &r.allow
+	if effect == Denies {
+		t = &r.deny
+	}
+	if t.empty() {
+		return buf
+	}
+	t.each(q, func(ru *rule, v verdict) {
+		if !all {
+			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru })
+			if v != applies && !known {
+				buf = append(buf, Hit{rule: ru, role: r, grant: g, who: s, nameUnknown: v == appliesIfName})
+			}
+			return
+		}
+		for _, b := range g.bindings {
+			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName})
+		}
+	})
 	return buf
 }
 
