@@ -52,7 +52,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, inverse, changes, memory} {
+	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, delivery, inverse, changes, memory} {
 		if err := group(b); err != nil {
 			return err
 		}

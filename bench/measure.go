@@ -79,7 +79,7 @@ func (b *bench) compare(name string, n int, ours, peer side) error {
 	for round := range b.rounds {
 		for k := range sides {
 			i := (round + k) % 2 // neither side is always the first
-			runtime.GC() // what one side leaves behind is not for the other side to collect
+			runtime.GC()         // what one side leaves behind is not for the other side to collect
 			took, err := work(sides[i], turns[i])
 			if err != nil {
 				return fmt.Errorf("%s n=%d: %s: %w", name, n, sides[i].name, err)
