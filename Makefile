@@ -75,6 +75,7 @@ run: build ## Build, then run the server (RUNFLAGS="--secure-port 7443")
 .PHONY: test
 test: ## Unit and in-process tests (TESTFLAGS="-run X -v")
 	$(GO) test -timeout 20m $(TESTFLAGS) $(UNIT_PACKAGES)
+	$(GO) -C bench test -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: e2e
 e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
@@ -105,8 +106,10 @@ fmt-check: ## Fail when a file is not gofmt'd
 	if [ -n "$$bad" ]; then printf 'not gofmt-ed, run gofmt -w on:\n%s\n' "$$bad"; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet of every package
+vet: ## go vet of every package, the nested modules' too
 	$(GO) vet ./...
+	$(GO) -C bench vet ./...
+	$(GO) -C test/conformance vet ./...
 
 .PHONY: lint
 lint: ## golangci-lint, pinned (needs the module proxy the first time)
@@ -140,13 +143,11 @@ fuzz: ## Run every fuzz target for FUZZTIME each (FUZZ=regexp picks some)
 
 .PHONY: bench
 bench: ## Proviso and its peers on the same work, with ratios
-	@if [ ! -d bench ]; then echo 'bench: there is no bench/ yet'; exit 1; fi
-	$(GO) run ./bench $(BENCHFLAGS)
+	$(GO) -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-quick
 bench-quick: ## The same with small sizes, to see that it runs
-	@if [ ! -d bench ]; then echo 'bench: there is no bench/ yet'; exit 1; fi
-	$(GO) run ./bench -quick $(BENCHFLAGS)
+	$(GO) -C bench run . -quick $(BENCHFLAGS)
 
 # ---- Generated files --------------------------------------------------------
 .PHONY: generate

@@ -93,7 +93,7 @@ func ringDir(dir string) string {
 
 var fset = token.NewFileSet()
 
-// tree parses every Go file of the repository. Directories that hold another module or no code of ours are left out.
+// tree parses every Go file of the repository, those of its nested modules too. Directories without code of ours are left out.
 func tree(t *testing.T) []file {
 	t.Helper()
 	root := ".."
@@ -104,8 +104,7 @@ func tree(t *testing.T) []file {
 		}
 		if d.IsDir() {
 			name := d.Name()
-			_, nested := os.Stat(filepath.Join(p, "go.mod"))
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "proviso-data" || nested == nil) {
+			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "proviso-data") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -80,20 +80,23 @@ func TestQuickIsPartOfConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceModuleAgrees: the conformance tests are a module of their own and must be upgraded together with ours.
-func TestConformanceModuleAgrees(t *testing.T) {
-	ours, theirs := versions(t, "../.."), versions(t, conformanceDir)
-	shared := 0
-	for path, version := range theirs {
-		if want, ok := ours[path]; ok {
-			shared++
-			if version != want {
-				t.Errorf("test/conformance/go.mod has %s %s, go.mod has %s: upgrade both together", path, version, want)
+// TestNestedModulesAgree: the conformance tests and the benchmarks are modules of their own and must be upgraded together with
+// ours, or they would measure and test another Kubernetes.
+func TestNestedModulesAgree(t *testing.T) {
+	ours := versions(t, "../..")
+	for _, dir := range []string{conformanceDir, "../../bench"} {
+		shared := 0
+		for path, version := range versions(t, dir) {
+			if want, ok := ours[path]; ok {
+				shared++
+				if version != want {
+					t.Errorf("%s/go.mod has %s %s, go.mod has %s: upgrade both together", filepath.Base(dir), path, version, want)
+				}
 			}
 		}
-	}
-	if shared < 50 {
-		t.Errorf("the two modules share %d dependencies: go.mod is read wrongly", shared)
+		if shared < 50 {
+			t.Errorf("%s: the two modules share %d dependencies: go.mod is read wrongly", dir, shared)
+		}
 	}
 }
 
