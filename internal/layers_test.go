@@ -40,7 +40,7 @@ var rings = map[string]ring{
 	"restrict": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
-	"webhookauthz": stage,
+	"webhookauthz": stage, "crdschema": stage,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation,
 

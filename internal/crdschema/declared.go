@@ -1,0 +1,78 @@
+package crdschema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"proviso.dev/proviso/internal/fieldperm"
+)
+
+// Declared reads what a stored definition declares, each declaration for its own version of the resource. With an error,
+// which is about what was stored while this system was off, comes as much as could be read.
+//
+// Objects are compared in the storage version (FP-10); what may be stored has every declaration there.
+func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declaration, error) {
+	text, ok := crd.Annotations[Annotation]
+	if !ok {
+		return nil, nil
+	}
+	r, first := decode(text)
+	var all []fieldperm.Declaration
+	for i := range crd.Spec.Versions {
+		version := crd.Spec.Versions[i].Name
+		for _, at := range slices.Sorted(maps.Keys(r[version])) {
+			d, err := declaration(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at, r[version][at])
+			if err != nil {
+				if first == nil {
+					first = err
+				}
+				continue
+			}
+			all = append(all, d)
+		}
+	}
+	return all, first
+}
+
+// Scale is where a custom resource with a scale subresource has its scale field in the storage version; nil without one.
+func Scale(crd *apiextensionsv1.CustomResourceDefinition) (fieldperm.Resource, fieldperm.Path) {
+	r := fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if !v.Storage || v.Subresources == nil || v.Subresources.Scale == nil {
+			continue
+		}
+		path, err := fieldperm.ParsePath(v.Subresources.Scale.SpecReplicasPath)
+		if err != nil {
+			return r, nil // upstream accepts no such path
+		}
+		return r, path
+	}
+	return r, nil
+}
+
+// resource is the custom resource that a definition defines.
+type resource struct{ definition, group, plural string }
+
+// declaration is what an entry means. It is not validated.
+func declaration(r resource, version string, at place, e entry) (fieldperm.Declaration, error) {
+	path, err := at.path()
+	if err != nil {
+		return fieldperm.Declaration{}, err
+	}
+	d := fieldperm.Declaration{
+		Source:     fmt.Sprintf("CustomResourceDefinition %q", r.definition),
+		Resources:  []fieldperm.Resource{{Group: r.group, Resource: r.plural}},
+		Version:    version,
+		Field:      path,
+		Permission: e.text(KeyVerb),
+	}
+	d.Exclusive, _ = e[KeyExclusive].(bool)
+	if e[KeyParameter] != nil || e[KeyTreatment] != nil {
+		d.Parameter = &fieldperm.Parameter{From: e.text(KeyParameter), Treatment: e.text(KeyTreatment)}
+	}
+	return d, nil
+}
