@@ -22,7 +22,7 @@ func audits(b *bench) error {
 	if !b.wanted("audit-level") && !b.wanted("audit-level-all") {
 		return nil
 	}
-	for _, n := range []int{1, 32} {
+	for _, n := range []int{1, 2, 4, 8, 16, 32} {
 		sources, classes := auditSinks(n)
 		evaluators, err := upstreamEvaluators(sources, classes)
 		if err != nil {

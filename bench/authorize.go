@@ -3,150 +3,141 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
-	"proviso.dev/proviso/internal/whocan"
 )
 
-// pinned is the context of a request that is decided by this index.
-func pinned(ix *ruleset.Index) context.Context {
-	return handoff.With(context.Background(), &snapshot.Snapshot{Synced: true, Rules: ix})
+// holds are the bindings that every engine is given: users 0 to n-1 have one binding each to the same role. It is viewRole, or
+// with a condition one that lets them update deployments of fewer than ten replicas.
+type holds struct {
+	n         int
+	condition bool
 }
 
-// deciding asks an authorizer and checks the answer.
-func deciding(ctx context.Context, name string, a authorizer.UnconditionalAuthorizer, attrs authorizer.Attributes, want authorizer.Decision) side {
-	return side{name, func() error {
-		if d, _, err := a.Authorize(ctx, attrs); err != nil || d != want {
-			return fmt.Errorf("decided %v, want %v: %v", d, want, err)
-		}
-		return nil
-	}}
+// question asks for a user; the rest is the same for all: get the deployment web, or update it to three replicas.
+type question func(user string) func() (bool, error)
+
+// engine makes an authorizer of the bindings and returns how to ask it.
+type engine struct {
+	name  string
+	build func(holds) (question, error)
 }
 
-// authorizing is one user among n cluster role bindings, who may or may not.
+// others are the engines beside ours. Each has the bindings in the form that its documentation recommends. cedar-go has two: with
+// one policy for each binding, and with the bindings as groups of the user beside one policy, which works as long as nothing
+// but the role and the user matters.
+var others = []engine{
+	{"upstream", upstreamRBAC},
+	{"cedar-go", func(h holds) (question, error) { return cedarEngine(h, false) }},
+	{"cedar-go-groups", func(h holds) (question, error) { return cedarEngine(h, true) }},
+	{"opa", opaEngine},
+	{"casbin", casbinEngine},
+}
+
+// authorizing is one user among n bindings: who may, who may not, and who may under a condition that holds, which is decided and
+// then evaluated on the object.
 func authorizing(b *bench) error {
-	const allow, none = "authorize-allow", "authorize-none"
-	if !b.wanted(allow) && !b.wanted(none) {
-		return nil
-	}
-	for _, n := range b.sizes {
-		in := userBindings(n)
-		ctx, ours := pinned(ruleset.Build(in)), authorize.NewRBAC(snapshot.NewStore())
-		s, err := storesOf(in)
-		if err != nil {
+	for _, condition := range []bool{false, true} {
+		if err := b.authorizing(condition); err != nil {
 			return err
-		}
-		upstream := rbac.New(s.roles, s.roleBindings, s.clusterRoles, s.clusterRoleBindings)
-		for _, q := range []struct {
-			name, user string
-			want       authorizer.Decision
-		}{{allow, userName(n / 2), authorizer.DecisionAllow}, {none, "nobody@example.com", authorizer.DecisionNoOpinion}} {
-			attrs := reader(q.user)
-			if err := b.compare(q.name, n, deciding(ctx, "proviso", ours, attrs, q.want), deciding(ctx, "upstream", upstream, attrs, q.want)); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// inverse asks who can read one secret; a hundred users can.
-func inverse(b *bench) error {
-	const name, answer = "who-can", 100
-	if !b.wanted(name) {
+func (b *bench) authorizing(condition bool) error {
+	const allow, none, conditional = "authorize-allow", "authorize-none", "authorize-conditional"
+	if condition && !b.wanted(conditional) || !condition && !b.wanted(allow) && !b.wanted(none) {
 		return nil
 	}
-	n := b.largest()
-	in := secretBindings(n)
-	ix := ruleset.Build(in)
-	s, err := storesOf(in)
-	if err != nil {
-		return err
+	building, last := map[string]time.Duration{}, 0
+	for _, n := range b.all {
+		h := holds{n: n, condition: condition}
+		names, questions := []string{"proviso"}, []question{nil}
+		var err error
+		if questions[0], err = provisoEngine(h); err != nil {
+			return err
+		}
+		for _, e := range others {
+			if condition && e.name == "upstream" {
+				continue // RBAC has no conditions
+			}
+			names = append(names, e.name)
+			if last > 0 && building[e.name]*time.Duration(n/last) > b.patience {
+				questions = append(questions, nil)
+				building[e.name] *= time.Duration(n / last)
+				continue
+			}
+			began := time.Now()
+			q, err := e.build(h)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.name, err)
+			}
+			building[e.name] = time.Since(began)
+			questions = append(questions, q)
+		}
+		last = n
+		ask := func(name, user string, want bool) error {
+			var sides []side
+			for i, q := range questions {
+				if q == nil {
+					sides = append(sides, absent(names[i], fmt.Sprintf("loading takes over %s", b.patience)))
+					continue
+				}
+				sides = append(sides, deciding(names[i], q(user), want))
+			}
+			return b.compare(name, n, sides[0], sides[1:]...)
+		}
+		if condition {
+			err = ask(conditional, userName(n/2), true)
+		} else if err = ask(allow, userName(n/2), true); err == nil {
+			err = ask(none, "nobody@example.com", false)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	upstream := rbac.NewSubjectAccessEvaluator(s.roles, s.roleBindings, s.clusterRoles, s.clusterRoleBindings, "")
-	question := authorizer.AttributesRecord{Verb: "get", Namespace: "hammer", Resource: "secrets", Name: fmt.Sprintf("secret-%06d", n/200), ResourceRequest: true}
-	return b.compare(name, n, side{"proviso", func() error {
-		if got := len(whocan.Ask(ix, whocan.Question{Request: question}).Users); got != answer {
-			return fmt.Errorf("%d users, want %d", got, answer)
-		}
-		return nil
-	}}, side{"upstream", func() error {
-		// Upstream also lists the group system:masters.
-		got, err := upstream.AllowedSubjects(context.Background(), question)
-		if err != nil || len(got) != answer+1 {
-			return fmt.Errorf("%d subjects, want %d: %v", len(got), answer+1, err)
-		}
-		return nil
-	}})
+	return nil
 }
 
-// changes is a change of the role that all bindings refer to, and of one binding, until the next index can be published. The peer
-// builds that index anew.
-func changes(b *bench) error {
-	const role, binding = "role-change", "binding-change"
-	if !b.wanted(role) && !b.wanted(binding) {
-		return nil
-	}
-	n := b.largest()
-	in := userBindings(n)
-	ix := ruleset.Build(in)
-	rebuild := side{"rebuild", func() error {
-		if got := ruleset.Build(in).Bindings(); got != n {
-			return fmt.Errorf("%d bindings, want %d", got, n)
+// deciding asks an engine and checks the answer.
+func deciding(name string, ask func() (bool, error), want bool) side {
+	return side{name, func() error {
+		if got, err := ask(); err != nil || got != want {
+			return fmt.Errorf("decided %v, want %v: %v", got, want, err)
 		}
 		return nil
 	}}
-	i := 0
-	applied := func(c ruleset.Change) error {
-		i++
-		if ix = ix.Apply(c); ix.Bindings() != n {
-			return fmt.Errorf("%d bindings, want %d", ix.Bindings(), n)
+}
+
+func provisoEngine(h holds) (question, error) {
+	if h.condition {
+		return provisoConditions(h)
+	}
+	ctx, ours := pinned(ruleset.Build(userBindings(h.n))), authorize.NewRBAC(snapshot.NewStore())
+	return unconditional(ctx, ours), nil
+}
+
+func upstreamRBAC(h holds) (question, error) {
+	s, err := storesOf(userBindings(h.n))
+	if err != nil {
+		return nil, err
+	}
+	return unconditional(context.Background(), rbac.New(s.roles, s.roleBindings, s.clusterRoles, s.clusterRoleBindings)), nil
+}
+
+func unconditional(ctx context.Context, a authorizer.UnconditionalAuthorizer) question {
+	return func(user string) func() (bool, error) {
+		attrs := reader(user)
+		return func() (bool, error) {
+			d, _, err := a.Authorize(ctx, attrs)
+			return d == authorizer.DecisionAllow, err
 		}
-		return nil
 	}
-	if err := b.compare(role, n, side{"proviso", func() error {
-		r := viewRole()
-		r.Rules[0].Verbs = []string{"get", fmt.Sprint("verb-", i)}
-		return applied(ruleset.Put(r))
-	}}, rebuild); err != nil {
-		return err
-	}
-	return b.compare(binding, n, side{"proviso", func() error {
-		next := in.ClusterRoleBindings[i%n].DeepCopy()
-		next.Subjects[0].Name += fmt.Sprint(i)
-		return applied(ruleset.Put(next))
-	}}, rebuild)
-}
-
-// memory is what the index adds for each binding, beside what the binding itself takes in the informer's store.
-func memory(b *bench) error {
-	const name = "memory-per-binding"
-	if !b.wanted(name) {
-		return nil
-	}
-	n := b.largest()
-	empty := heap()
-	in := userBindings(n)
-	objects := heap()
-	ix := ruleset.Build(in)
-	index := heap()
-	runtime.KeepAlive(ix)
-	runtime.KeepAlive(in)
-	per := func(before, after uint64) float64 { return max(0, float64(after)-float64(before)) / float64(n) }
-	return b.report(result{Name: name, N: n, Unit: "B", Proviso: per(objects, index), Peer: "object", PeerIs: per(empty, objects)})
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -25,6 +25,17 @@ func viewRole() *rbacv1.ClusterRole {
 	}}
 }
 
+// viewKinds are the kinds of viewRole for engines that know kinds and not rules.
+func viewKinds() []string {
+	var all []string
+	for _, rule := range viewRole().Rules {
+		for _, r := range rule.Resources {
+			all = append(all, rule.APIGroups[0]+"/"+r)
+		}
+	}
+	return all
+}
+
 // userBindings is n users who each have one cluster role binding to the same role.
 func userBindings(n int) ruleset.Input {
 	in := ruleset.Input{MasterNamespace: "master", ClusterRoles: []*rbacv1.ClusterRole{viewRole()}}
@@ -56,10 +67,13 @@ func clusterBinding(i int, role string) *rbacv1.ClusterRoleBinding {
 
 func userName(i int) string { return fmt.Sprintf("user-%06d@example.com", i) }
 
+// groups are those of whoever asks; none is bound.
+var groups = []string{"system:authenticated", "team-a", "team-b", "team-c"}
+
 // reader is a user with a few groups who asks for one deployment.
 func reader(name string) authorizer.Attributes {
 	return authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: name, Groups: []string{"system:authenticated", "team-a", "team-b", "team-c"}},
+		User: &user.DefaultInfo{Name: name, Groups: groups},
 		Verb: "get", Namespace: "hammer", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true,
 	}
 }

@@ -37,9 +37,11 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	b := &bench{rounds: 31, turn: 20 * time.Millisecond, sizes: []int{100, 1_000, 10_000, 100_000}, match: match}
+	b := &bench{rounds: 31, turn: 20 * time.Millisecond, budget: 8 * time.Second, patience: 15 * time.Second,
+		sizes: []int{100, 1_000, 10_000, 100_000}, all: []int{100, 1_000, 10_000, 100_000, 1_000_000}, match: match}
 	if *quick {
-		b.rounds, b.turn, b.sizes = 5, 2*time.Millisecond, []int{100, 10_000}
+		b.rounds, b.turn, b.budget, b.sizes = 5, 2*time.Millisecond, time.Second, []int{100, 10_000}
+		b.all = b.sizes
 	}
 	w := bufio.NewWriter(out)
 	b.emit = func(r result) error {

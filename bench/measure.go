@@ -1,10 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
-	"slices"
 	"time"
 )
 
@@ -13,10 +13,14 @@ type bench struct {
 	rounds int
 	// turn is how long a side works before the other has its turn.
 	turn time.Duration
-	// sizes are the numbers of bindings.
-	sizes []int
-	match *regexp.Regexp
-	emit  func(result) error
+	// budget ends a measure whose sides are slow, after a few rounds.
+	budget time.Duration
+	// sizes are the numbers of bindings, and all those of the growth of authorize, which goes further.
+	sizes, all []int
+	// patience is how long a peer may take to load its bindings.
+	patience time.Duration
+	match    *regexp.Regexp
+	emit     func(result) error
 }
 
 // largest is the number of bindings of measures that are taken at one size.
@@ -28,69 +32,76 @@ type side struct {
 	once func() error
 }
 
-// result is one line.
-type result struct {
-	Name    string  `json:"name"`
-	N       int     `json:"n"`
-	Unit    string  `json:"unit"`
-	Proviso float64 `json:"proviso"`
-	Peer    string  `json:"peer"`
-	PeerIs  float64 `json:"peerIs"`
-	Ratio   float64 `json:"ratio"`
-	Spread  float64 `json:"spreadPercent"`
-}
+// skipped is the reason why a side does not take part.
+type skipped string
 
-func (r result) String() string {
-	return fmt.Sprintf("bench %s n=%d proviso=%s %s=%s ratio=%.3g spread=%.0f%%",
-		r.Name, r.N, quantity(r.Proviso, r.Unit), r.Peer, quantity(r.PeerIs, r.Unit), r.Ratio, r.Spread)
-}
+func (s skipped) Error() string { return string(s) }
 
-// quantity shows three digits of a figure.
-func quantity(v float64, unit string) string {
-	if unit != "ns" {
-		return fmt.Sprintf("%.0f%s", v, unit)
-	}
-	units := []string{"ns", "µs", "ms", "s"}
-	i := 0
-	for ; v >= 1000 && i < len(units)-1; i++ {
-		v /= 1000
-	}
-	return fmt.Sprintf("%.3g%s", v, units[i])
-}
+// absent is a side that does not take part.
+func absent(name, why string) side { return side{name, func() error { return skipped(why) }} }
 
 // wanted tells whether a measure is to be taken, before its fixture is built.
 func (b *bench) wanted(name string) bool { return b.match.MatchString(name) }
 
-// compare lets both sides work in alternating turns and emits one line.
-func (b *bench) compare(name string, n int, ours, peer side) error {
+// compare lets all sides work in alternating turns and emits one line for each peer.
+func (b *bench) compare(name string, n int, ours side, peers ...side) error {
 	if !b.wanted(name) {
 		return nil
 	}
-	runtime.GC()
-	sides := [2]side{ours, peer}
-	var turns [2]int
-	for i, s := range sides {
-		var err error
-		if turns[i], err = b.calibrate(s); err != nil {
-			return fmt.Errorf("%s n=%d: %s: %w", name, n, s.name, err)
+	sides := append([]side{ours}, peers...)
+	times, missing, err := b.alternate(sides)
+	if err != nil {
+		return fmt.Errorf("%s n=%d: %w", name, n, err)
+	}
+	for i, peer := range sides {
+		if i == 0 {
+			continue
+		}
+		r := result{Name: name, N: n, Unit: "ns", Proviso: median(times[0]), Peer: peer.name, PeerIs: median(times[i]),
+			Spread: max(spread(times[0]), spread(times[i])), Skipped: string(missing[i])}
+		if err := b.report(r); err != nil {
+			return err
 		}
 	}
-	var times [2][]float64
-	for round := range b.rounds {
+	return nil
+}
+
+// alternate returns how long each side took for its work, round by round, or why it takes no part.
+func (b *bench) alternate(sides []side) (times [][]float64, missing []skipped, err error) {
+	runtime.GC()
+	began, turns := time.Now(), make([]int, len(sides))
+	times, missing = make([][]float64, len(sides)), make([]skipped, len(sides))
+	for i, s := range sides {
+		turns[i], err = b.calibrate(s)
+		if err != nil && !errors.As(err, &missing[i]) {
+			return nil, nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	collect := heapInUse() < smallHeap
+	for round := 0; round < b.rounds && (round < b.fewest() || time.Since(began) < b.budget); round++ {
 		for k := range sides {
-			i := (round + k) % 2 // neither side is always the first
-			runtime.GC()         // what one side leaves behind is not for the other side to collect
+			i := (round + k) % len(sides) // no side is always the first
+			if missing[i] != "" {
+				continue
+			}
+			if collect {
+				runtime.GC() // what one side leaves behind is not for the other side to collect
+			}
 			took, err := work(sides[i], turns[i])
 			if err != nil {
-				return fmt.Errorf("%s n=%d: %s: %w", name, n, sides[i].name, err)
+				return nil, nil, fmt.Errorf("%s: %w", sides[i].name, err)
 			}
 			times[i] = append(times[i], float64(took)/float64(turns[i]))
 		}
 	}
-	r := result{Name: name, N: n, Unit: "ns", Proviso: median(times[0]), Peer: peer.name, PeerIs: median(times[1]),
-		Spread: max(spread(times[0]), spread(times[1]))}
-	return b.report(r)
+	return times, missing, nil
 }
+
+// fewest is the number of rounds without which a median says nothing.
+func (b *bench) fewest() int { return min(b.rounds, 5) }
+
+// smallHeap is what can be collected between turns without taking longer than the turns.
+const smallHeap = 256 << 20
 
 func (b *bench) report(r result) error {
 	if r.Proviso > 0 {
@@ -121,26 +132,4 @@ func work(s side, n int) (time.Duration, error) {
 		}
 	}
 	return processorTime() - start, nil
-}
-
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-// spread is the interquartile range in percent of the median.
-func spread(values []float64) float64 {
-	if m := median(values); m > 0 {
-		return 100 * (quantile(values, 0.75) - quantile(values, 0.25)) / m
-	}
-	return 0
-}
-
-// quantile interpolates between the two values next to it.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }

@@ -59,6 +59,14 @@ func TestCompare(t *testing.T) {
 	if rounds := order.String(); !strings.HasSuffix(rounds, "puuppuup") {
 		t.Errorf("order %s", rounds)
 	}
+	// A peer that takes no part has a line that says why.
+	if err := b.compare("wanted", 8, mark("proviso"), absent("slow", "loading takes over 1s")); err != nil {
+		t.Fatal(err)
+	}
+	if got := lines[1].String(); !strings.HasSuffix(got, " slow=skipped: loading takes over 1s") {
+		t.Errorf("line %q", got)
+	}
+	lines = lines[:1]
 	wrong := side{"upstream", func() error { return errors.New("wrong answer") }}
 	if err := b.compare("wanted", 7, mark("proviso"), wrong); err == nil || !strings.Contains(err.Error(), "wanted n=7: upstream: wrong answer") {
 		t.Errorf("error %v", err)
@@ -79,7 +87,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 {
+	if len(lines) != 6 {
 		t.Fatalf("got %q", out.String())
 	}
 	for _, line := range lines {
