@@ -68,7 +68,10 @@ type Verdict struct {
 	// Decision is final unless Pending is set.
 	Decision authorizer.Decision
 	Reason   string
-	Err      error
+	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed closed, and
+	// that belongs in audit and metrics, but it is no error of the server's.
+	Err    error
+	Failed error
 	// Authorizer names the link that decided.
 	Authorizer string
 	// Pending is what remains to be asked; set only if the request can still become allowed.
@@ -88,7 +91,11 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 			continue
 		case d.IsDeny():
 			// Whatever was conditional before could only have denied too.
-			return Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
+			v := Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
+			if v.Err = d.Error(); isFailure(v.Err) {
+				v.Failed, v.Err = v.Err, nil
+			}
+			return v
 		case d.IsAllow() && len(w.undecided) == 0:
 			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
 		}
@@ -97,12 +104,13 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 			return Verdict{
 				Decision:   authorizer.DecisionNoOpinion,
 				Authorizer: link.Name,
-				Pending:    &pending{rest: links[i+1:], attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: w.errs},
+				Pending:    &pending{rest: links[i+1:], attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: append(w.errs, w.failures...)},
 			}
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
 	}
-	return Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs)}
+	return Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs),
+		Failed: utilerrors.NewAggregate(w.failures)}
 }
 
 // scoped takes the namespace out of requests that need a cluster-wide right.
@@ -122,6 +130,7 @@ type walk struct {
 	undecided []undecided
 	reasons   []string
 	errs      []error
+	failures  []error // of conditions
 }
 
 type undecided struct {
@@ -133,7 +142,10 @@ func (w *walk) note(name, reason string, err error) {
 	if reason != "" {
 		w.reasons = append(w.reasons, name+": "+reason)
 	}
-	if err != nil {
+	switch {
+	case isFailure(err):
+		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
+	case err != nil:
 		w.errs = append(w.errs, fmt.Errorf("%s: %w", name, err))
 	}
 }
@@ -168,7 +180,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 			w.note(link.Name, reason, err)
 			return handoff.Outcome{}, false
 		}
-		return handoff.Outcome{Decision: decision, Reason: reason, Detail: err, Authorizer: link.Name, Conditions: conditions}, true
+		return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions}, true
 	}
 	for _, u := range p.undecided {
 		if out, done := decide(u.link, u.decision); done {
@@ -183,7 +195,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 	return handoff.Outcome{
 		Decision:   authorizer.DecisionNoOpinion,
 		Reason:     strings.Join(w.reasons, "\n"),
-		Detail:     utilerrors.NewAggregate(w.errs),
+		Detail:     withFailures(utilerrors.NewAggregate(append(w.errs, w.failures...)), data),
 		Authorizer: names(p.undecided),
 		Conditions: conditions,
 	}

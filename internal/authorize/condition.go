@@ -140,12 +140,17 @@ func anyOf(conditions []authorizer.Condition) authorizer.Condition {
 		ID: expr.IDDomain + "/further-denies", Type: restrict.Type,
 		Condition: fmt.Sprintf("any of %d further deny rules applies", len(conditions)),
 		EvaluateFunc: func(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+			result := authorizer.ConditionEvaluationResultBoolean(false)
 			for _, c := range conditions {
-				if r := c.Evaluate(ctx, data); !r.IsFalse() {
+				r := c.Evaluate(ctx, data)
+				if r.IsTrue() {
 					return r
 				}
+				if !r.IsFalse() {
+					result = r // it denies too, but one that holds says why
+				}
 			}
-			return authorizer.ConditionEvaluationResultBoolean(false)
+			return result
 		},
 	}
 }

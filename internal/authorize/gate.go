@@ -83,6 +83,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := handoff.StartSpan(ctx, "proviso.authorize")
 	v := g.Chain.Decide(ctx, attrs)
+	v.report(ctx)
 	if span != nil {
 		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
 		span.End()
@@ -128,6 +129,7 @@ func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authori
 		return handoff.Outcome{}
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, "create"})
+	v.report(ctx)
 	out := handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
 	if v.Pending != nil {
 		if !g.Conditional {

@@ -45,16 +45,21 @@ var (
 	errNoIndex = errors.New("no policy has been read yet")
 )
 
-// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one.
+// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that fails has
+// decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	d := t.ConditionsAwareAuthorize(ctx, attrs)
+	err := d.Error()
+	if isFailure(err) {
+		err = nil
+	}
 	switch {
 	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), d.Error()
+		return authorizer.DecisionAllow, d.Reason(), err
 	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+		return authorizer.DecisionNoOpinion, d.Reason(), err
 	case d.IsDeny():
-		return authorizer.DecisionDeny, d.Reason(), d.Error()
+		return authorizer.DecisionDeny, d.Reason(), err
 	}
 	return d.FailureDecision(), "it depends on the object", nil
 }
@@ -131,11 +136,12 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 				c.residual = o.Residual()
 				denies = append(denies, c)
 			default: // it holds, or fails, for every object
-				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), nil)
+				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o))
 			}
 		}
 	}
 	allowed, why := m.Allow.Found(), ""
+	var failure error
 	if allowed {
 		why = m.Allow.Reason()
 	} else {
@@ -144,6 +150,8 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			switch o := c.rule.Decide(req, expr.Allow); o.Verdict() {
 			case expr.True:
 				allowed, why = true, hit.Reason()
+			case expr.Failed:
+				failure = failed(c, o)
 			case expr.Unresolved:
 				if selected(c, req) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
@@ -163,7 +171,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	case allowed:
 		allows = []authorizer.Condition{always(why)}
 	case len(denies) == 0 && len(allows) == 0:
-		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", nil)
+		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure)
 	}
 	return conditionSets(denies, allows)
 }

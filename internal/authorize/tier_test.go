@@ -182,3 +182,12 @@ func TestTierWithoutAnIndexDenies(t *testing.T) {
 		t.Errorf("got %s, %v", d, err)
 	}
 }
+
+// factsFor is an admission as the enforcer hands it over.
+type factsFor struct {
+	authorizer.ConditionsData
+	data *expr.Data
+}
+
+func (f *factsFor) Expr() *expr.Data { return f.data }
+func (f *factsFor) Trusted() error   { return nil }

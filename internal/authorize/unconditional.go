@@ -58,7 +58,7 @@ func (c *Chain) EvaluateConditions(ctx context.Context, d authorizer.ConditionsA
 		}
 		w.note(name, reason, err)
 	}
-	return authorizer.DecisionNoOpinion, strings.Join(w.reasons, "\n"), utilerrors.NewAggregate(w.errs)
+	return authorizer.DecisionNoOpinion, strings.Join(w.reasons, "\n"), utilerrors.NewAggregate(append(w.errs, w.failures...))
 }
 
 func (c *Chain) link(name string) (Link, bool) {

@@ -18,6 +18,10 @@ var (
 		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
 		Help: "Requests that were let through to admission on a condition, by the authorizer whose conditions they are.",
 	}, []string{"authorizer"})
+	failuresTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "authorization", Name: "condition_failures_total", StabilityLevel: metrics.ALPHA,
+		Help: "Decisions in which a condition failed to evaluate, and so failed closed, by the authorizer that decided; empty if none did.",
+	}, []string{"authorizer"})
 	enforcedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "enforcement", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
 		Help: "Conditional decisions that were resolved in admission, by authorizer, decision and whether a condition failed.",
@@ -33,11 +37,14 @@ var (
 
 // RegisterMetrics makes the metrics visible. Running it again does nothing.
 func RegisterMetrics() {
-	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, enforcedTotal, enforcedSeconds) })
+	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds) })
 }
 
 // CountConditional counts a request that passed on a condition.
 func CountConditional(authorizerName string) { conditionalTotal.WithLabelValues(authorizerName).Inc() }
+
+// CountFailure counts a decision in which a condition failed.
+func CountFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
 
 // Observe resolves a pending decision, measures it and, if the request is traced, makes a span of it.
 func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Outcome {
@@ -47,6 +54,7 @@ func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Out
 	failed := "false"
 	if out.Detail != nil {
 		failed = "true"
+		CountFailure(out.Authorizer)
 	}
 	enforcedTotal.WithLabelValues(out.Authorizer, out.Decision.String(), failed).Inc()
 	enforcedSeconds.WithLabelValues(out.Authorizer).Observe(time.Since(begin).Seconds())
