@@ -87,6 +87,9 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 	}
 	try := func(existing runtime.Object, _ kubestorage.ResponseMeta) (runtime.Object, *uint64, error) {
 		c := cast[C](existing)
+		if errs := refuseQuarantined(c); len(errs) > 0 {
+			return existing, nil, apierrors.NewConflict(s.store.DefaultQualifiedResource, c.GetName(), errs.ToAggregate())
+		}
 		changed, err := change(c, c.GetResourceVersion())
 		if err != nil || !changed {
 			return existing, nil, err
@@ -184,7 +187,7 @@ func (s *containerStorage[C]) empty(validation rest.ValidateObjectFunc) rest.Val
 		}
 		c := cast[C](obj)
 		names := s.names(c)
-		if len(names) == 0 {
+		if len(names) == 0 || Quarantined(c) != "" { // what is quarantined cannot be emptied
 			return nil
 		}
 		terminating, err := s.namespaces.Terminating(ctx, c.GetNamespace())

@@ -70,11 +70,6 @@ func VersionedScheme() *runtime.Scheme {
 	return scheme
 }
 
-// StorageCodec is what the groups are stored with: JSON, in their only version.
-func StorageCodec() runtime.Codec {
-	return Codecs.LegacyCodec(GroupVersions()...)
-}
-
 // negotiated leaves protobuf and CBOR out of the negotiation: our types have neither. A client that lists JSON after them, as
 // all of Kubernetes' own do, gets JSON instead of an error.
 type negotiated struct {

@@ -62,10 +62,13 @@ func sameTypeMeta(obj, old runtime.Object) {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var none T
-	return s.kind.validate(ctx, cast[T](obj), none)
+	return append(refuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...)
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	if errs := refuseQuarantined(old, obj); len(errs) > 0 {
+		return errs
+	}
 	return s.kind.validate(ctx, cast[T](obj), cast[T](old))
 }
 
@@ -112,9 +115,9 @@ func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.
 	metav1.ResetObjectMetaForStatus(o, was)
 }
 
-func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, _ runtime.Object) field.ErrorList {
-	if s.kind.validateStatus == nil {
-		return nil
+func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	if errs := refuseQuarantined(old); len(errs) > 0 || s.kind.validateStatus == nil {
+		return errs
 	}
 	return s.kind.validateStatus(cast[T](obj))
 }

@@ -16,7 +16,8 @@ type binding struct {
 	ref      BindingRef
 	role     RoleRef
 	subjects []boundSubject
-	// problem says why the binding can never grant anything; its role then has kind 0 and never exists.
+	// problem says why the binding can never grant anything; its role then has kind 0 and never exists, or is the twin
+	// that only denies.
 	problem string
 	id      uint32 // of the role; set when the binding enters the index
 	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
@@ -128,6 +129,10 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 	if from != c.Namespace && from != master {
 		b.problem = fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master)
 		b.role.Kind = 0
+	}
+	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad && b.problem == "" {
+		b.problem = "it is quarantined: " + why
+		b.role = b.role.twin()
 	}
 	b.subjects = make([]boundSubject, 0, len(e.UserNames)+len(e.GroupNames))
 	for _, u := range e.UserNames {

@@ -1,6 +1,8 @@
 package ruleset
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -75,7 +77,8 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	h := e.next.hash(p.Namespace)
 	if old, ok := e.next.policies.get(h, p.Namespace); ok {
 		for name := range old.Roles {
-			e.roles[RoleRef{PolicyRole, p.Namespace, name}] = nil
+			ref := RoleRef{PolicyRole, p.Namespace, name}
+			e.roles[ref], e.roles[ref.twin()] = nil, nil
 		}
 	}
 	if deleted {
@@ -84,7 +87,11 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	}
 	e.next.policies.set(e.owner, h, p.Namespace, p)
 	for name := range p.Roles {
-		e.roles[RoleRef{PolicyRole, p.Namespace, name}] = &roleSource{policy: p.Roles[name].Rules}
+		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
+		e.roles[ref] = &roleSource{policy: rules}
+		if slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
+			e.roles[ref.twin()] = &roleSource{policy: rules}
+		}
 	}
 }
 

@@ -35,8 +35,12 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 func (c *compiler) policyRole(ref RoleRef, rules []policyv1alpha1.PolicyRule) *role {
 	out := &role{ref: ref, policy: rules, compiled: make([]*rule, len(rules))}
 	names := map[string]bool{}
+	twin := ref != ref.plain()
 	for i := range rules {
-		if err := c.policyRule(out, i, names); err != nil {
+		if twin && !rules[i].Deny {
+			continue
+		}
+		if err := c.policyRule(out, i, names); err != nil && !twin { // the role itself reports it
 			out.problems = append(out.problems, Problem{Role: ref, Rule: i, Deny: rules[i].Deny, Err: err})
 		}
 	}
@@ -72,7 +76,7 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool) error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
-	if r.cond, err = c.condition(out.ref, i, src); err != nil {
+	if r.cond, err = c.condition(out.ref.plain(), i, src); err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
 	if len(errs) > 0 {

@@ -41,7 +41,7 @@ func (h Hit) Effect() Effect {
 }
 
 // Role is the role that has the rule.
-func (h Hit) Role() RoleRef { return h.role.ref }
+func (h Hit) Role() RoleRef { return h.role.ref.plain() }
 
 // RuleIndex is the position of the rule in the role.
 func (h Hit) RuleIndex() int { return h.rule.index }

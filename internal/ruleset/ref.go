@@ -26,8 +26,25 @@ type RoleRef struct {
 	Name      string
 }
 
+// denials ends the name of the twin of a Policy role that has its deny rules only. No name in the API can end so. A
+// quarantined binding is bound to the twin: it grants nothing and denies all the same (SV-8).
+const denials = "\x00denials"
+
+// twin names the deny rules of the role.
+func (r RoleRef) twin() RoleRef {
+	r.Name += denials
+	return r
+}
+
+// plain is the role itself, whether r names it or its twin.
+func (r RoleRef) plain() RoleRef {
+	r.Name = strings.TrimSuffix(r.Name, denials)
+	return r
+}
+
 // String is how reasons and errors name the role: Role "hammer/dev", ClusterRole "view".
 func (r RoleRef) String() string {
+	r = r.plain()
 	switch r.Kind {
 	case ClusterRole:
 		return fmt.Sprintf("ClusterRole %q", r.Name)

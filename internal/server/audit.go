@@ -17,6 +17,7 @@ import (
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -112,7 +113,9 @@ func (s *sinks) run(ctx context.Context) {
 		return
 	}
 	for {
-		s.router.Update(listOf[*auditv1alpha1.AuditSink](s.sinks), listOf[*auditv1alpha1.AuditClass](s.classes))
+		// What a quarantined class selects is not known: the sinks that use it say that it is missing.
+		classes := slices.DeleteFunc(listOf[*auditv1alpha1.AuditClass](s.classes), func(c *auditv1alpha1.AuditClass) bool { return registry.Quarantined(c) != "" })
+		s.router.Update(listOf[*auditv1alpha1.AuditSink](s.sinks), classes)
 		if !s.told.Swap(true) {
 			s.changedAfterTold()
 		}

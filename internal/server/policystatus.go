@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -34,6 +35,7 @@ type policyReporter struct {
 	store              *snapshot.Store
 	policies, bindings cache.SharedIndexInformer
 	client             *rest.RESTClient
+	quarantine         quarantineReporter
 }
 
 func newPolicyReporter(store *snapshot.Store, policies, bindings cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*policyReporter, error) {
@@ -71,13 +73,20 @@ func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) {
 			orphans[key] = append(orphans[key], p.Binding.Name)
 		}
 	}
+	r.quarantine.report(snap.Rules.Problems())
 	for _, p := range listOf[*policyv1alpha1.Policy](r.policies) {
+		if registry.Quarantined(p) != "" {
+			continue // says so itself, and is not written to
+		}
 		status := policyStatus(p, snap.Served.Kinds(), broken[p.Namespace])
 		if !reflect.DeepEqual(status, p.Status) {
 			r.patch(ctx, "policies", p.Namespace, p.Name, status)
 		}
 	}
 	for _, b := range listOf[*policyv1alpha1.PolicyBinding](r.bindings) {
+		if registry.Quarantined(b) != "" {
+			continue
+		}
 		status := bindingStatus(b, orphans[b.Namespace+"/"+b.Name])
 		if !reflect.DeepEqual(status, b.Status) {
 			r.patch(ctx, "policybindings", b.Namespace, b.Name, status)

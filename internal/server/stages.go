@@ -155,6 +155,9 @@ func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, er
 			return nil, err
 		}
 		informer := ownInformer(client, k.resource, k.example)
+		if err := watchQuarantined(k.resource, informer); err != nil {
+			return nil, err
+		}
 		all = append(all, informer)
 	}
 	return all, nil

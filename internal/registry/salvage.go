@@ -1,0 +1,239 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utiljson "sigs.k8s.io/json"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// maxReason bounds what a quarantined object says about itself.
+const maxReason = 512
+
+func newReader(data []byte) io.Reader { return bytes.NewReader(data) }
+
+// Quarantined says why an object is quarantined; empty if it is not.
+func Quarantined(obj runtime.Object) string {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return o.GetAnnotations()[policy.AnnotationQuarantined]
+}
+
+// refuseQuarantined keeps what a newer version has stored as it is.
+func refuseQuarantined(objects ...runtime.Object) field.ErrorList {
+	for _, obj := range objects {
+		if why := Quarantined(obj); why != "" {
+			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(policy.AnnotationQuarantined),
+				"the server sets this on what it cannot understand, and does not change such an object: upgrade the server, or delete the object ("+why+")")}
+		}
+	}
+	return nil
+}
+
+// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could narrow what
+// the rest grants. Metadata and status are left out of it. Rules look after themselves.
+func unknownParts(data []byte, obj runtime.Object) error {
+	var top parts
+	if err := json.Unmarshal(data, &top); err != nil {
+		return err
+	}
+	switch obj.(type) {
+	case *policy.Policy:
+		if key := top.beyond(policyKeys...); key != "" {
+			return unknownField(key)
+		}
+		return unknownEntries(top, "roles", roleKeys)
+	case *policy.PolicyBinding:
+		if key := top.beyond(policyBindingKeys...); key != "" {
+			return unknownField(key)
+		}
+		return unknownEntries(top, "roleBindings", roleBindingKeys)
+	}
+	rest := map[string]json.RawMessage{}
+	for key, values := range top {
+		if len(values) > 1 {
+			return unknownField(key)
+		}
+		if key != "metadata" && key != "status" {
+			rest[key] = values[0]
+		}
+	}
+	bare, err := json.Marshal(rest)
+	if err != nil {
+		return err
+	}
+	kinds, _, err := Scheme.ObjectKinds(obj)
+	if err != nil {
+		return err
+	}
+	fresh, err := Scheme.New(kinds[0])
+	if err != nil {
+		return err
+	}
+	strict, err := utiljson.UnmarshalStrict(bare, fresh)
+	return errors.Join(append(strict, err)...)
+}
+
+var (
+	policyKeys        = []string{"apiVersion", "kind", "metadata", "lastModified", "roles", "status"}
+	roleKeys          = []string{"metadata", "rules"}
+	policyBindingKeys = []string{"apiVersion", "kind", "metadata", "lastModified", "policyRef", "roleBindings", "status"}
+	roleBindingKeys   = []string{"metadata", "roleName", "userNames", "groupNames"}
+)
+
+func unknownField(key string) error {
+	return fmt.Errorf("field %q is not known to this version, or is given twice", key)
+}
+
+func unknownEntries(top parts, key string, known []string) error {
+	var entries map[string]parts
+	if !top.one(key, &entries) {
+		return unknownField(key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // the same reason at every reading
+		if bad := entries[name].beyond(known...); bad != "" {
+			return unknownField(key + "." + name + "." + bad)
+		}
+	}
+	return nil
+}
+
+// salvage makes of a stored object that cannot be read what is safe: who it is, what denies or protects, and nothing that
+// grants. It is false if the text does not tell what and where it is.
+func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind, bool) {
+	var top parts
+	var version, kind string
+	var gvk schema.GroupVersionKind
+	if json.Unmarshal(data, &top) != nil || !top.one("apiVersion", &version) || !top.one("kind", &kind) {
+		return nil, gvk, false
+	}
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return nil, gvk, false
+	}
+	whole := false // nothing of it means what this version takes it for
+	for _, g := range apiGroups {
+		if g.version.Group == gv.Group {
+			gvk = g.version.WithKind(kind)
+			whole = g.version != gv
+		}
+	}
+	obj, err := Scheme.New(gvk)
+	if err != nil {
+		return nil, gvk, false
+	}
+	reason := cause.Error()
+	if whole {
+		reason = fmt.Sprintf("it is stored in version %q, and this server knows %q", gv.Version, gvk.Version)
+	}
+	if len(reason) > maxReason {
+		reason = reason[:maxReason]
+	}
+	if !identify(obj, top) {
+		return nil, gvk, false
+	}
+	switch o := obj.(type) {
+	case *policy.Policy:
+		salvagePolicy(o, top, reason, whole)
+	case *policy.PolicyBinding:
+		salvageBindings(o, top, reason, whole)
+	default:
+		salvageFields(obj, top)
+	}
+	mark(obj, reason)
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, gvk, true
+}
+
+// identify reads the metadata, or at least what the store needs of it.
+func identify(obj runtime.Object, top parts) bool {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return false
+	}
+	var full metav1.ObjectMeta
+	if !top.one("metadata", &full) {
+		var fields parts
+		full = metav1.ObjectMeta{}
+		if !top.one("metadata", &fields) || !fields.one("name", &full.Name) || !fields.one("namespace", &full.Namespace) || !fields.one("uid", &full.UID) {
+			return false
+		}
+	}
+	if holder, ok := obj.(interface{ GetObjectMeta() metav1.Object }); ok {
+		if target, ok := holder.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			*target = full
+		}
+	}
+	return o.GetName() != ""
+}
+
+// salvageFields reads each field on its own and leaves out what cannot be read.
+func salvageFields(obj runtime.Object, top parts) {
+	for key, values := range top {
+		if key == "metadata" || key == "apiVersion" || key == "kind" || len(values) != 1 {
+			continue
+		}
+		alone, err := json.Marshal(map[string]json.RawMessage{key: values[0]})
+		if err != nil || json.Unmarshal(alone, obj.DeepCopyObject()) != nil {
+			continue
+		}
+		_ = json.Unmarshal(alone, obj) // a copy has just taken it
+	}
+	// Which values and places a protection leaves alone may depend on what was not understood.
+	switch a := obj.(type) {
+	case *policy.ProtectedAttribute:
+		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
+	case *policy.ClusterProtectedAttribute:
+		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
+	}
+}
+
+// mark says in the object itself that it is quarantined, and why.
+func mark(obj runtime.Object, reason string) {
+	if o, err := meta.Accessor(obj); err == nil {
+		annotations := map[string]string{policy.AnnotationQuarantined: reason}
+		for k, v := range o.GetAnnotations() {
+			if k != policy.AnnotationQuarantined {
+				annotations[k] = v
+			}
+		}
+		o.SetAnnotations(annotations)
+	}
+	conditions, kind := conditionsOf(obj)
+	if conditions == nil {
+		return
+	}
+	since := metav1.NewTime(time.Unix(0, 0)) // the same in every replica and at every reading
+	meta.SetStatusCondition(conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Quarantined",
+		Message: "it grants nothing, and denies and protects without conditions: " + reason, LastTransitionTime: since})
+}
+
+// conditionsOf are the conditions of a kind, and which of them says that it takes effect as written.
+func conditionsOf(obj runtime.Object) (*[]metav1.Condition, string) {
+	switch o := obj.(type) {
+	case *policy.Policy:
+		return &o.Status.Conditions, policy.ConditionRulesCompiled
+	case *policy.PolicyBinding:
+		return &o.Status.Conditions, policy.ConditionRolesResolved
+	case *policy.ProtectedAttribute:
+		return &o.Status.Conditions, policy.ConditionRolesResolved
+	case *policy.ClusterProtectedAttribute:
+		return &o.Status.Conditions, policy.ConditionRolesResolved
+	}
+	return nil, ""
+}

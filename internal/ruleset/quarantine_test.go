@@ -1,0 +1,68 @@
+package ruleset
+
+import (
+	"strings"
+	"testing"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// SV-8: a quarantined binding grants nothing, while the deny rules of its role hold, with their conditions; the role follows
+// its changes, and the bindings beside it are as they were.
+func TestQuarantinedBinding(t *testing.T) {
+	conditional := deny("update", "secrets")
+	conditional.When = "a"
+	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{
+		"alice": {allow("*", "*"), deny("delete", "pods"), conditional},
+		"bob":   {allow("*", "*")},
+	}, map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}, "alice": {allow("delete", "pods")}})
+	master := w.PolicyBindings[0]
+	if master.Namespace != "master" {
+		master = w.PolicyBindings[1]
+	}
+	good := master.DeepCopy()
+	entry := master.RoleBindings["alice"]
+	entry.Annotations = map[string]string{policyv1alpha1.AnnotationQuarantined: "from the future"}
+	master.RoleBindings["alice"] = entry
+	ix := Build(inputOf(w))
+	check := func(ix *Index, who, verb, resource string, want Outcome) {
+		t.Helper()
+		if got := ix.Decide(in("hammer", who, verb, resource)).Outcome; got != want {
+			t.Errorf("%s %s %s: %v, want %v", who, verb, resource, got, want)
+		}
+	}
+	check(ix, "alice", "get", "pods", Never)
+	check(ix, "alice", "delete", "pods", Never) // her own namespace allows it, the quarantined binding of the master denies it
+	check(ix, "bob", "get", "pods", Always)
+	check(ix, "carl", "delete", "pods", Always)
+	m := ix.PolicyMaster(in("hammer", "alice", "update", "secrets"))
+	if !m.ConditionalDeny || m.Allow.Found() {
+		t.Errorf("the conditional deny rule: %+v", m)
+	}
+	d := ix.Decide(in("hammer", "alice", "delete", "pods")).Deny
+	if !d.Found() || d.Role().Name != "alice" || strings.Contains(d.Reason(), "\x00") || !strings.Contains(d.Reason(), `Role "master/alice"`) {
+		t.Errorf("denied by %v: %q", d.Role(), d.Reason())
+	}
+
+	// The role changes: so does what the binding denies.
+	p := w.Policies[0]
+	if p.Namespace != "master" {
+		p = w.Policies[1]
+	}
+	p = p.DeepCopy()
+	p.Roles["alice"] = policyv1alpha1.PolicyRole{Rules: []policyv1alpha1.PolicyRule{allow("*", "*")}}
+	changed := ix.Apply(Put(p))
+	check(changed, "alice", "delete", "pods", Always)
+	check(changed, "alice", "get", "pods", Never)
+	if problems := changed.Problems(); len(problems) != 1 || !strings.Contains(problems[0].Error(), "from the future") {
+		t.Errorf("problems %v", problems)
+	}
+
+	// Twin: not quarantined, it grants.
+	mended := ix.Apply(Put(good))
+	check(mended, "alice", "get", "pods", Always)
+	check(mended, "alice", "delete", "pods", Never)
+	if n := len(mended.Problems()); n != 0 {
+		t.Errorf("%d problems: %v", n, mended.Problems())
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/ruleset"
+)
+
+// Metrics of what is quarantined (SV-8, SV-10).
+var (
+	quarantinedObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "proviso", Subsystem: "policy", Name: "quarantined_objects", StabilityLevel: metrics.ALPHA,
+		Help: "Stored objects that this version does not understand, by resource. They grant nothing; deny rules and protections in them hold without conditions.",
+	}, []string{"resource"})
+	quarantinedRules = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "proviso", Subsystem: "policy", Name: "quarantined_rules", StabilityLevel: metrics.ALPHA,
+		Help: "Rules that do not compile, by effect: allow rules then grant nothing, deny rules deny without their condition.",
+	}, []string{"effect"})
+
+	registerQuarantine = sync.OnceFunc(func() { legacyregistry.MustRegister(quarantinedObjects, quarantinedRules) })
+)
+
+// quarantineReporter logs each rule that does not compile once, and counts them.
+type quarantineReporter struct {
+	known map[string]bool
+}
+
+func (q *quarantineReporter) report(problems []ruleset.Problem) {
+	registerQuarantine()
+	count := map[string]int{"allow": 0, "deny": 0}
+	now := map[string]bool{}
+	for _, p := range problems {
+		if p.Binding != (ruleset.BindingRef{}) || p.Role == (ruleset.RoleRef{}) {
+			continue
+		}
+		if p.Deny {
+			count["deny"]++
+		} else {
+			count["allow"]++
+		}
+		text := p.Error()
+		now[text] = true
+		if !q.known[text] {
+			klog.ErrorS(p.Err, "Quarantined a rule", "role", p.Role.String(), "rule", p.Rule, "effect", text)
+		}
+	}
+	q.known = now
+	for effect, n := range count {
+		quarantinedRules.WithLabelValues(effect).Set(float64(n))
+	}
+}
+
+// watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes, and
+// counts them. It lives in the informer's handlers, so that it needs no goroutine.
+func watchQuarantined(resource string, informer cache.SharedIndexInformer) error {
+	registerQuarantine()
+	gauge := quarantinedObjects.WithLabelValues(resource)
+	gauge.Set(0)
+	bad := map[string]string{} // handlers of one registration run one after the other
+	note := func(obj any, gone bool) {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return
+		}
+		why := ""
+		if o, ok := obj.(runtime.Object); ok && !gone {
+			why = registry.Quarantined(o)
+		}
+		switch {
+		case why == "" && bad[key] != "":
+			delete(bad, key)
+			klog.InfoS("No longer quarantined", "resource", resource, "object", key)
+		case why != "" && bad[key] != why:
+			bad[key] = why
+			klog.ErrorS(nil, "Quarantined an object: it grants nothing, and denies and protects without conditions; upgrade the server or delete the object", "resource", resource, "object", key, "reason", why)
+		}
+		gauge.Set(float64(len(bad)))
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
+	})
+	return err
+}
