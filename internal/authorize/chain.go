@@ -76,6 +76,9 @@ type Verdict struct {
 	Authorizer string
 	// Pending is what remains to be asked; set only if the request can still become allowed.
 	Pending handoff.Pending
+	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to Deny or
+	// NoOpinion.
+	Denies handoff.Pending
 }
 
 // Decide walks the chain as far as the request's own data reaches.
@@ -109,8 +112,12 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
 	}
-	return Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs),
+	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs),
 		Failed: utilerrors.NewAggregate(w.failures)}
+	if len(w.undecided) > 0 {
+		v.Denies = &pending{attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: w.errs}
+	}
+	return v
 }
 
 // scoped takes the namespace out of requests that need a cluster-wide right.

@@ -3,12 +3,14 @@ package authorize
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 )
 
@@ -93,6 +95,9 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		holder.Put(slot, attrs, handoff.Allowed())
 		return authorizer.DecisionAllow, v.Reason, v.Err
 	case v.Pending == nil:
+		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) && g.opensFields(ctx, holder, attrs) {
+			return g.passFields(ctx, holder, slot, attrs, v.Denies)
+		}
 		return v.Decision, v.Reason, v.Err
 	}
 	if err := g.Honours(attrs); err != nil || !g.Conditional {
@@ -101,6 +106,9 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		if decision == authorizer.DecisionAllow {
 			holder.Put(slot, attrs, handoff.Allowed())
 			return decision, reason, aerr
+		}
+		if decision == authorizer.DecisionNoOpinion && g.opensFields(ctx, holder, attrs) {
+			return g.passFields(ctx, holder, slot, attrs, nil)
 		}
 		return decision, joinReasons(reason, err), aerr
 	}
@@ -121,26 +129,31 @@ func joinReasons(reason string, err error) string {
 }
 
 // Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and proxy give
-// power over what they connect to, whichever HTTP verb they use, so that create is required uniformly (CA-9). A condition is
-// resolved at once.
+// power over what they connect to, whichever HTTP verb they use, so that create is required uniformly (CA-9).
 func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome {
+	out := g.Ask(ctx, holder, "create", data)
+	if out.Decision == authorizer.DecisionAllow {
+		holder.Put(handoff.Connect, holder.Attributes(), handoff.Allowed())
+	}
+	return out
+}
+
+// Ask asks the whole chain, in admission, about the request with another verb. A condition is resolved at once.
+func (g *Gate) Ask(ctx context.Context, holder *handoff.Holder, verb string, data authorizer.ConditionsData) handoff.Outcome {
 	attrs := holder.Attributes()
 	if attrs == nil {
 		return handoff.Outcome{}
 	}
-	v := g.Chain.Decide(ctx, withVerb{attrs, "create"})
+	v := g.Chain.Decide(ctx, withVerb{attrs, verb})
 	v.report(ctx)
-	out := handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
-	if v.Pending != nil {
-		if !g.Conditional {
-			out.Decision, out.Reason, out.Detail = g.Chain.Authorize(ctx, withVerb{attrs, "create"})
-		} else {
-			out = v.Pending.Resolve(ctx, data)
-		}
+	if v.Pending == nil {
+		return handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
 	}
-	if out.Decision == authorizer.DecisionAllow {
-		holder.Put(handoff.Connect, attrs, handoff.Allowed())
+	if g.Conditional {
+		return v.Pending.Resolve(ctx, data)
 	}
+	out := handoff.Outcome{Authorizer: v.Authorizer}
+	out.Decision, out.Reason, out.Detail = g.Chain.Authorize(ctx, withVerb{attrs, verb})
 	return out
 }
 
@@ -148,6 +161,11 @@ func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authori
 type withVerb struct {
 	authorizer.Attributes
 	verb string
+}
+
+// WithVerb is the same request with another verb.
+func WithVerb(attrs authorizer.Attributes, verb string) authorizer.Attributes {
+	return withVerb{attrs, verb}
 }
 
 func (w withVerb) GetVerb() string  { return w.verb }
@@ -166,7 +184,7 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 		return errNoObject
 	}
 	switch attrs.GetVerb() {
-	case "create", "update", "patch", "delete", "deletecollection":
+	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:
 	case "get":
 		if !isConnect(attrs) {
 			return errGet
@@ -174,7 +192,9 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	case "list", "watch":
 		return errSelect
 	default:
-		return errNoObject
+		if !strings.HasPrefix(attrs.GetVerb(), fieldperm.VerbPrefix) {
+			return errNoObject
+		}
 	}
 	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
 		return errProxied

@@ -13,12 +13,12 @@ import (
 )
 
 // connect requires create of every connect request whose own verb is another one.
-func (p *Plugin) connect(ctx context.Context, holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+func (p *Plugin) connect(ctx context.Context, holder *handoff.Holder, known *facts) error {
 	decided := holder.Attributes()
 	if p.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
 		return nil
 	}
-	return settle(ctx, attrs, p.Connect(ctx, holder, p.facts(holder, attrs, objects)))
+	return settle(ctx, known, p.Connect(ctx, holder, known))
 }
 
 var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")

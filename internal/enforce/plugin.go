@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 )
 
@@ -33,6 +34,8 @@ type Plugin struct {
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb, as
 	// upstream does.
 	Connect func(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome
+	// Fields looks at the fields that a write changes; nil while that system is off.
+	Fields *Fields
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -48,15 +51,24 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	if holder == nil {
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
+	known := p.facts(holder, attrs, objects)
+	mode := fieldperm.General
 	for _, slot := range slotsOf(holder, attrs) {
-		if err := p.resolve(ctx, holder, slot, attrs, objects); err != nil {
+		granular, err := p.resolve(ctx, holder, slot, known)
+		if err != nil {
 			return err
+		}
+		if granular {
+			mode = fieldperm.Granular
 		}
 	}
 	if attrs.GetOperation() == admission.Connect {
-		if err := p.connect(ctx, holder, attrs, objects); err != nil {
+		if err := p.connect(ctx, holder, known); err != nil {
 			return err
 		}
+	}
+	if err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+		return err
 	}
 	for _, next := range p.After {
 		if !next.Handles(attrs.GetOperation()) {
@@ -79,16 +91,31 @@ func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot 
 	return []handoff.Slot{handoff.Request}
 }
 
-func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+// resolve gives the final decision of a slot. Without an opinion on the request itself, the caller may still have the right to
+// the fields he changes: granular then is true.
+func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, known *facts) (granular bool, err error) {
 	d := holder.Get(slot)
-	if d.IsAllowed() {
-		return nil
-	}
 	pending := d.Pending()
-	if pending == nil {
-		return forbidden(attrs, "no authorization decision travelled with this request")
+	switch {
+	case d.IsAllowed():
+		return false, nil
+	case pending == nil && !d.IsGranular():
+		return false, forbidden(known, "no authorization decision travelled with this request")
 	}
-	return settle(ctx, attrs, handoff.Observe(ctx, pending, p.facts(holder, attrs, objects)))
+	out := handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
+	if pending != nil {
+		out = handoff.Observe(ctx, pending, known)
+	}
+	if out.Decision == authorizer.DecisionNoOpinion {
+		reach := p.Fields.reach(ctx, holder, known)
+		if reach.Decision == authorizer.DecisionAllow {
+			return true, nil
+		}
+		if d.IsGranular() {
+			out = reach
+		}
+	}
+	return false, settle(ctx, known, out)
 }
 
 // settle turns a resolved decision into the answer of admission and records it.

@@ -43,8 +43,9 @@ type Outcome struct {
 
 // Decision is what authorization hands over. The zero value denies.
 type Decision struct {
-	allowed bool
-	pending Pending
+	allowed  bool
+	pending  Pending
+	granular bool
 }
 
 // Allowed is an unconditional allowance.
@@ -52,6 +53,13 @@ func Allowed() Decision { return Decision{allowed: true} }
 
 // Conditional is an allowance that depends on the object.
 func Conditional(p Pending) Decision { return Decision{pending: p} }
+
+// Granular is the decision on a caller who does not have the verb of the request, and may have the right to some fields: every
+// field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may be nil.
+func Granular(denies Pending) Decision { return Decision{pending: denies, granular: true} }
+
+// IsGranular tells whether the request was let through for the sake of single fields only.
+func (d Decision) IsGranular() bool { return d.granular }
 
 // IsAllowed tells whether the decision needs no object.
 func (d Decision) IsAllowed() bool { return d.allowed }

@@ -31,13 +31,29 @@ var (
 		Help:    "How long resolving a conditional decision took, by authorizer.",
 		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
 	}, []string{"authorizer"})
+	fieldDecisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "field_permissions", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Writes whose changed fields were looked at, by mode (general: exclusive fields only; granular: every field) and decision.",
+	}, []string{"mode", "decision"})
+	fieldChecks = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: "proviso", Subsystem: "field_permissions", Name: "checks", StabilityLevel: metrics.ALPHA,
+		Help:    "How many permissions a write was checked for, by mode.",
+		Buckets: []float64{0, 1, 2, 3, 5, 8, 16, 32},
+	}, []string{"mode"})
+	fieldSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: "proviso", Subsystem: "field_permissions", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "How long looking at the changed fields of a write took, by mode.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
+	}, []string{"mode"})
 
 	register sync.Once
 )
 
 // RegisterMetrics makes the metrics visible. Running it again does nothing.
 func RegisterMetrics() {
-	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds) })
+	register.Do(func() {
+		legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds, fieldDecisionsTotal, fieldChecks, fieldSeconds)
+	})
 }
 
 // CountConditional counts a request that passed on a condition.
@@ -45,6 +61,13 @@ func CountConditional(authorizerName string) { conditionalTotal.WithLabelValues(
 
 // CountFailure counts a decision in which a condition failed.
 func CountFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
+
+// ObserveFields records a decision on the fields that a write changes.
+func ObserveFields(mode, decision string, checks int, took time.Duration) {
+	fieldDecisionsTotal.WithLabelValues(mode, decision).Inc()
+	fieldChecks.WithLabelValues(mode).Observe(float64(checks))
+	fieldSeconds.WithLabelValues(mode).Observe(took.Seconds())
+}
 
 // Observe resolves a pending decision, measures it and, if the request is traced, makes a span of it.
 func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Outcome {

@@ -34,6 +34,7 @@ import (
 //	  mutating admission
 //	     update that creates: the handler asks the gate again, for create                                    authorize
 //	» enforcer                     first in validating admission: the conditions are met by this object      enforce
+//	     then: the caller may change these fields, set these labels and annotations
 //	  validating admission         policies, webhooks
 //	  storage
 //	  audit                        the event goes to the sinks
@@ -50,6 +51,8 @@ type stages struct {
 	compiler *restrict.Compiler
 	// master is the namespace whose policy holds everywhere.
 	master string
+	// fields is what field permissions need; nil while they are off.
+	fields *fieldRights
 	// router is the audit backend; nil while dynamic audit is off.
 	router *auditsink.Router
 	plugs  plugs
@@ -91,6 +94,9 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	namespaces := informers.Core().V1().Namespaces().Lister()
 	plugin := &enforce.Plugin{
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
+	}
+	if s.fields != nil {
+		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of}
 	}
 	if enabled(ProtectedAttributes) {
 		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain})

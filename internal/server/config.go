@@ -139,6 +139,11 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		compiler: &restrict.Compiler{CEL: cel},
 		master:   opts.own.PolicyMasterNamespace,
 	}
+	if enabled(FieldPermissions) {
+		if s.fields, err = newFieldRights(s.store); err != nil {
+			return nil, err
+		}
+	}
 	if s.compiler.Types, err = ruleTypes(s.store, generic.LoopbackClientConfig); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,10 +30,6 @@ var featureOf = map[string]featuregate.Feature{
 	"protectedattributes": ProtectedAttributes, "clusterprotectedattributes": ProtectedAttributes,
 	"auditsinks": DynamicAudit, "auditclasses": DynamicAudit,
 }
-
-// notEnforced are kinds whose system is not in the request path yet. Serving them would promise a protection that nobody
-// enforces.
-var notEnforced = []string{"fieldpermissions"}
 
 // newGroupsConfig derives the configuration of the server of our own groups from kube-apiserver's, as upstream derives that of
 // the extensions: own scheme, own storage codec, no hooks and health checks twice.
@@ -100,7 +95,7 @@ func dropDisabled(group *genericapiserver.APIGroupInfo, opts *Options) bool {
 	for _, storage := range group.VersionedResourcesStorageMap {
 		for name := range storage {
 			feature := featureOf[resourceOf(name)]
-			if slices.Contains(notEnforced, resourceOf(name)) || !enabled(feature) || (feature == DynamicAudit && !opts.dynamicAudit()) {
+			if !enabled(feature) || (feature == DynamicAudit && !opts.dynamicAudit()) {
 				delete(storage, name)
 				continue
 			}

@@ -106,6 +106,10 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 // beforeChain is what an access review shows in front of the chain: what the enforcer would refuse whatever the chain says
 // (PA-8).
 func (s *stages) beforeChain(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
+	return append(s.protectedAttributes(ctx, attrs), s.exclusiveFields(ctx, attrs)...)
+}
+
+func (s *stages) protectedAttributes(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
 	snap := authorize.SnapshotOf(ctx, s.store)
 	if snap.Protect.Len() == 0 {
 		return nil

@@ -18,6 +18,10 @@ import (
 
 // registryConfig says how our own groups check what is written.
 func (s *stages) registryConfig(c *config) registry.Config {
+	checkField := func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
+	if s.fields != nil {
+		checkField = s.fields.checkFieldPermission
+	}
 	return registry.Config{
 		MasterNamespace:    s.master,
 		MaxAuditSinks:      c.opts.own.AuditDynamic.MaxSinks,
@@ -31,13 +35,13 @@ func (s *stages) registryConfig(c *config) registry.Config {
 			_, errs := s.compiler.Rule(&rule, path, false)
 			return errs
 		},
-		CheckFieldPermission: func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil },
+		CheckFieldPermission: checkField,
 	}
 }
 
 // start feeds the policy snapshot once the server runs and makes readiness depend on it.
-func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, served ...cache.SharedIndexInformer) error {
-	discovery, err := newDiscoverer(s.store.Changed, served...)
+func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, apiServices, definitions cache.SharedIndexInformer) error {
+	discovery, err := newDiscoverer(s.store.Changed, apiServices, definitions)
 	if err != nil {
 		return err
 	}
@@ -60,6 +64,14 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, ser
 			return err
 		}
 		s.store.Add(protections)
+		own = append(own, informers...)
+	}
+	if s.fields != nil {
+		fields, informers, err := s.fields.part(c, definitions, s.store.Changed)
+		if err != nil {
+			return err
+		}
+		s.store.Add(fields)
 		own = append(own, informers...)
 	}
 	var audits *sinks

@@ -82,3 +82,25 @@ func (s *Served) OwnKind(gr schema.GroupResource) string {
 	}
 	return s.own[gr]
 }
+
+// HasFields tells whether the body of a request to a resource, or to one of its subresources, is the object that is stored,
+// or stands for fields of it as a Scale and a Binding do.
+func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
+	own := s.OwnKind(gr)
+	if own == "" || subresource == "" {
+		return own != ""
+	}
+	kind := s.OwnKind(schema.GroupResource{Group: gr.Group, Resource: gr.Resource + "/" + subresource})
+	switch {
+	case kind == "":
+		return false
+	case subresource == "scale", subresource == "binding" && gr == schema.GroupResource{Resource: "pods"}:
+		return true
+	}
+	return kind == own
+}
+
+// ResetsStatus tells whether the endpoint of the resource itself leaves the status alone, because another one writes it.
+func (s *Served) ResetsStatus(gr schema.GroupResource) bool {
+	return s.OwnKind(schema.GroupResource{Group: gr.Group, Resource: gr.Resource + "/status"}) != ""
+}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
 )
@@ -23,6 +24,8 @@ type Snapshot struct {
 	Served *Served
 	// Protect is the index of protected attributes; nil while that system is off.
 	Protect *protect.Index
+	// Fields is the table of field permissions; nil while that system is off.
+	Fields *fieldperm.Table
 }
 
 // Part is one compiled component of the snapshot, fed by its own informers. Apply is only ever called by the store's

@@ -1,0 +1,48 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the verb
+// granular and might hold permissions for all the fields that he changes (FP-6).
+func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes) bool {
+	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+		return false
+	}
+	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})
+	if v.Pending != nil {
+		return g.Conditional
+	}
+	return v.Decision == authorizer.DecisionAllow
+}
+
+// passFields lets the request through to the enforcer.
+func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, denies handoff.Pending) (authorizer.Decision, string, error) {
+	holder.Put(slot, attrs, handoff.Granular(denies))
+	audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
+	return authorizer.DecisionAllow, "if field permissions cover every change", nil
+}
+
+// HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with the
+// same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no field that
+// says what it does, so that covering its fields would mean nothing.
+func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	if snap == nil || snap.Fields == nil || !attrs.IsResourceRequest() || isConnect(attrs) {
+		return false
+	}
+	switch attrs.GetVerb() {
+	case "create", "update", "patch":
+	default:
+		return false
+	}
+	return snap.Served.HasFields(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetSubresource())
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/fieldexpr"
+	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/review"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// fieldRights is what field permissions need of the server: the schemas of what is served, and the CEL of declarations.
+type fieldRights struct {
+	store   *snapshot.Store
+	schemas *fieldSchemas
+	cel     *fieldexpr.Compiler
+}
+
+func newFieldRights(store *snapshot.Store) (*fieldRights, error) {
+	cel, err := fieldexpr.New()
+	if err != nil {
+		return nil, err
+	}
+	return &fieldRights{store: store, schemas: newFieldSchemas(), cel: cel}, nil
+}
+
+// part connects the table of permissions to its sources.
+func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, changed func()) (snapshot.Part, []cache.SharedIndexInformer, error) {
+	own, err := c.ownInformers(ownKind{"fieldpermissions", &policyv1alpha1.FieldPermission{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	part, err := snapshot.NewFields(snapshot.FieldsConfig{
+		FieldPermissions: own[0],
+		CustomResources:  definitions,
+		Read:             readDefinition,
+		Expressions:      f.cel.Stored(),
+	}, changed)
+	return part, own, err
+}
+
+// readDefinition finds what a custom resource definition says about field permissions.
+func readDefinition(definition any) snapshot.CustomFields {
+	crd, ok := definition.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return snapshot.CustomFields{}
+	}
+	custom := snapshot.CustomFields{Resource: fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}}
+	for _, v := range crd.Spec.Versions {
+		if !v.Served || v.Subresources == nil || v.Subresources.Scale == nil {
+			continue
+		}
+		path, err := fieldperm.ParsePath(v.Subresources.Scale.SpecReplicasPath)
+		if err != nil {
+			custom.Err = fmt.Errorf("specReplicasPath: %w", err)
+			continue
+		}
+		custom.Scale = path
+	}
+	return custom
+}
+
+// checkFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served
+// may come later, and is shown in the status until then.
+func (f *fieldRights) checkFieldPermission(spec policyv1alpha1.FieldPermissionSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.ExclusiveWhen != "" {
+		if _, err := f.cel.When(spec.ExclusiveWhen); err != nil {
+			errs = append(errs, field.Invalid(path.Child("exclusiveWhen"), spec.ExclusiveWhen, err.Error()))
+		}
+	}
+	if p := spec.Parameter; p != nil && !slices.Contains([]string{fieldperm.FromKey, fieldperm.FromValue, fieldperm.FromElement}, p.From) {
+		if _, err := f.cel.Parameter(p.From); err != nil {
+			errs = append(errs, field.Invalid(path.Child("parameter", "from"), p.From, err.Error()))
+		}
+	}
+	at, err := fieldperm.ParsePath(spec.Field)
+	if err != nil {
+		return append(errs, field.Invalid(path.Child("field"), spec.Field, err.Error()))
+	}
+	for _, name := range spec.Resources {
+		if r, err := fieldperm.ParseResource(name); err == nil && !r.All() {
+			if err := f.checkPath(at, r); err != nil {
+				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
+			}
+		}
+	}
+	return errs
+}
+
+// checkPath tells whether a resource, if it is served, has a field.
+func (f *fieldRights) checkPath(at fieldperm.Path, r fieldperm.Resource) error {
+	kind, ok := servedKind(f.store.Current().Served, r)
+	if !ok {
+		return nil
+	}
+	t, ok, err := f.schemas.typeOf(kind)
+	if err != nil || !ok {
+		return err
+	}
+	return fieldperm.CheckPath(at, t)
+}
+
+// servedKind is the kind of a resource in the version in which field permissions see it.
+func servedKind(served *snapshot.Served, r fieldperm.Resource) (schema.GroupVersionKind, bool) {
+	kind := schema.GroupKind{Group: r.Group, Kind: served.OwnKind(schema.GroupResource{Group: r.Group, Resource: r.Resource})}
+	version := served.PreferredVersion(kind)
+	return kind.WithVersion(version), version != ""
+}
+
+// exclusiveFields is what an access review shows of field permissions: the exclusive fields that the caller may not change
+// although the chain allows the verb (PA-8).
+func (s *stages) exclusiveFields(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
+	snap := authorize.SnapshotOf(ctx, s.store)
+	if !authorize.HasFields(snap, attrs) {
+		return nil
+	}
+	r := fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+	kind, _ := servedKind(snap.Served, r)
+	target := fieldperm.Target{Resource: r, Subresource: attrs.GetSubresource(), Version: kind.Version}
+	conditions := snap.Fields.Conditions(target, func(verb string) (bool, error) {
+		decision, _, err := s.gate.Chain.Authorize(ctx, authorize.WithVerb(attrs, verb))
+		return decision == authorizer.DecisionAllow, err
+	})
+	if len(conditions) == 0 {
+		return nil
+	}
+	var denies []authorizer.Condition
+	for _, c := range conditions {
+		denies = append(denies, authorizer.GenericCondition{ID: c.ID, Type: expr.TypeCEL, Condition: c.Expression, Description: c.Description})
+	}
+	return []review.ChainElement{{Name: "field-permissions", Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
+}
+
+// hasField tells whether a kind that is served has the field of a declaration.
+func (f *fieldRights) hasField(at fieldperm.Path, resource string) bool {
+	r, err := fieldperm.ParseResource(strings.TrimSpace(resource))
+	if err != nil {
+		return false
+	}
+	kind, ok := servedKind(f.store.Current().Served, r)
+	if !ok {
+		return false
+	}
+	t, ok, err := f.schemas.typeOf(kind)
+	return err == nil && (!ok || fieldperm.CheckPath(at, t) == nil)
+}

@@ -1,0 +1,137 @@
+package snapshot
+
+import (
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/fieldperm"
+)
+
+// FieldsConfig says where field permissions come from.
+type FieldsConfig struct {
+	// FieldPermissions are the declarations at run time.
+	FieldPermissions cache.SharedIndexInformer
+	// CustomResources are the definitions of custom resources, and Read what a definition declares.
+	CustomResources cache.SharedIndexInformer
+	Read            func(definition any) CustomFields
+	// Expressions compiles CEL.
+	Expressions fieldperm.Expressions
+}
+
+// CustomFields is what the definition of a custom resource has to say about field permissions.
+type CustomFields struct {
+	Declared []fieldperm.Declaration
+	// Resource has its scale field at Scale, unless that is nil.
+	Resource fieldperm.Resource
+	Scale    fieldperm.Path
+	// Err is set if the declarations cannot be read; as many as could be are there.
+	Err error
+}
+
+func (c CustomFields) isEmpty() bool { return len(c.Declared) == 0 && c.Scale == nil && c.Err == nil }
+
+// Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and mostly
+// without anything that concerns it: only what they declare is compared.
+type Fields struct {
+	cfg    FieldsConfig
+	synced []cache.InformerSynced
+	dirty  atomic.Bool
+	table  *fieldperm.Table
+	issues []fieldperm.Issue
+}
+
+// NewFields registers with the informers. changed is called after every event.
+func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
+	f := &Fields{cfg: cfg}
+	f.dirty.Store(true)
+	touch := func(any) {
+		f.dirty.Store(true)
+		changed()
+	}
+	declares := func(definition any) {
+		if gone, ok := definition.(cache.DeletedFinalStateUnknown); ok {
+			definition = gone.Obj
+		}
+		if !cfg.Read(definition).isEmpty() {
+			touch(definition)
+		}
+	}
+	registrations := []struct {
+		informer cache.SharedIndexInformer
+		handlers cache.ResourceEventHandlerFuncs
+	}{
+		{cfg.FieldPermissions, cache.ResourceEventHandlerFuncs{AddFunc: touch, UpdateFunc: func(_, obj any) { touch(obj) }, DeleteFunc: touch}},
+		{cfg.CustomResources, cache.ResourceEventHandlerFuncs{AddFunc: declares, DeleteFunc: declares, UpdateFunc: func(old, new any) {
+			if !reflect.DeepEqual(cfg.Read(old), cfg.Read(new)) {
+				touch(new)
+			}
+		}}},
+	}
+	for _, r := range registrations {
+		registration, err := r.informer.AddEventHandler(r.handlers)
+		if err != nil {
+			return nil, err
+		}
+		f.synced = append(f.synced, registration.HasSynced)
+	}
+	return f, nil
+}
+
+// Name implements Part.
+func (f *Fields) Name() string { return "field permissions" }
+
+// HasSynced implements Part.
+func (f *Fields) HasSynced() bool {
+	for _, synced := range f.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply implements Part. A declaration that does not compile is reported, covers nothing and excludes what it says.
+func (f *Fields) Apply(next *Snapshot) {
+	if f.HasSynced() && f.dirty.Swap(false) {
+		f.build()
+	}
+	next.Fields = f.table
+}
+
+func (f *Fields) build() {
+	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource]fieldperm.Path{}}
+	for _, obj := range f.cfg.FieldPermissions.GetStore().List() {
+		if p, ok := obj.(*policyv1alpha1.FieldPermission); ok {
+			cfg.FieldPermissions = append(cfg.FieldPermissions, p)
+		}
+	}
+	var unreadable []fieldperm.Issue
+	definitions := f.cfg.CustomResources.GetStore()
+	for _, name := range slices.Sorted(slices.Values(definitions.ListKeys())) {
+		definition, exists, err := definitions.GetByKey(name)
+		if err != nil || !exists {
+			continue
+		}
+		custom := f.cfg.Read(definition)
+		cfg.Declared = append(cfg.Declared, custom.Declared...)
+		if custom.Scale != nil {
+			cfg.Scaled[custom.Resource] = custom.Scale
+		}
+		if custom.Err != nil {
+			unreadable = append(unreadable, fieldperm.Issue{Source: name, Message: custom.Err.Error()})
+		}
+	}
+	table, issues := fieldperm.New(cfg)
+	issues = append(issues, unreadable...)
+	if !reflect.DeepEqual(issues, f.issues) {
+		for _, issue := range issues {
+			klog.InfoS("Field permission that does not do all it says", "source", issue.Source, "reason", issue.Message)
+		}
+	}
+	f.table, f.issues = table, issues
+}
