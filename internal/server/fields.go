@@ -14,6 +14,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/crdschema"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldexpr"
 	"proviso.dev/proviso/internal/fieldperm"
@@ -58,18 +59,26 @@ func readDefinition(definition any) snapshot.CustomFields {
 		return snapshot.CustomFields{}
 	}
 	custom := snapshot.CustomFields{Resource: fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}}
-	for _, v := range crd.Spec.Versions {
-		if !v.Served || v.Subresources == nil || v.Subresources.Scale == nil {
-			continue
-		}
-		path, err := fieldperm.ParsePath(v.Subresources.Scale.SpecReplicasPath)
-		if err != nil {
-			custom.Err = fmt.Errorf("specReplicasPath: %w", err)
-			continue
-		}
-		custom.Scale = path
-	}
+	custom.Declared, custom.Err = crdschema.Declared(crd)
+	custom.Scale = scaleField(crd)
 	return custom
+}
+
+// scaleField is where a custom resource has its scale field. A resource with different places for it in different versions has
+// none: the permission replicas must not be for another field, depending on the version.
+func scaleField(crd *apiextensionsv1.CustomResourceDefinition) fieldperm.Path {
+	places := map[string]bool{}
+	for _, v := range crd.Spec.Versions {
+		if v.Served && v.Subresources != nil && v.Subresources.Scale != nil {
+			places[v.Subresources.Scale.SpecReplicasPath] = true
+		}
+	}
+	for place := range places {
+		if path, err := fieldperm.ParsePath(place); err == nil && len(places) == 1 {
+			return path
+		}
+	}
+	return nil
 }
 
 // checkFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served
