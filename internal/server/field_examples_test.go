@@ -73,7 +73,9 @@ func supersafe(t *testing.T, x *examples, namespace, user string) {
 			"field .metadata.labels[other.com/x] needs granular:label(other.com) (or granular:labels, granular:metadata)"}, // FP-9
 		{"label without a prefix", func(d *appsv1.Deployment) { delete(d.Labels, "app") }, "granular:label(app)"},
 		{"own annotation", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"super.safe.com/a": "b"} }, ""},
-		{"other annotation", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"safe.com/a": "b", "super.safe.com/a": "b"} }, "granular:annotation(safe.com)"},
+		{"other annotation", func(d *appsv1.Deployment) {
+			d.Annotations = map[string]string{"safe.com/a": "b", "super.safe.com/a": "b"}
+		}, "granular:annotation(safe.com)"},
 		{"own finalizer", func(d *appsv1.Deployment) { d.Finalizers = []string{"super.safe.com/hold"} }, ""},
 		{"other finalizer", func(d *appsv1.Deployment) { d.Finalizers = append(d.Finalizers, "other.com/hold") }, "granular:finalizer(other.com)"},
 		{"owner", func(d *appsv1.Deployment) {
