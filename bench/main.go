@@ -2,23 +2,29 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"regexp"
+	"syscall"
 	"time"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "small sizes and few rounds, to see that it runs; the figures say little")
 	output := flags.String("o", "text", "text, or json for one object per line")
@@ -38,10 +44,12 @@ func run(args []string, out io.Writer) error {
 		return fmt.Errorf("-run: %w", err)
 	}
 	b := &bench{rounds: 31, turn: 20 * time.Millisecond, budget: 8 * time.Second, patience: 15 * time.Second,
-		sizes: []int{100, 1_000, 10_000, 100_000}, all: []int{100, 1_000, 10_000, 100_000, 1_000_000}, match: match}
+		sizes: []int{100, 1_000, 10_000, 100_000}, all: []int{100, 1_000, 10_000, 100_000, 1_000_000},
+		clients: 4, turns: 9, stretch: 400 * time.Millisecond, idle: 10 * time.Second, crowd: 20_000, writes: 200, ctx: ctx, match: match}
 	if *quick {
 		b.rounds, b.turn, b.budget, b.sizes = 5, 2*time.Millisecond, time.Second, []int{100, 10_000}
 		b.all = b.sizes
+		b.turns, b.stretch, b.idle, b.crowd, b.writes = 3, 150*time.Millisecond, 2*time.Second, 2_000, 20
 	}
 	w := bufio.NewWriter(out)
 	b.emit = func(r result) error {
@@ -54,7 +62,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, delivery, inverse, changes, memory} {
+	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, delivery, inverse, changes, memory, endToEnd, crowded, effective} {
 		if err := group(b); err != nil {
 			return err
 		}

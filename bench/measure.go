@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -19,8 +20,16 @@ type bench struct {
 	sizes, all []int
 	// patience is how long a peer may take to load its bindings.
 	patience time.Duration
-	match    *regexp.Regexp
-	emit     func(result) error
+	// clients load a server at the same time, for stretch in each of turns rounds.
+	clients, turns int
+	stretch        time.Duration
+	// idle is how long a server is left alone before its memory is looked at.
+	idle time.Duration
+	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed there.
+	crowd, writes int
+	ctx           context.Context
+	match         *regexp.Regexp
+	emit          func(result) error
 }
 
 // largest is the number of bindings of measures that are taken at one size.

@@ -78,12 +78,12 @@ func TestCompare(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	for _, args := range [][]string{{"-o", "xml"}, {"-run", "("}, {"extra"}, {"-unknown"}} {
-		if err := run(args, &bytes.Buffer{}); err == nil {
+		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%v: got no error", args)
 		}
 	}
 	var out bytes.Buffer
-	if err := run([]string{"-quick", "-o", "json", "-run", "^audit-level$"}, &out); err != nil {
+	if err := run(t.Context(), []string{"-quick", "-o", "json", "-run", "^audit-level$"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"proviso.dev/proviso/bench/live"
+)
+
+// crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with many cluster role
+// bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the bindings grow.
+func crowded(b *bench) error {
+	const rate, late, kept = "e2e-bound-get-rate", "e2e-bound-get-p99", "e2e-bound-get-kept"
+	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(kept) {
+		return nil
+	}
+	bins, err := live.Build(b.ctx)
+	if err != nil {
+		return err
+	}
+	sizes := [2]int{100, b.crowd}
+	// ours with few and many, then stock with few and many
+	var servers []*live.Server
+	defer func() {
+		for _, s := range servers {
+			s.Stop()
+		}
+	}()
+	for i := range 4 {
+		start := func() (*live.Server, error) { return live.StartProviso(b.ctx, bins, "proviso") }
+		if i > 1 {
+			start = func() (*live.Server, error) { return live.StartStock(b.ctx, bins, "stock") }
+		}
+		s, err := start()
+		if err != nil {
+			return err
+		}
+		servers = append(servers, s)
+		if err := bindCrowd(b.ctx, s, sizes[i%2]); err != nil {
+			return err
+		}
+	}
+	var rates, latest [4][]float64
+	for round := range b.turns {
+		for k := range servers {
+			i := (round + k) % len(servers)
+			load, err := b.boundGets(servers[i], sizes[i%2])
+			if err != nil {
+				return fmt.Errorf("%s with %d bindings: %w", servers[i].Name, sizes[i%2], err)
+			}
+			rates[i] = append(rates[i], load.PerSecond)
+			latest[i] = append(latest[i], float64(load.Quantile(0.99)))
+		}
+	}
+	for i, n := range sizes {
+		if err := b.pair(rate, n, "/s", rates[i], "stock", rates[i+2]); err != nil {
+			return err
+		}
+		if err := b.pair(late, n, "ns", latest[i], "stock", latest[i+2]); err != nil {
+			return err
+		}
+	}
+	return b.pair(kept, b.crowd, "%", percent(rates[1], rates[0]), "stock", percent(rates[3], rates[2]))
+}
+
+// percent compares round by round.
+func percent(of, to []float64) []float64 {
+	all := make([]float64, len(of))
+	for i := range of {
+		all[i] = 100 * of[i] / to[i]
+	}
+	return all
+}
+
+// bindCrowd gives a server one role with n cluster role bindings of one user each, and a config map to read.
+func bindCrowd(ctx context.Context, s *live.Server, n int) error {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bench-view"}, Rules: viewRole().Rules}
+	if err := s.Admin.Create(ctx, rbacPath+"clusterroles", role); err != nil {
+		return err
+	}
+	if err := s.Admin.Create(ctx, maps("default"), configMap("c", 0)); err != nil {
+		return err
+	}
+	return live.Times(ctx, loaders, n, func(ctx context.Context, i int) error {
+		return s.Admin.Create(ctx, rbacPath+"clusterrolebindings", clusterBinding(i, role.Name))
+	})
+}
+
+// loaders write bindings at the same time.
+const loaders = 32
+
+func (b *bench) boundGets(s *live.Server, n int) (live.Load, error) {
+	user, err := s.User(userName(n/2), "team-a", "team-b", "team-c")
+	if err != nil {
+		return live.Load{}, err
+	}
+	get := func(ctx context.Context, _ int) error {
+		return user.Must(ctx, http.MethodGet, maps("default")+"/c", nil)
+	}
+	// The connections and the first look at the bindings are not measured.
+	if err := live.Times(b.ctx, b.clients, 10*b.clients, get); err != nil {
+		return live.Load{}, err
+	}
+	return live.During(b.ctx, b.clients, b.stretch, get)
+}

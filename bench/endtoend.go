@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"proviso.dev/proviso/bench/live"
+)
+
+// off are all systems of Proviso switched off.
+const off = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false"
+
+// modes are how Proviso runs beside the stock server: with its systems off, on but without an object of theirs, and in use.
+var modes = []string{"off", "on", "use"}
+
+// operations are the load, in this order in every round.
+var operations = []string{"create", "update", "get", "list"}
+
+// endToEnd runs the stock kube-apiserver and Proviso in three modes side by side, and gives them the same load in turns.
+func endToEnd(b *bench) error {
+	var names []string
+	for _, m := range modes {
+		names = append(names, "e2e-start-"+m, "e2e-rss-"+m)
+		for _, op := range operations {
+			names = append(names, endToEndNames(op, m)...)
+		}
+	}
+	if !slices.ContainsFunc(names, b.wanted) {
+		return nil
+	}
+	bins, err := live.Build(b.ctx)
+	if err != nil {
+		return err
+	}
+	sink := newSink()
+	defer sink.Close()
+	var servers []*live.Server
+	defer func() {
+		for _, s := range servers {
+			s.Stop()
+		}
+	}()
+	// One after the other, so that none starts while another one does.
+	for _, m := range append([]string{"stock"}, modes...) {
+		s, err := startMode(b, bins, m)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, s)
+	}
+	for i, m := range modes {
+		if err := b.pair("e2e-start-"+m, 1, "ns", []float64{float64(servers[i+1].Started)}, "stock", []float64{float64(servers[0].Started)}); err != nil {
+			return err
+		}
+	}
+	if err := b.resident(servers); err != nil {
+		return err
+	}
+	workloads := make([]*workload, len(servers))
+	for i, s := range servers {
+		if workloads[i], err = newWorkload(b.ctx, s, i == len(servers)-1, sink.URL, b.clients); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return b.rates(workloads)
+}
+
+func startMode(b *bench, bins live.Binaries, mode string) (*live.Server, error) {
+	switch mode {
+	case "stock":
+		return live.StartStock(b.ctx, bins, mode)
+	case "off":
+		return live.StartProviso(b.ctx, bins, mode, "--feature-gates", off)
+	case "use":
+		return live.StartProviso(b.ctx, bins, mode, "--audit-dynamic-allow-insecure-sinks")
+	default:
+		return live.StartProviso(b.ctx, bins, mode)
+	}
+}
+
+// resident compares the memory of servers that have done nothing yet. The stock one counts with its etcd; ours has its own within, and
+// seven controllers, of which the stock one has none.
+func (b *bench) resident(servers []*live.Server) error {
+	select {
+	case <-time.After(b.idle):
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	}
+	for i, m := range modes {
+		if m == "use" {
+			continue // nothing is in use yet
+		}
+		ours, stock := servers[i+1].Resident(), servers[0].Resident()
+		if ours == 0 {
+			return nil // the system does not say
+		}
+		if err := b.pair("e2e-rss-"+m, 1, "B", []float64{float64(ours)}, "stock", []float64{float64(stock)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// figures are what is taken of every operation: latencies, requests per second, and the processor time that the server's processes
+// needed for each of them, which other work on the machine changes least.
+var figures = []struct{ name, unit string }{{"p50", "ns"}, {"p99", "ns"}, {"rate", "/s"}, {"cpu", "ns"}}
+
+func endToEndNames(op, mode string) []string {
+	var names []string
+	for _, f := range figures {
+		names = append(names, fmt.Sprintf("e2e-%s-%s-%s", op, f.name, mode))
+	}
+	return names
+}
+
+// rates lets every server have its turn with every operation in every round.
+func (b *bench) rates(workloads []*workload) error {
+	// measured[operation][server][figure] has a value for each round.
+	measured := map[string][][][]float64{}
+	for _, op := range operations {
+		for range workloads {
+			measured[op] = append(measured[op], make([][]float64, len(figures)))
+		}
+	}
+	for round := range b.turns {
+		for _, op := range operations {
+			for k := range workloads {
+				i := (round + k) % len(workloads)
+				before := workloads[i].server.Worked()
+				load, err := workloads[i].run(b.ctx, op, b.stretch)
+				if err != nil {
+					return fmt.Errorf("%s of %s: %w", op, workloads[i].server.Name, err)
+				}
+				worked := float64(workloads[i].server.Worked()-before) / float64(len(load.Each))
+				for f, v := range []float64{float64(load.Quantile(0.5)), float64(load.Quantile(0.99)), load.PerSecond, worked} {
+					measured[op][i][f] = append(measured[op][i][f], v)
+				}
+			}
+		}
+	}
+	for _, op := range operations {
+		for i, m := range modes {
+			for f, name := range endToEndNames(op, m) {
+				if err := b.pair(name, b.clients, figures[f].unit, measured[op][i+1][f], "stock", measured[op][0][f]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pair reports figures that were taken elsewhere, round by round.
+func (b *bench) pair(name string, n int, unit string, ours []float64, peer string, theirs []float64) error {
+	if !b.wanted(name) {
+		return nil
+	}
+	return b.report(result{Name: name, N: n, Unit: unit, Proviso: median(ours), Peer: peer, PeerIs: median(theirs),
+		Spread: max(spread(ours), spread(theirs))})
+}

@@ -1,0 +1,169 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"proviso.dev/proviso/internal/pki"
+)
+
+// Server is an API server that is ready.
+type Server struct {
+	Name string
+	// Started is how long it took from launching the first process until the server said that it is ready. Certificates were
+	// there before.
+	Started time.Duration
+	// Admin is a member of system:masters.
+	Admin *Client
+
+	dir       string
+	files     *pki.Files
+	processes []*process
+}
+
+// StartProviso runs `proviso serve` with the given flags besides.
+func StartProviso(ctx context.Context, bins Binaries, name string, flags ...string) (*Server, error) {
+	s, port, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(port)}, flags...)
+	if err := s.launch(ctx, bins.Proviso, args...); err != nil {
+		return nil, err
+	}
+	return s, s.ready(ctx, began)
+}
+
+// StartStock runs etcd with its defaults, and kube-apiserver with the flags that every installer gives it.
+func StartStock(ctx context.Context, bins Binaries, name string) (*Server, error) {
+	s, port, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	etcd, err := s.startEtcd(ctx, bins)
+	if err != nil {
+		return nil, err
+	}
+	f := s.files
+	err = s.launch(ctx, bins.APIServer, "--etcd-servers", etcd, "--secure-port", strconv.Itoa(port), "--bind-address", "127.0.0.1",
+		"--cert-dir", filepath.Join(s.dir, "unused"), "--tls-cert-file", f.ServingCert, "--tls-private-key-file", f.ServingKey,
+		"--client-ca-file", f.CACert, "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", f.SAPub, "--service-account-signing-key-file", f.SAKey,
+		"--requestheader-client-ca-file", f.FrontProxyCACert, "--requestheader-allowed-names", pki.ProxyClientName,
+		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
+		"--requestheader-extra-headers-prefix", "X-Remote-Extra-", "--proxy-client-cert-file", f.ProxyClientCert, "--proxy-client-key-file", f.ProxyClientKey)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.ready(ctx, began)
+}
+
+// startEtcd returns where the etcd of a stock server answers.
+func (s *Server) startEtcd(ctx context.Context, bins Binaries) (string, error) {
+	var urls [2]string
+	for i := range urls {
+		port, err := freePort()
+		if err != nil {
+			return "", err
+		}
+		urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
+	}
+	err := s.launch(ctx, bins.Etcd, "--data-dir", filepath.Join(s.dir, "etcd"), "--log-level", "error",
+		"--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
+		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "default="+urls[1],
+		"--quota-backend-bytes", strconv.Itoa(8<<30))
+	if err != nil {
+		return "", err
+	}
+	return urls[0], s.processes[0].await(ctx, "etcd", func() bool {
+		answer, err := http.Get(urls[0] + "/health")
+		if err != nil {
+			return false
+		}
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// prepare makes a directory with certificates. Its path is short, because that of a unix socket is limited to 108 bytes.
+func prepare(name string) (*Server, int, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, 0, err
+	}
+	dir, err := os.MkdirTemp("", "pvb")
+	if err != nil {
+		return nil, 0, err
+	}
+	s := &Server{Name: name, dir: dir}
+	if s.files, err = pki.Ensure(dir, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: port}); err != nil {
+		return nil, 0, err
+	}
+	config, err := os.ReadFile(s.files.AdminKubeconfig)
+	if err != nil {
+		return nil, 0, err
+	}
+	s.Admin, err = newClient(config)
+	return s, port, err
+}
+
+func (s *Server) launch(ctx context.Context, path string, args ...string) error {
+	p, err := spawn(ctx, s.dir, path, args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return err
+}
+
+func (s *Server) ready(ctx context.Context, began time.Time) error {
+	p := s.processes[len(s.processes)-1]
+	err := p.await(ctx, s.Name, func() bool {
+		status, _, err := s.Admin.Do(ctx, http.MethodGet, "/readyz", nil)
+		return err == nil && status == http.StatusOK
+	})
+	s.Started = time.Since(began)
+	if err != nil {
+		s.Stop()
+	}
+	return err
+}
+
+// User returns a client with a certificate of its own.
+func (s *Server) User(name string, groups ...string) (*Client, error) {
+	config, err := pki.IssueClient(s.files, pki.ClientRequest{User: name, Groups: groups, TTL: 24 * time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	return newClient(config)
+}
+
+// Resident is the memory of all its processes, or 0 where the system does not say.
+func (s *Server) Resident() (sum int64) {
+	for _, p := range s.processes {
+		sum += p.resident()
+	}
+	return sum
+}
+
+// Worked is the processor time of all its processes so far, in steps of 10 ms, or 0 where the system does not say.
+func (s *Server) Worked() (sum time.Duration) {
+	for _, p := range s.processes {
+		sum += p.worked()
+	}
+	return sum
+}
+
+// Stop ends the server and removes its data.
+func (s *Server) Stop() {
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		s.processes[i].stop()
+	}
+	_ = os.RemoveAll(s.dir)
+}

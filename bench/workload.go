@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"proviso.dev/proviso/bench/live"
+)
+
+const (
+	// workspace is where edgar writes, and library where he reads lists of a hundred objects.
+	workspace, library = "workspace", "library"
+	librarySize        = 100
+)
+
+// workload is edgar, who works with config maps of about a kilobyte on one server.
+type workload struct {
+	server  *live.Server
+	edgar   *live.Client
+	clients int
+	created int
+}
+
+// newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with a condition
+// on what he writes.
+func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients int) (*workload, error) {
+	w := &workload{server: s, clients: clients}
+	var err error
+	if w.edgar, err = s.User("edgar", "team-a"); err != nil {
+		return nil, err
+	}
+	for _, ns := range []string{workspace, library} {
+		if err := s.Admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+			return nil, err
+		}
+	}
+	if inUse {
+		err = useSystems(ctx, s.Admin, sink)
+	} else {
+		err = bindEdgar(ctx, s.Admin)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := live.Times(ctx, clients, librarySize, func(ctx context.Context, i int) error {
+		return s.Admin.Create(ctx, maps(library), configMap(fmt.Sprint("c", i), 0))
+	}); err != nil {
+		return nil, err
+	}
+	if err := live.Times(ctx, clients, clients, func(ctx context.Context, i int) error {
+		return s.Admin.Create(ctx, maps(workspace), configMap(fmt.Sprint("own-", i), 0))
+	}); err != nil {
+		return nil, err
+	}
+	return w, w.allowed(ctx)
+}
+
+// allowed waits until edgar may, because authorization follows what is written.
+func (w *workload) allowed(ctx context.Context) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := w.request("update")(ctx, 0)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// run is one operation for a while.
+func (w *workload) run(ctx context.Context, op string, long time.Duration) (live.Load, error) {
+	w.created++
+	return live.During(ctx, w.clients, long, w.request(op))
+}
+
+func (w *workload) request(op string) func(context.Context, int) error {
+	made := make([]int, w.clients)
+	switch round := w.created; op {
+	case "create":
+		return func(ctx context.Context, worker int) error {
+			made[worker]++
+			return w.edgar.Create(ctx, maps(workspace), configMap(fmt.Sprintf("r%d-%d-%d", round, worker, made[worker]), 0))
+		}
+	case "update":
+		return func(ctx context.Context, worker int) error {
+			made[worker]++
+			name := fmt.Sprint("own-", worker)
+			body, err := json.Marshal(configMap(name, round*1_000_000+made[worker]))
+			if err != nil {
+				return err
+			}
+			return w.edgar.Must(ctx, http.MethodPut, maps(workspace)+"/"+name, body)
+		}
+	case "get":
+		return func(ctx context.Context, worker int) error {
+			return w.edgar.Must(ctx, http.MethodGet, maps(workspace)+"/own-"+fmt.Sprint(worker), nil)
+		}
+	default:
+		return func(ctx context.Context, _ int) error { return w.edgar.Must(ctx, http.MethodGet, maps(library), nil) }
+	}
+}
+
+func maps(namespace string) string { return "/api/v1/namespaces/" + namespace + "/configmaps" }
+
+func configMap(name string, version int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "a", "env": "dev"}},
+		Data:       map[string]string{"version": fmt.Sprint(version), "text": strings.Repeat("0123456789abcdef", 64)},
+	}
+}
+
+const (
+	rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
+	ourPath  = "/apis/policy.proviso.dev/v1alpha1/"
+)
+
+func bindEdgar(ctx context.Context, admin *live.Client) error {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bench-writer"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"get", "list", "create", "update"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
+	if err := admin.Create(ctx, rbacPath+"clusterroles", role); err != nil {
+		return err
+	}
+	binding := clusterBinding(0, role.Name)
+	binding.Name, binding.Subjects[0].Name = "bench-edgar", "edgar"
+	return admin.Create(ctx, rbacPath+"clusterrolebindings", binding)
+}
+
+// newSink takes audit events and forgets them.
+func newSink() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // what a sink does with events is not measured
+	}))
+}
