@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,10 +99,11 @@ func (d *discoverer) run(ctx context.Context, loopback *rest.Config) {
 
 // ask keeps what is known of a group whose server does not answer: discovery reports the rest and an error.
 func (d *discoverer) ask(client discovery.DiscoveryInterface) error {
-	_, lists, err := client.ServerGroupsAndResources()
+	groups, lists, err := client.ServerGroupsAndResources()
 	if err != nil && (len(lists) == 0 || !discovery.IsGroupDiscoveryFailedError(err)) {
 		return err
 	}
+	lists = byPreference(groups, lists)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.served == nil || !reflect.DeepEqual(lists, d.lists) {
@@ -108,4 +111,19 @@ func (d *discoverer) ask(client discovery.DiscoveryInterface) error {
 		d.changed()
 	}
 	return nil
+}
+
+// byPreference puts the lists into the order of their groups, and those of a group into its order of preference: aggregated
+// discovery gives them in none at all.
+func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	rank := map[string]int{}
+	for _, group := range groups {
+		for _, version := range group.Versions {
+			rank[version.GroupVersion] = len(rank)
+		}
+	}
+	slices.SortFunc(lists, func(a, b *metav1.APIResourceList) int {
+		return cmp.Or(cmp.Compare(rank[a.GroupVersion], rank[b.GroupVersion]), cmp.Compare(a.GroupVersion, b.GroupVersion))
+	})
+	return lists
 }
