@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"proviso.dev/proviso/test/law"
 )
 
 // swell makes an object large, without changing its shape.
@@ -45,14 +47,13 @@ func swollen(c chooser, m map[string]any) map[string]any {
 // would go unlimited, and a decision could skip what fails.
 func TestBoundsHold(t *testing.T) {
 	c := compiler(t)
-	rnd := seeded(t, 11)
 	checked := map[string]int{}
-	for i := range cases(t, 150) {
-		kind := Kind(i % 2)
+	law.Rounds(t, 150, func(seed int64) int {
+		rnd, kind := seeded(seed), Kind(seed&1)
 		source := genExpr(rnd, kind, true)
 		p, issues := c.Compile(source, Options{Kind: kind})
 		if issues != nil {
-			continue
+			return 0
 		}
 		env := c.envs[kind].StoredExpressionsEnv()
 		ast, _ := env.Compile(source)
@@ -88,10 +89,11 @@ func TestBoundsHold(t *testing.T) {
 			check("second", p.bounds.second, second)
 			check("first", p.bounds.first, &activation{req: f.req})
 		}
-	}
+		return 10
+	})
 	for _, name := range []string{"always", "second", "first"} {
 		if checked[name] == 0 {
-			t.Errorf("no expression has the bound %q: the test proves nothing", name)
+			law.TooFew(t, "no expression has the bound %q: the test proves nothing", name)
 		}
 	}
 	t.Log(checked)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"proviso.dev/proviso/test/law"
 )
 
 var podFields = []SelectableField{
@@ -303,16 +305,15 @@ func checkImplied(t testing.TB, c chooser, objects int) (implied bool) {
 
 // CA-16: the implication is sound.
 func TestImpliedIsSound(t *testing.T) {
-	rnd := seeded(t, 3)
-	implied := 0
-	n := cases(t, 700)
-	for range n {
-		if checkImplied(t, rnd, 200) {
+	implied, n := 0, 0
+	law.Rounds(t, 700, func(seed int64) int {
+		if n++; checkImplied(t, seeded(seed), 200) {
 			implied++
 		}
-	}
+		return 1
+	})
 	if implied < n/50 {
-		t.Errorf("only %d of %d are implied: the test proves little", implied, n)
+		law.TooFew(t, "only %d of %d are implied: the test proves little", implied, n)
 	}
 	t.Logf("%d of %d implied", implied, n)
 }

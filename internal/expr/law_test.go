@@ -2,14 +2,14 @@ package expr
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strconv"
 	"testing"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"proviso.dev/proviso/test/law"
 )
 
 // answer is what a condition gives: true, false, or an error.
@@ -216,33 +216,9 @@ func checkLaw(t testing.TB, p *Program, n naive, f facts) {
 	}
 }
 
-// cases scales the randomized tests: PROVISO_CASES is the number of generated
-// expressions, each of which is tried with many requests.
-func cases(t testing.TB, def int) int {
-	if s := os.Getenv("PROVISO_CASES"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if testing.Short() {
-		return def / 4
-	}
-	return def
-}
-
-// seeded returns a source of choices. PROVISO_SEED makes it another one, so that
-// a long run does not repeat the everyday one.
-func seeded(t testing.TB, def uint64) *randChooser {
-	rnd := randChooser(def)
-	if s := os.Getenv("PROVISO_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rnd += randChooser(n << 16)
-	}
+// seeded returns the source of choices of one round.
+func seeded(seed int64) *randChooser {
+	rnd := randChooser(uint64(seed) * 0x9e3779b97f4a7c15)
 	return &rnd
 }
 
@@ -270,26 +246,29 @@ func TestTwoStepsEqualOne(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			rnd := seeded(t, 1)
 			total, skipped := 0, 0
-			for i := range cases(t, 120) {
-				kind := Kind(i % 2)
+			law.Rounds(t, 120, func(seed int64) int {
+				rnd, kind := seeded(seed), Kind(seed&1)
 				source := genExpr(rnd, kind, tc.c.callLimit > 100)
 				p, issues := tc.c.Compile(source, Options{Kind: kind})
 				if issues != nil {
 					skipped++
-					continue
+					return 0
 				}
 				n := newNaive(t, tc.c, kind, source)
-				for range 30 {
-					checkLaw(t, p, n, genFacts(rnd))
-					total += 3
+				requests, effects := 30, 3
+				if os.Getenv(law.EnvTime) != "" {
+					requests = 300 // compiling is what costs
 				}
-			}
+				for range requests {
+					checkLaw(t, p, n, genFacts(rnd))
+				}
+				total += requests * effects
+				return requests * effects
+			})
 			if skipped > total {
-				t.Errorf("%d of the expressions do not compile: the generator is of no use", skipped)
+				law.TooFew(t, "%d of the expressions do not compile: the generator is of no use", skipped)
 			}
-			t.Log(fmt.Sprintf("%d cases, %d expressions skipped", total, skipped))
 		})
 	}
 }

@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/test/law"
 )
 
 // checkText compares the text of a residual, compiled again and evaluated with
@@ -59,14 +61,13 @@ func mentionsRequest(t testing.TB, c *Compiler, text string) bool {
 // CA-12: the residual shown to people parses back to the same meaning.
 func TestTextMeansTheSame(t *testing.T) {
 	c := compiler(t)
-	rnd := seeded(t, 7)
 	texts, open := 0, 0
-	for i := range cases(t, 100) {
-		kind := Kind(i % 2)
+	law.Rounds(t, 100, func(seed int64) (made int) {
+		rnd, kind := seeded(seed), Kind(seed&1)
 		source := genExpr(rnd, kind, true)
 		p, issues := c.Compile(source, Options{Kind: kind})
 		if issues != nil {
-			continue
+			return 0
 		}
 		n := newNaive(t, c, kind, source)
 		for range 3 {
@@ -76,13 +77,15 @@ func TestTextMeansTheSame(t *testing.T) {
 				continue
 			}
 			texts++
+			made++
 			if !closed {
 				open++
 			}
 		}
-	}
+		return made
+	})
 	if texts == 0 || open > texts/10 {
-		t.Errorf("of %d texts, %d still mention the request", texts, open)
+		law.TooFew(t, "of %d texts, %d still mention the request", texts, open)
 	}
 	t.Logf("%d texts, %d mention the request", texts, open)
 }

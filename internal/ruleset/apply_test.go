@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // mutate changes the world in one place and returns the change.
@@ -52,33 +53,39 @@ func swap[T interface {
 // PO-18: an index that has grown through any sequence of changes, one by one or several at once, decides like one built
 // from scratch; and the indexes it came from still decide as they did.
 func TestApplyEqualsBuild(t *testing.T) {
-	for seed := range int64(rounds(40)) {
-		pick := picker(seed)
-		w := pick.World()
-		ix := Build(inputOf(w))
-		type past struct {
-			ix *Index
-			w  refmodel.World
+	law.Rounds(t, 40, func(seed int64) int { return applyEqualsBuild(t, seed, picker(seed)) })
+}
+
+func FuzzApplyEqualsBuild(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { applyEqualsBuild(t, 0, pick) })
+}
+
+func applyEqualsBuild(t *testing.T, seed int64, pick refmodel.Pick) (cases int) {
+	w := pick.World()
+	ix := Build(inputOf(w))
+	type past struct {
+		ix *Index
+		w  refmodel.World
+	}
+	var history []past
+	for step := range 25 {
+		history = append(history, past{ix, *w})
+		var changes []Change
+		for range 1 + pick(4) {
+			changes = append(changes, mutate(pick, w))
 		}
-		var history []past
-		for step := range 25 {
-			history = append(history, past{ix, *w})
-			var changes []Change
-			for range 1 + pick(4) {
-				changes = append(changes, mutate(pick, w))
-			}
-			ix = ix.Apply(changes...)
-			for range 10 {
-				requireSame(t, ix, w, pick.Request(), fmt.Sprint("seed ", seed, " step ", step))
-			}
-			requireSameShape(t, ix, Build(inputOf(w)))
+		ix = ix.Apply(changes...)
+		for range 10 {
+			requireSame(t, ix, w, pick.Request(), fmt.Sprint("seed ", seed, " step ", step))
 		}
-		for i, p := range history {
-			for range 4 {
-				requireSame(t, p.ix, &p.w, pick.Request(), fmt.Sprint("seed ", seed, " history ", i))
-			}
+		requireSameShape(t, ix, Build(inputOf(w)))
+	}
+	for i, p := range history {
+		for range 4 {
+			requireSame(t, p.ix, &p.w, pick.Request(), fmt.Sprint("seed ", seed, " history ", i))
 		}
 	}
+	return 25 * 14
 }
 
 // requireSameShape compares what is not visible in decisions: nothing leaks and nothing is forgotten.

@@ -12,6 +12,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // everyRequest enumerates a small universe of requests in a namespace (or cluster-wide), with names that no rule mentions
@@ -41,23 +42,32 @@ func everyRequest(ns string, visit func(*refmodel.Request)) {
 // every request of a small universe, for both ways in which conditions come out, and also after more kinds are served.
 func TestCoversNeverLetsPowerBeGained(t *testing.T) {
 	accepted, gained := 0, 0
-	for seed := range int64(rounds(400) / 10) {
-		pick := picker(seed)
-		w := pick.World()
-		empower(pick, w)
-		ns := []string{"hammer", "master"}[pick(2)]
-		writer := &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
-		rules := grantable(pick, w, writer, ns)
-		ix := Build(inputOf(w))
-		if ix.Covers(Grant{User: writer, Namespace: ns, Policy: rules}) != nil {
-			continue
-		}
-		accepted++
-		gained += requireNoGain(t, seed, w, granted(w, ns, rules), writer, ns, rules)
-	}
+	law.Rounds(t, 40, func(seed int64) int {
+		a, g := coversGainsNothing(t, seed, picker(seed))
+		accepted, gained = accepted+a, gained+g
+		return 1
+	})
 	if accepted < 5 || gained < 500 {
-		t.Fatalf("%d grants were accepted and %d requests gained: too few to prove anything", accepted, gained)
+		law.TooFew(t, "%d grants were accepted and %d requests gained: too few to prove anything", accepted, gained)
 	}
+}
+
+func FuzzCoversNeverLetsPowerBeGained(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { coversGainsNothing(t, 0, pick) })
+}
+
+// coversGainsNothing tries the law on one world: whether the grant was let pass, and how much was gained by it.
+func coversGainsNothing(t *testing.T, seed int64, pick refmodel.Pick) (accepted, gained int) {
+	w := pick.World()
+	empower(pick, w)
+	ns := []string{"hammer", "master"}[pick(2)]
+	writer := &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
+	rules := grantable(pick, w, writer, ns)
+	ix := Build(inputOf(w))
+	if ix.Covers(Grant{User: writer, Namespace: ns, Policy: rules}) != nil {
+		return 0, 0
+	}
+	return 1, requireNoGain(t, seed, w, granted(w, ns, rules), writer, ns, rules)
 }
 
 // empower gives the writer broad rights with a few exceptions, so that there is something to grant.
@@ -159,7 +169,7 @@ func grantedRBAC(before *refmodel.World, ns string, rules []rbacv1.PolicyRule) *
 // PO-12: the same for rules of RBAC, which the writer may hold through Policy, with denies applied.
 func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 	accepted, gained := 0, 0
-	for seed := range int64(rounds(500) / 10) {
+	law.Rounds(t, 50, func(seed int64) int {
 		pick := picker(seed)
 		w := pick.World()
 		empower(pick, w)
@@ -174,13 +184,14 @@ func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 			rules = append(rules, r)
 		}
 		if Build(inputOf(w)).Covers(Grant{User: writer, Namespace: ns, RBAC: rules}) != nil {
-			continue
+			return 1
 		}
 		accepted++
 		gained += requireNoGain(t, seed, w, grantedRBAC(w, ns, rules), writer, ns, rules)
-	}
+		return 1
+	})
 	if accepted < 5 || gained < 200 {
-		t.Fatalf("%d grants were accepted and %d requests gained: too few to prove anything", accepted, gained)
+		law.TooFew(t, "%d grants were accepted and %d requests gained: too few to prove anything", accepted, gained)
 	}
 }
 
@@ -258,7 +269,7 @@ func assignments(w *refmodel.World) (out []func(refmodel.Hit) bool) {
 // PO-12: everybody can grant what they have: a role without deny rules and without conditions about the caller, where it
 // is bound to them.
 func TestCoversIsReflexive(t *testing.T) {
-	for seed := range int64(rounds(400)) {
+	law.Rounds(t, 400, func(seed int64) int {
 		pick := picker(seed)
 		var rules []policyv1alpha1.PolicyRule
 		for range 1 + pick(3) {
@@ -274,5 +285,6 @@ func TestCoversIsReflexive(t *testing.T) {
 		if err := Build(inputOf(w)).Covers(Grant{User: &user.DefaultInfo{Name: "bob"}, Namespace: "hammer", Policy: rules}); err != nil {
 			t.Fatalf("seed %d: %v\n%+v", seed, err, rules)
 		}
-	}
+		return 1
+	})
 }

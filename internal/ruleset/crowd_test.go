@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // crowd is a world in which alice has n roles in every scope, most of which are about something else, so that the index
@@ -50,7 +51,7 @@ func crowd(pick refmodel.Pick, n int) *refmodel.World {
 // PO-17: somebody with many roles gets the same decisions by way of the inverse index.
 func TestManyRolesEqualModel(t *testing.T) {
 	outcomes := map[Outcome]int{}
-	for seed := range int64(rounds(30)) {
+	law.Rounds(t, 30, func(seed int64) int {
 		pick := picker(seed)
 		w := crowd(pick, 3*walkMax)
 		ix := Build(inputOf(w))
@@ -60,10 +61,11 @@ func TestManyRolesEqualModel(t *testing.T) {
 			requireSame(t, ix, w, r, fmt.Sprint("seed ", seed))
 			outcomes[ix.Decide(r).Outcome]++
 		}
-	}
+		return 100
+	})
 	for _, o := range []Outcome{Never, Sometimes, Always} {
 		if outcomes[o] < 50 {
-			t.Errorf("outcomes %v: too few to prove anything", outcomes)
+			law.TooFew(t, "outcomes %v: too few to prove anything", outcomes)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package ruleset
 
 import (
-	"math/rand"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -9,6 +8,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // ask is a request on a resource of the core group, cluster-wide.
@@ -33,47 +33,61 @@ func mapRoles(w *refmodel.World, change func([]policyv1alpha1.PolicyRule) []poli
 
 // PO-7: the order of rules is irrelevant.
 func TestLawOrderIsIrrelevant(t *testing.T) {
-	for seed := range int64(rounds(100)) {
-		pick := picker(seed)
-		w := pick.World()
-		rnd := rand.New(rand.NewSource(seed))
-		shuffled := mapRoles(w, func(r []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
-			rnd.Shuffle(len(r), func(i, j int) { r[i], r[j] = r[j], r[i] })
-			return r
-		})
-		a, b := Build(inputOf(w)), Build(inputOf(shuffled))
-		for range 30 {
-			r := pick.Request()
-			if x, y := a.Decide(r).Outcome, b.Decide(r).Outcome; x != y {
-				t.Fatalf("seed %d: request %+v: %v, after shuffling the rules %v", seed, r, x, y)
-			}
+	law.Rounds(t, 100, func(seed int64) int { return orderIsIrrelevant(t, seed, picker(seed)) })
+}
+
+func FuzzOrderIsIrrelevant(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { orderIsIrrelevant(t, 0, pick) })
+}
+
+func orderIsIrrelevant(t *testing.T, seed int64, pick refmodel.Pick) (cases int) {
+	w := pick.World()
+	shuffled := mapRoles(w, func(r []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
+		for i := range r {
+			j := i + pick(len(r)-i)
+			r[i], r[j] = r[j], r[i]
+		}
+		return r
+	})
+	a, b := Build(inputOf(w)), Build(inputOf(shuffled))
+	for range 30 {
+		r := pick.Request()
+		if x, y := a.Decide(r).Outcome, b.Decide(r).Outcome; x != y {
+			t.Fatalf("seed %d: request %+v: %v, after shuffling the rules %v", seed, r, x, y)
 		}
 	}
+	return 30
 }
 
 // PO-7: one more deny rule never widens what anybody can, one more allow rule never narrows it.
 func TestLawDenyNarrowsAllowWidens(t *testing.T) {
-	for seed := range int64(rounds(100)) {
-		pick := picker(seed)
-		w := pick.World()
-		more := pick.PolicyRule()
-		wider := mapRoles(w, func(r []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule { return append(r, more) })
-		a, b := Build(inputOf(w)), Build(inputOf(wider))
-		for range 60 {
-			r := pick.Request()
-			x, y := a.Decide(r).Outcome, b.Decide(r).Outcome
-			if more.Deny && y > x || !more.Deny && y < x {
-				t.Fatalf("seed %d: request %+v: %v, with the rule %+v %v", seed, r, x, more, y)
-			}
+	law.Rounds(t, 100, func(seed int64) int { return denyNarrowsAllowWidens(t, seed, picker(seed)) })
+}
+
+func FuzzDenyNarrowsAllowWidens(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { denyNarrowsAllowWidens(t, 0, pick) })
+}
+
+func denyNarrowsAllowWidens(t *testing.T, seed int64, pick refmodel.Pick) (cases int) {
+	w := pick.World()
+	more := pick.PolicyRule()
+	wider := mapRoles(w, func(r []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule { return append(r, more) })
+	a, b := Build(inputOf(w)), Build(inputOf(wider))
+	for range 60 {
+		r := pick.Request()
+		x, y := a.Decide(r).Outcome, b.Decide(r).Outcome
+		if more.Deny && y > x || !more.Deny && y < x {
+			t.Fatalf("seed %d: request %+v: %v, with the rule %+v %v", seed, r, x, more, y)
 		}
 	}
+	return 60
 }
 
 // SV-8: a rule whose condition does not compile is quarantined alone. Its allow grants nothing and its deny denies always,
 // so that breaking a condition never gives anybody more.
 func TestLawQuarantineNeverWidens(t *testing.T) {
 	quarantined := 0
-	for seed := range int64(rounds(100)) {
+	law.Rounds(t, 100, func(seed int64) int {
 		pick := picker(seed)
 		w := pick.World()
 		broken := mapRoles(w, func(r []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
@@ -92,16 +106,17 @@ func TestLawQuarantineNeverWidens(t *testing.T) {
 				t.Fatalf("seed %d: request %+v: %v, with broken conditions %v", seed, r, x, y)
 			}
 		}
-	}
+		return 60
+	})
 	if quarantined == 0 {
-		t.Fatal("no rule was quarantined, nothing is tested")
+		law.TooFew(t, "no rule was quarantined, nothing is tested")
 	}
 }
 
 // PO-9: a review that asks about everything is answered with yes only if everything it asks about is allowed.
 func TestLawWildcardQuestions(t *testing.T) {
 	yes := 0
-	for seed := range int64(rounds(800)) {
+	law.Rounds(t, 800, func(seed int64) int {
 		pick := picker(seed)
 		w := pick.World()
 		w.ClusterRoleBindings, w.RoleBindings = nil, nil // RBAC takes a * in a request literally, as upstream does
@@ -128,8 +143,9 @@ func TestLawWildcardQuestions(t *testing.T) {
 				yes++
 			}
 		}
-	}
+		return 40
+	})
 	if yes == 0 {
-		t.Fatal("no question about everything was ever answered with yes, nothing is tested")
+		law.TooFew(t, "no question about everything was ever answered with yes, nothing is tested")
 	}
 }

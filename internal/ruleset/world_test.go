@@ -4,23 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
-
-// rounds is how many random worlds a law is tried on: PROVISO_LAW_RUNS, or what is enough for every day.
-func rounds(n int) int {
-	if runs, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && runs > 0 {
-		return runs
-	}
-	return n
-}
 
 // picker draws from a seed that is shown when a test fails.
 func picker(seed int64) refmodel.Pick { return refmodel.Pick(rand.New(rand.NewSource(seed)).Intn) }

@@ -3,9 +3,7 @@ package whocan
 import (
 	"fmt"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,15 +15,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
-
-// rounds is how many random worlds a law is tried on: PROVISO_LAW_RUNS, or what is enough for every day.
-func rounds(n int) int {
-	if runs, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && runs > 0 {
-		return runs
-	}
-	return n
-}
 
 func build(w *refmodel.World) *ruleset.Index {
 	var served []ruleset.Served
@@ -77,45 +68,54 @@ func listed(a Answer, s ruleset.Subject) refmodel.Outcome {
 // answer lists exactly those that can, always or under conditions.
 func TestAskEqualsBruteForce(t *testing.T) {
 	seen := map[refmodel.Outcome]int{}
-	for seed := range int64(rounds(250)) {
-		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
-		w := pick.World()
-		ix := build(w)
-		users, groups := w.Subjects()
-		for range 12 {
-			r := pick.Request()
-			answer := Ask(ix, Question{Request: r, IncludeBlocked: true})
-			everybody := listed(answer, ruleset.Subject{Group: true, Name: "system:authenticated"})
-			for _, s := range subjectsOf(users, groups) {
-				outcome, ok := w.Decide(as(*r, s, false))
-				if !ok {
-					continue
-				}
-				want := outcome
-				direct := w.Hits(as(*r, s, true))
-				all := slices.Concat(direct.Master, direct.Local, direct.Cluster, direct.RBAC)
-				allow := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return !h.Deny })
-				deny := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return h.Deny })
-				if !s.Group && !allow && (want == refmodel.Always || !deny) {
-					// This user can only because everybody can: then everybody is listed, and the user is not.
-					if want > everybody {
-						t.Fatalf("seed %d: %v can (%v), but system:authenticated is listed as %v\n%+v", seed, s, want, everybody, r)
-					}
-					want = refmodel.Never
-				}
-				if got := listed(answer, s); got != want {
-					t.Fatalf("seed %d: %v is listed as %v, want %v\n%+v\n%+v", seed, s, got, want, r, answer)
-				}
-				seen[want]++
-				requireBlocked(t, answer, s, all, outcome)
-			}
-			requireNoStrangers(t, answer, users, groups)
-		}
-	}
+	law.Rounds(t, 250, func(seed int64) int {
+		askEqualsBruteForce(t, seed, refmodel.Pick(rand.New(rand.NewSource(seed)).Intn), seen)
+		return 12
+	})
 	for _, o := range []refmodel.Outcome{refmodel.Never, refmodel.Sometimes, refmodel.Always} {
 		if seen[o] < 50 {
-			t.Errorf("outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
 		}
+	}
+}
+
+func FuzzAskEqualsBruteForce(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { askEqualsBruteForce(t, 0, pick, map[refmodel.Outcome]int{}) })
+}
+
+// askEqualsBruteForce tries the law on one world and counts what it has seen.
+func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[refmodel.Outcome]int) {
+	w := pick.World()
+	ix := build(w)
+	users, groups := w.Subjects()
+	for range 12 {
+		r := pick.Request()
+		answer := Ask(ix, Question{Request: r, IncludeBlocked: true})
+		everybody := listed(answer, ruleset.Subject{Group: true, Name: "system:authenticated"})
+		for _, s := range subjectsOf(users, groups) {
+			outcome, ok := w.Decide(as(*r, s, false))
+			if !ok {
+				continue
+			}
+			want := outcome
+			direct := w.Hits(as(*r, s, true))
+			all := slices.Concat(direct.Master, direct.Local, direct.Cluster, direct.RBAC)
+			allow := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return !h.Deny })
+			deny := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return h.Deny })
+			if !s.Group && !allow && (want == refmodel.Always || !deny) {
+				// This user can only because everybody can: then everybody is listed, and the user is not.
+				if want > everybody {
+					t.Fatalf("seed %d: %v can (%v), but system:authenticated is listed as %v\n%+v", seed, s, want, everybody, r)
+				}
+				want = refmodel.Never
+			}
+			if got := listed(answer, s); got != want {
+				t.Fatalf("seed %d: %v is listed as %v, want %v\n%+v\n%+v", seed, s, got, want, r, answer)
+			}
+			seen[want]++
+			requireBlocked(t, answer, s, all, outcome)
+		}
+		requireNoStrangers(t, answer, users, groups)
 	}
 }
 

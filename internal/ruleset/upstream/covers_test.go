@@ -11,12 +11,13 @@ import (
 
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // PO-12: whatever upstream's RBAC lets somebody grant, the escalation check does too, as long as only RBAC is in use.
 func TestCoversWhatUpstreamCovers(t *testing.T) {
 	accepted := 0
-	for seed := range int64(rounds(1500)) {
+	law.Rounds(t, 1500, func(seed int64) int {
 		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
 		w := pick.World()
 		w.Policies, w.PolicyBindings = nil, nil
@@ -35,8 +36,9 @@ func TestCoversWhatUpstreamCovers(t *testing.T) {
 		if up {
 			accepted++
 		}
-	}
+		return 1
+	})
 	if accepted < 100 {
-		t.Fatalf("%d grants accepted: too few to prove anything", accepted)
+		law.TooFew(t, "%d grants accepted: too few to prove anything", accepted)
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,15 +18,8 @@ import (
 
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
-
-// rounds is how many random worlds a law is tried on: PROVISO_LAW_RUNS, or what is enough for every day.
-func rounds(n int) int {
-	if runs, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && runs > 0 {
-		return runs
-	}
-	return n
-}
 
 func upstreamOf(w *refmodel.World) *rbac.RBACAuthorizer {
 	_, static := validation.NewTestRuleResolver(w.Roles, w.RoleBindings, w.ClusterRoles, w.ClusterRoleBindings)
@@ -70,41 +61,52 @@ func odd(pick refmodel.Pick, r *refmodel.Request) {
 // could have given, and reports an error when upstream does.
 func TestDecisionsEqualUpstream(t *testing.T) {
 	allowed, missing := 0, 0
-	for seed := range int64(rounds(600)) {
-		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
-		w := pick.World()
-		up, ix := upstreamOf(w), indexOf(w)
-		for i := range 60 {
-			r := pick.Request()
-			if i%3 == 0 {
-				odd(pick, r)
-			}
-			decision, reason, err := up.Authorize(context.Background(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var q ruleset.Query
-			q.Reset(ix, r)
-			m := q.RBAC()
-			if m.Allow.Found() != (decision == authorizer.DecisionAllow) || m.Denies() || m.ConditionalAllow {
-				t.Fatalf("seed %d: request %+v\nupstream: %v %s\nindex: %v %s", seed, r, decision, reason, m, m.Allow.Reason())
-			}
-			if decision == authorizer.DecisionAllow {
-				allowed++
-				requireReason(t, m.Allow, reason, w, r)
-				continue
-			}
-			if (q.Errors(ruleset.TierRBAC) != nil) != (reason != "") {
-				t.Fatalf("seed %d: request %+v: upstream reports %q, index %v", seed, r, reason, q.Errors(ruleset.TierRBAC))
-			}
-			if reason != "" {
-				missing++
-			}
+	law.Rounds(t, 600, func(seed int64) int {
+		a, m := decisionsEqualUpstream(t, seed, refmodel.Pick(rand.New(rand.NewSource(seed)).Intn))
+		allowed, missing = allowed+a, missing+m
+		return 60
+	})
+	if allowed < 1000 || missing < 1000 {
+		law.TooFew(t, "%d allowed, %d with errors: too few to prove anything", allowed, missing)
+	}
+}
+
+func FuzzDecisionsEqualUpstream(f *testing.F) {
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { decisionsEqualUpstream(t, 0, pick) })
+}
+
+// decisionsEqualUpstream tries the law on one world: how many requests were allowed, and how many were not for want of a role.
+func decisionsEqualUpstream(t *testing.T, seed int64, pick refmodel.Pick) (allowed, missing int) {
+	w := pick.World()
+	up, ix := upstreamOf(w), indexOf(w)
+	for i := range 60 {
+		r := pick.Request()
+		if i%3 == 0 {
+			odd(pick, r)
+		}
+		decision, reason, err := up.Authorize(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q ruleset.Query
+		q.Reset(ix, r)
+		m := q.RBAC()
+		if m.Allow.Found() != (decision == authorizer.DecisionAllow) || m.Denies() || m.ConditionalAllow {
+			t.Fatalf("seed %d: request %+v\nupstream: %v %s\nindex: %v %s", seed, r, decision, reason, m, m.Allow.Reason())
+		}
+		if decision == authorizer.DecisionAllow {
+			allowed++
+			requireReason(t, m.Allow, reason, w, r)
+			continue
+		}
+		if (q.Errors(ruleset.TierRBAC) != nil) != (reason != "") {
+			t.Fatalf("seed %d: request %+v: upstream reports %q, index %v", seed, r, reason, q.Errors(ruleset.TierRBAC))
+		}
+		if reason != "" {
+			missing++
 		}
 	}
-	if allowed < 1000 || missing < 1000 {
-		t.Fatalf("%d allowed, %d with errors: too few to prove anything", allowed, missing)
-	}
+	return allowed, missing
 }
 
 // requireReason: if only one binding grants the request, both name it in the same words, apart from which of several subjects
@@ -134,7 +136,7 @@ func requireReason(t *testing.T, h ruleset.Hit, reason string, w *refmodel.World
 // PO-19: RulesFor lists the same set of rules, and an error when upstream has one.
 func TestRulesForEqualsUpstream(t *testing.T) {
 	rules := 0
-	for seed := range int64(rounds(600)) {
+	law.Rounds(t, 600, func(seed int64) int {
 		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
 		w := pick.World()
 		up, ix := upstreamOf(w), indexOf(w)
@@ -153,9 +155,10 @@ func TestRulesForEqualsUpstream(t *testing.T) {
 			}
 			rules += len(res) + len(non)
 		}
-	}
+		return 10
+	})
 	if rules < 1000 {
-		t.Fatalf("%d rules: too few to prove anything", rules)
+		law.TooFew(t, "%d rules: too few to prove anything", rules)
 	}
 }
 
@@ -182,7 +185,7 @@ func text(t *testing.T, v any) string {
 
 // PO-19: a user in many groups and with many roles, where the index takes its other path.
 func TestManyRolesEqualUpstream(t *testing.T) {
-	for seed := range int64(rounds(20)) {
+	law.Rounds(t, 20, func(seed int64) int {
 		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
 		w := crowd(pick, 60)
 		up, ix := upstreamOf(w), indexOf(w)
@@ -194,5 +197,6 @@ func TestManyRolesEqualUpstream(t *testing.T) {
 				t.Fatalf("seed %d: request %+v: upstream %v %s, index %v", seed, r, decision, reason, m.Allow.Reason())
 			}
 		}
-	}
+		return 200
+	})
 }
