@@ -87,12 +87,16 @@ type caller struct {
 	host   string
 }
 
-func (s *server) caller() *caller {
+func (s *server) caller() *caller { return s.callerAs("") }
+
+// callerAs acts as somebody else; as the admin without a name.
+func (s *server) callerAs(user string) *caller {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	config.Impersonate.UserName = user
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		s.t.Fatal(err)

@@ -45,10 +45,7 @@ type etcd struct {
 
 func startEtcd(t *testing.T) *etcd {
 	t.Helper()
-	bin := filepath.Join(tempDir(t), "etcd")
-	if out, err := exec.Command("go", "build", "-o", bin, "./etcd").CombinedOutput(); err != nil {
-		t.Fatalf("building etcd: %v\n%s", err, out)
-	}
+	bin := builtEtcd(t)
 	dir := tempDir(t)
 	files, err := pki.Ensure(dir, pki.Config{Port: 2379})
 	if err != nil {
