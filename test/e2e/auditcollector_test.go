@@ -21,6 +21,9 @@ type collector struct {
 	*httptest.Server
 	// down breaks every connection before an answer.
 	down atomic.Bool
+	// stuck keeps every sender waiting until it is closed; waiting counts them.
+	stuck   atomic.Pointer[chan struct{}]
+	waiting atomic.Int64
 
 	mu     sync.Mutex
 	events map[string][]auditv1.Event // by audit ID
@@ -37,6 +40,15 @@ func collect(t testing.TB, tls bool) *collector {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // the server died while it was sending
+		}
+		if stuck := c.stuck.Load(); stuck != nil {
+			c.waiting.Add(1)
+			defer c.waiting.Add(-1)
+			select {
+			case <-*stuck:
+			case <-r.Context().Done():
+				panic(http.ErrAbortHandler) // whoever sent it has given up, and sends it again
+			}
 		}
 		var list auditv1.EventList
 		err = json.Unmarshal(body, &list)
@@ -55,6 +67,7 @@ func collect(t testing.TB, tls bool) *collector {
 		c.Server = httptest.NewServer(handler)
 	}
 	t.Cleanup(func() {
+		c.release()
 		c.CloseClientConnections()
 		c.Close()
 		if len(c.bad) > 0 {
@@ -62,6 +75,18 @@ func collect(t testing.TB, tls bool) *collector {
 		}
 	})
 	return c
+}
+
+// hang takes what is sent and does not answer, until release.
+func (c *collector) hang() {
+	stuck := make(chan struct{})
+	c.stuck.Store(&stuck)
+}
+
+func (c *collector) release() {
+	if stuck := c.stuck.Swap(nil); stuck != nil {
+		close(*stuck)
+	}
 }
 
 // of returns the events of a request so far.
@@ -90,13 +115,13 @@ type caller struct {
 func (s *server) caller() *caller { return s.callerAs("") }
 
 // callerAs acts as somebody else; as the admin without a name.
-func (s *server) callerAs(user string) *caller {
+func (s *server) callerAs(user string, groups ...string) *caller {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	config.Impersonate.UserName = user
+	config.Impersonate.UserName, config.Impersonate.Groups = user, groups
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		s.t.Fatal(err)

@@ -18,7 +18,7 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := tempDir(t) + "/d"
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
-	const rounds = 3
+	rounds := soak(3)
 	for round := range rounds {
 		s := serve(t, dir)
 		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
