@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "small sizes and few rounds, to see that it runs; the figures say little")
 	output := flags.String("o", "text", "text, or json for one object per line")
+	svg := flags.String("svg", "", "directory: write the growth curves of this run as SVG there")
+	from := flags.String("from", "", "file with what -o json has printed: show that, and measure nothing")
 	only := flags.String("run", "", "regular expression: only the measures whose name matches")
 	switch err := flags.Parse(args); {
 	case err == flag.ErrHelp:
@@ -52,7 +55,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		b.turns, b.stretch, b.idle, b.crowd, b.writes = 3, 150*time.Millisecond, 2*time.Second, 2_000, 20
 	}
 	w := bufio.NewWriter(out)
+	var results []result
 	b.emit = func(r result) error {
+		results = append(results, r)
 		if *output == "json" {
 			if err := json.NewEncoder(w).Encode(r); err != nil {
 				return err
@@ -62,10 +67,46 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return w.Flush()
 	}
+	if *from != "" {
+		err = replay(*from, b)
+	} else {
+		err = measure(b)
+	}
+	if err == nil && *svg != "" {
+		err = draw(*svg, results)
+	}
+	return err
+}
+
+// measure runs everything, the in-process engines first.
+func measure(b *bench) error {
 	for _, group := range []func(*bench) error{authorizing, conditions, protections, audits, delivery, inverse, changes, memory, endToEnd, crowded, effective} {
 		if err := group(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// replay emits the results of an earlier run.
+func replay(path string, b *bench) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for d := json.NewDecoder(f); ; {
+		var r result
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if !b.wanted(r.Name) {
+			continue
+		}
+		if err := b.emit(r); err != nil {
+			return err
+		}
+	}
 }
