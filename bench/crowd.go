@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"proviso.dev/proviso/bench/live"
 )
@@ -85,13 +88,31 @@ func bindCrowd(ctx context.Context, s *live.Server, n int) error {
 	if err := s.Admin.Create(ctx, maps("default"), configMap("c", 0)); err != nil {
 		return err
 	}
-	return live.Times(ctx, loaders, n, func(ctx context.Context, i int) error {
-		return s.Admin.Create(ctx, rbacPath+"clusterrolebindings", clusterBinding(i, role.Name))
+	err := s.Seed(ctx, "clusterrolebindings", n, func(i int) (string, runtime.Object) {
+		binding := clusterBinding(i, role.Name)
+		binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"))
+		binding.UID, binding.CreationTimestamp = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), metav1.Now()
+		return binding.Name, binding
 	})
+	if err != nil {
+		return err
+	}
+	last, err := s.User(userName(n - 1))
+	if err != nil {
+		return err
+	}
+	return eventually(ctx, func() error { return last.Must(ctx, http.MethodGet, maps("default")+"/c", nil) })
 }
 
-// loaders write bindings at the same time.
-const loaders = 32
+// eventually repeats what authorization does not allow yet, because it follows what is written.
+func eventually(ctx context.Context, request func() error) error {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := request()
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
 
 func (b *bench) boundGets(s *live.Server, n int) (live.Load, error) {
 	user, err := s.User(userName(n/2), "team-a", "team-b", "team-c")

@@ -38,6 +38,8 @@ func useSystems(ctx context.Context, admin *live.Client, sink string) error {
 		object{rbacPath + "clusterroles", `{"metadata": {"name": "release-managers"}}`},
 		object{ourPath + "clusterprotectedattributes", `{"metadata": {"name": "env-prod"}, "attributeKind": "Label", "attributeName": "env", "protectedValues": ["prod"],
 			"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "release-managers"}}`},
+		object{ourPath + "fieldpermissions", `{"metadata": {"name": "locked"}, "spec": {"resources": ["configmaps"], "field": ".data[locked]",
+			"permission": "example.com/locked", "exclusive": true}}`},
 		object{"/apis/auditregistration.k8s.io/v1alpha1/auditsinks", fmt.Sprintf(`{"metadata": {"name": "all"}, "spec": {"policy": {"level": "Metadata"},
 			"webhook": {"throttle": {"qps": 10000, "burst": 10000}, "clientConfig": {"url": %q}}}}`, sink)})
 	for _, o := range all {

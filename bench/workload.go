@@ -62,17 +62,7 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	}); err != nil {
 		return nil, err
 	}
-	return w, w.allowed(ctx)
-}
-
-// allowed waits until edgar may, because authorization follows what is written.
-func (w *workload) allowed(ctx context.Context) error {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := w.request("update")(ctx, 0)
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-	}
+	return w, eventually(ctx, func() error { return w.request("update")(ctx, 0) })
 }
 
 // run is one operation for a while.

@@ -23,6 +23,7 @@ type Server struct {
 	Admin *Client
 
 	dir       string
+	etcd      string // where its etcd answers
 	files     *pki.Files
 	processes []*process
 }
@@ -33,6 +34,7 @@ func StartProviso(ctx context.Context, bins Binaries, name string, flags ...stri
 	if err != nil {
 		return nil, err
 	}
+	s.etcd = "unix://" + filepath.Join(s.dir, "etcd", "client.sock")
 	began := time.Now()
 	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(port)}, flags...)
 	if err := s.launch(ctx, bins.Proviso, args...); err != nil {
@@ -48,12 +50,11 @@ func StartStock(ctx context.Context, bins Binaries, name string) (*Server, error
 		return nil, err
 	}
 	began := time.Now()
-	etcd, err := s.startEtcd(ctx, bins)
-	if err != nil {
+	if err := s.startEtcd(ctx, bins); err != nil {
 		return nil, err
 	}
 	f := s.files
-	err = s.launch(ctx, bins.APIServer, "--etcd-servers", etcd, "--secure-port", strconv.Itoa(port), "--bind-address", "127.0.0.1",
+	err = s.launch(ctx, bins.APIServer, "--etcd-servers", s.etcd, "--secure-port", strconv.Itoa(port), "--bind-address", "127.0.0.1",
 		"--cert-dir", filepath.Join(s.dir, "unused"), "--tls-cert-file", f.ServingCert, "--tls-private-key-file", f.ServingKey,
 		"--client-ca-file", f.CACert, "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", f.SAPub, "--service-account-signing-key-file", f.SAKey,
@@ -66,13 +67,13 @@ func StartStock(ctx context.Context, bins Binaries, name string) (*Server, error
 	return s, s.ready(ctx, began)
 }
 
-// startEtcd returns where the etcd of a stock server answers.
-func (s *Server) startEtcd(ctx context.Context, bins Binaries) (string, error) {
+// startEtcd runs the etcd of a stock server.
+func (s *Server) startEtcd(ctx context.Context, bins Binaries) error {
 	var urls [2]string
 	for i := range urls {
 		port, err := freePort()
 		if err != nil {
-			return "", err
+			return err
 		}
 		urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
 	}
@@ -81,9 +82,10 @@ func (s *Server) startEtcd(ctx context.Context, bins Binaries) (string, error) {
 		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "default="+urls[1],
 		"--quota-backend-bytes", strconv.Itoa(8<<30))
 	if err != nil {
-		return "", err
+		return err
 	}
-	return urls[0], s.processes[0].await(ctx, "etcd", func() bool {
+	s.etcd = urls[0]
+	return s.processes[0].await(ctx, "etcd", func() bool {
 		answer, err := http.Get(urls[0] + "/health")
 		if err != nil {
 			return false
