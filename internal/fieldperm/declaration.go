@@ -61,7 +61,11 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 		d.Parameter = &Parameter{From: p.From, Treatment: string(p.Treatment)}
 	}
 	var first error
-	if len(fp.Spec.Resources) == 0 {
+	if why := fp.Annotations[policyv1alpha1.AnnotationQuarantined]; why != "" {
+		// What was not understood could be what narrows it.
+		first, d.ExclusiveWhen = fmt.Errorf("quarantined: %s", why), ""
+	}
+	if len(fp.Spec.Resources) == 0 && first == nil {
 		first = fmt.Errorf("resources must name at least one resource, or *")
 	}
 	for _, text := range fp.Spec.Resources {

@@ -281,3 +281,25 @@ func TestCheckPath(t *testing.T) {
 		}
 	}
 }
+
+// SV-8: a declaration that a newer version has stored covers nothing and excludes every value.
+func TestQuarantined(t *testing.T) {
+	fp := &policyv1alpha1.FieldPermission{
+		ObjectMeta: metav1.ObjectMeta{Name: "newer", Annotations: map[string]string{policyv1alpha1.AnnotationQuarantined: "field \"spec.more\" is not known"}},
+		Spec: policyv1alpha1.FieldPermissionSpec{Resources: []string{"pods"}, Field: ".spec.nodeName", Permission: "example.com/node",
+			Exclusive: true, ExclusiveWhen: "self == 'never'"},
+	}
+	table, issues := New(Config{FieldPermissions: []*policyv1alpha1.FieldPermission{fp}})
+	if len(issues) != 1 {
+		t.Fatalf("issues: %v", issues)
+	}
+	old, new := &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}
+	r := table.Decide(Request{Target: Target{Resource: pods}, Mode: General, Objects: objects(t, old, new), Check: holds("granular:example.com/node").check})
+	if r.Allowed() {
+		t.Error("a quarantined exclusive field could be changed")
+	}
+	r = table.Decide(Request{Target: Target{Resource: pods}, Mode: General, Objects: objects(t, old, old), Check: holds().check})
+	if !r.Allowed() {
+		t.Errorf("a write that leaves it alone: %s", r.Reason())
+	}
+}
