@@ -35,9 +35,13 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Webhook{}.OpenAPIModelName():                                 schema_proviso_api_auditregistration_v1alpha1_Webhook(ref),
 		v1alpha1.WebhookClientConfig{}.OpenAPIModelName():                     schema_proviso_api_auditregistration_v1alpha1_WebhookClientConfig(ref),
 		v1alpha1.WebhookThrottleConfig{}.OpenAPIModelName():                   schema_proviso_api_auditregistration_v1alpha1_WebhookThrottleConfig(ref),
+		authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_AuthorizerTrace(ref),
 		authorizationv1alpha1.BlockedSubject{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_BlockedSubject(ref),
 		authorizationv1alpha1.Condition{}.OpenAPIModelName():                  schema_proviso_api_authorization_v1alpha1_Condition(ref),
+		authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref),
 		authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName():         schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref),
+		authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref),
+		authorizationv1alpha1.Remedy{}.OpenAPIModelName():                     schema_proviso_api_authorization_v1alpha1_Remedy(ref),
 		authorizationv1alpha1.ResourceAccessReview{}.OpenAPIModelName():       schema_proviso_api_authorization_v1alpha1_ResourceAccessReview(ref),
 		authorizationv1alpha1.ResourceAccessReviewSpec{}.OpenAPIModelName():   schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref),
 		authorizationv1alpha1.ResourceAccessReviewStatus{}.OpenAPIModelName(): schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewStatus(ref),
@@ -46,9 +50,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.RoleBindingList{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_RoleBindingList(ref),
 		authorizationv1alpha1.RoleList{}.OpenAPIModelName():                   schema_proviso_api_authorization_v1alpha1_RoleList(ref),
 		authorizationv1alpha1.RoleRef{}.OpenAPIModelName():                    schema_proviso_api_authorization_v1alpha1_RoleRef(ref),
+		authorizationv1alpha1.RuleTrace{}.OpenAPIModelName():                  schema_proviso_api_authorization_v1alpha1_RuleTrace(ref),
 		authorizationv1alpha1.SubjectAccessReview{}.OpenAPIModelName():        schema_proviso_api_authorization_v1alpha1_SubjectAccessReview(ref),
 		authorizationv1alpha1.SubjectAccessReviewSpec{}.OpenAPIModelName():    schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref),
 		authorizationv1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName():  schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref),
+		authorizationv1alpha1.TracedObject{}.OpenAPIModelName():               schema_proviso_api_authorization_v1alpha1_TracedObject(ref),
+		authorizationv1alpha1.TracedSubject{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_TracedSubject(ref),
 		policyv1alpha1.AttributeRestrictions{}.OpenAPIModelName():             schema_proviso_api_policy_v1alpha1_AttributeRestrictions(ref),
 		policyv1alpha1.ClusterProtectedAttribute{}.OpenAPIModelName():         schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref),
 		policyv1alpha1.ClusterProtectedAttributeList{}.OpenAPIModelName():     schema_proviso_api_policy_v1alpha1_ClusterProtectedAttributeList(ref),
@@ -1057,6 +1064,96 @@ func schema_proviso_api_auditregistration_v1alpha1_WebhookThrottleConfig(ref com
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_AuthorizerTrace(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AuthorizerTrace is what one authorizer answered.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the authorizer.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"answer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "answer is what it answered: Allow, Deny, NoOpinion, Conditional or NotAsked.\n\nPossible enum values:\n - `\"Allow\"` allows the request.\n - `\"Conditional\"` depends on the object, which is not known.\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the request to the next authorizer; if all do, it is refused.\n - `\"NotAsked\"` means that an authorizer before it had decided.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allow", "Conditional", "Deny", "NoOpinion", "NotAsked"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is its reason, in its own words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "error is what went wrong in it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules are the rules of Policy or RBAC that apply to the request, those that deny first. Other authorizers have none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"moreRules": {
+						SchemaProps: spec.SchemaProps{
+							Description: "moreRules is how many further rules apply that are not listed.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are the conditions of an authorizer that has no rules, such as a webhook.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name", "answer"},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName(), authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_BlockedSubject(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1173,6 +1270,74 @@ func schema_proviso_api_authorization_v1alpha1_Condition(ref common.ReferenceCal
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConditionTrace is a condition and its value.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id identifies the condition in its set. It is shown in refusals.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"effect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "effect is what follows when the condition is met: Allow, Deny or NoOpinion.\n\nPossible enum values:\n - `\"Allow\"` allows the request.\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the request to the next authorizer.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allow", "Deny", "NoOpinion"},
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is the language of the condition, such as k8s.io/authorization-cel.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"condition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "condition is the text of the condition: what is left of the rule's expression when everything that is known about the request has been put in.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description is the description of the rule.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is True, False, Unknown (it depends on the object) or Error.\n\nPossible enum values:\n - `\"Error\"` could not be evaluated: an Allow is then not met, and a Deny is.\n - `\"False\"` is not met.\n - `\"True\"` is met.\n - `\"Unknown\"` depends on the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Error", "False", "True", "Unknown"},
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "error is what went wrong.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"id", "effect", "value"},
+			},
+		},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1218,6 +1383,109 @@ func schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref common.Ref
 		},
 		Dependencies: []string{
 			authorizationv1alpha1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecisionTrace is how a decision came about: what every authorizer of the chain answered, by which rules, and what would change it. It shows what concerns the subject and nothing else: no rule that does not apply to it, nobody who has the same role, and no stored object.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is the outcome: Allow, Deny, NoOpinion (nobody allows it, which refuses it), or Conditional (it depends on the object).\n\nPossible enum values:\n - `\"Allow\"` allows the request.\n - `\"Conditional\"` depends on the object, which is not known.\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the request to the next authorizer; if all do, it is refused.\n - `\"NotAsked\"` means that an authorizer before it had decided.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allow", "Conditional", "Deny", "NoOpinion", "NotAsked"},
+						},
+					},
+					"decidedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decidedBy is the authorizer that decided. It is empty if nobody did, or if it depends on the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"authorizers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "authorizers are all authorizers of the server, in the order in which they are asked.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"remedy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remedy is what would make the request allowed. It is set if it is not.",
+							Ref:         ref(authorizationv1alpha1.Remedy{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"decision"},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName(), authorizationv1alpha1.Remedy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_Remedy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to be applied.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"remove": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "remove are the deny rules that stand in the way: take the subject out of the binding, delete the binding, or take the rule out of the role.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"grant": {
+						SchemaProps: spec.SchemaProps{
+							Description: "grant is the smallest grant that is missing, as YAML: one rule with the one verb, resource and name that was asked about, bound to the one subject, in the one namespace.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"note": {
+						SchemaProps: spec.SchemaProps{
+							Description: "note says what else there is to know, such as that no grant helps.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()},
 	}
 }
 
@@ -1698,6 +1966,88 @@ func schema_proviso_api_authorization_v1alpha1_RoleRef(ref common.ReferenceCallb
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_RuleTrace(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RuleTrace is a rule that applies to the request, and how the subject comes by it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"effect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "effect is Allow or Deny.\n\nPossible enum values:\n - `\"Allow\"` allows the request.\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the request to the next authorizer.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allow", "Deny", "NoOpinion"},
+						},
+					},
+					"role": {
+						SchemaProps: spec.SchemaProps{
+							Description: "role is the role that has the rule.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(authorizationv1alpha1.TracedObject{}.OpenAPIModelName()),
+						},
+					},
+					"ruleIndex": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ruleIndex is the position of the rule in the role; the first is 0.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"rule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rule is the rule in one line.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"binding": {
+						SchemaProps: spec.SchemaProps{
+							Description: "binding is the binding that gives the role.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(authorizationv1alpha1.TracedObject{}.OpenAPIModelName()),
+						},
+					},
+					"subject": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subject is the user, group or service account of the binding that the request matches.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(authorizationv1alpha1.TracedSubject{}.OpenAPIModelName()),
+						},
+					},
+					"condition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "condition is the rule's condition. Its text is what is left of it after the request has been put in; it is empty if the request alone decides it.",
+							Ref:         ref(authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName()),
+						},
+					},
+					"decides": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decides is true for the rule that decided.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"yields": {
+						SchemaProps: spec.SchemaProps{
+							Description: "yields is true for a deny rule of the namespace that has no effect, because somebody with power over the whole cluster allows the request.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"effect", "role", "ruleIndex", "rule", "binding", "subject"},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName(), authorizationv1alpha1.TracedObject{}.OpenAPIModelName(), authorizationv1alpha1.TracedSubject{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_SubjectAccessReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1799,6 +2149,13 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
 						},
 					},
+					"trace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trace asks also for how the decision came about.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
@@ -1844,8 +2201,98 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref com
 							Format:      "",
 						},
 					},
+					"trace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trace is how the decision came about. It is filled when spec.trace is true.",
+							Ref:         ref(authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"allowed"},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_TracedObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TracedObject names a role or a binding.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is authorization.proviso.dev or rbac.authorization.k8s.io.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is Role, ClusterRole, RoleBinding or ClusterRoleBinding.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace; empty if it has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"apiGroup", "kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_TracedSubject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TracedSubject names a subject of a binding.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is User, Group or ServiceAccount.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of a service account.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
 			},
 		},
 	}
@@ -2840,7 +3287,7 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceNames limits the rule to objects with these names. Left out, the rule holds for all names. Requests without a name (create, list, watch, deletecollection) are then not matched, unless they select one by metadata.name.",
+							Description: "resourceNames limits the rule to objects with these names. Left out, the rule holds for all names. A request that does not say a name (create, list, watch, deletecollection, unless it selects one by metadata.name) is never allowed by a rule with names. It can be denied by one: create and deletecollection are denied for the objects that have one of the names, list and watch always, since their objects cannot be checked one by one.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -204,14 +204,3 @@ func unmet(m authorizer.ConditionsMap) string {
 	}
 	return b.String()
 }
-
-// DenyCondition is a deny rule's condition as a review shows it for a request.
-func DenyCondition(hit ruleset.Hit, attrs authorizer.Attributes) authorizer.Condition {
-	c := bind(hit)
-	o := c.rule.Decide(expr.NewRequest(attrs), expr.Deny)
-	c.residual = o.Residual()
-	if c.residual.IsZero() {
-		c.residual = expr.Undecided(c.rule, expr.NewRequest(attrs), expr.Deny).Residual()
-	}
-	return c
-}

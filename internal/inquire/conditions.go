@@ -1,43 +1,57 @@
 package inquire
 
 import (
+	"iter"
+
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/ruleset"
 )
 
-// conditionsOf lists what a decision depends on, in the order in which it is evaluated.
-func conditionsOf(d authorizer.ConditionsAwareDecision) []authz.Condition {
+// eachCondition visits what a decision depends on, in the order in which it is evaluated.
+func eachCondition(d authorizer.ConditionsAwareDecision) iter.Seq2[authorizer.Condition, authz.ConditionEffect] {
+	return func(yield func(authorizer.Condition, authz.ConditionEffect) bool) { visitConditions(d, yield) }
+}
+
+func visitConditions(d authorizer.ConditionsAwareDecision, yield func(authorizer.Condition, authz.ConditionEffect) bool) bool {
 	if d.IsUnion() {
-		var all []authz.Condition
 		for _, sub := range d.UnionedDecisions() {
-			all = append(all, conditionsOf(sub)...)
+			if !visitConditions(sub, yield) {
+				return false
+			}
 		}
-		return all
+		return true
 	}
 	if !d.IsConditionsMap() {
-		return nil
+		return true
 	}
-	var all []authz.Condition
 	m := d.ConditionsMap()
-	for c := range m.DenyConditions() {
-		all = append(all, condition(c, authz.EffectDeny))
+	for _, group := range []struct {
+		effect     authz.ConditionEffect
+		conditions iter.Seq[authorizer.Condition]
+	}{
+		{authz.EffectDeny, m.DenyConditions()},
+		{authz.EffectNoOpinion, m.NoOpinionConditions()},
+		{authz.EffectAllow, m.AllowConditions()},
+	} {
+		for c := range group.conditions {
+			if !yield(c, group.effect) {
+				return false
+			}
+		}
 	}
-	for c := range m.NoOpinionConditions() {
-		all = append(all, condition(c, authz.EffectNoOpinion))
-	}
-	for c := range m.AllowConditions() {
-		all = append(all, condition(c, authz.EffectAllow))
+	return true
+}
+
+// conditionsOf lists what a decision depends on.
+func conditionsOf(d authorizer.ConditionsAwareDecision) []authz.Condition {
+	var all []authz.Condition
+	for c, effect := range eachCondition(d) {
+		all = append(all, condition(c, effect))
 	}
 	return all
 }
 
 func condition(c authorizer.Condition, effect authz.ConditionEffect) authz.Condition {
 	return authz.Condition{ID: c.GetID(), Effect: effect, Type: c.GetType(), Condition: c.GetCondition(), Description: c.GetDescription()}
-}
-
-func denyCondition(hit ruleset.Hit, attrs authorizer.Attributes) authz.Condition {
-	return condition(authorize.DenyCondition(hit, attrs), authz.EffectDeny)
 }

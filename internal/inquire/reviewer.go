@@ -7,11 +7,17 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/review"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/whocan"
 )
@@ -21,65 +27,66 @@ type Reviewer struct {
 	Store *snapshot.Store
 	// Chain is the whole authorizer chain.
 	Chain *authorize.Chain
-	// Indexed is the part of the chain that the index can enumerate: the tiers of Policy and RBAC.
+	// Indexed is the part of the chain that is made of rules, with system:masters in front.
 	Indexed *authorize.Chain
+	// Master is the master namespace.
+	Master string
+	// Honours tells whether a condition on such a request would be evaluated, or why not. Nil means that none would.
+	Honours func(authorizer.Attributes) error
+	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is nothing.
+	Before   func(context.Context, authorizer.Attributes) []review.ChainElement
+	Evaluate authorizer.EvaluateConditionFunc
+	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version. Nil
+	// leaves content as it is, and then only the version that it has is known.
+	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Namespace gives the namespaceObject of conditions; nil lets them fail.
+	Namespace func(name string) (runtime.Object, error)
 }
 
-// enumerable are the links whose grants the index knows, or that grant nothing it does not know.
-var enumerable = []string{"system-masters", "policy-sync", "node-restriction", "policy-master", "policy-namespace", "rbac"}
+// known are the links that grant nothing, or whose grants are known without an index.
+var known = []string{"system-masters", "policy-sync", "node-restriction", "node"}
 
-// WhoCan is exact for Policy and RBAC together (PO-14). Conditions are decided as far as the subject decides them.
+// WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the chain
+// that is made of rules. Conditions are decided as far as the subject decides them, and count only where they would be
+// honoured: nobody reads anything under a condition.
 func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	var status authz.ResourceAccessReviewStatus
 	snap := authorize.SnapshotOf(ctx, r.Store)
 	if snap.Rules == nil {
-		return status, apierrors.NewServiceUnavailable("the server has not read its policy yet")
+		return status, errUnsynced()
 	}
-	attrs, err := question(snap.Served, &user.DefaultInfo{}, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
-	if err != nil {
-		status.EvaluationError = err.Error()
+	attrs, problem := question(snap.Served, &user.DefaultInfo{}, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
+	if problem != "" {
+		status.EvaluationError = problem
 		return status, nil
 	}
-	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked})
+	honoured := r.honours(attrs)
+	attrs.Namespace = r.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
+	conditional := map[ruleset.Subject][]authz.Condition{}
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Outcome {
+		asked := attrs
+		asked.User = userOf(s)
+		d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
+		if !d.IsUnconditional() && !honoured {
+			decision, reason, err := r.Indexed.Authorize(ctx, asked)
+			d = authorizer.ConditionsAwareDecisionFromParts(decision, reason, err)
+		}
+		switch {
+		case d.IsAllow():
+			return ruleset.Always
+		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
+			conditional[s] = conditionsOf(d)
+			return ruleset.Sometimes
+		}
+		return ruleset.Never
+	}})
 	status.UserNames, status.GroupNames = answer.Users, answer.Groups
 	for _, c := range answer.Conditional {
-		asked := attrs
-		asked.User = userOf(c.Subject)
-		d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
-		switch {
-		case d.IsAllow() && c.Subject.Group:
-			status.GroupNames = append(status.GroupNames, c.Subject.Name)
-		case d.IsAllow():
-			status.UserNames = append(status.UserNames, c.Subject.Name)
-		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
-			entry := authz.ConditionalSubject{Conditions: conditionsOf(d)}
-			if c.Subject.Group {
-				entry.GroupName = c.Subject.Name
-			} else {
-				entry.UserName = c.Subject.Name
-			}
-			status.Conditional = append(status.Conditional, entry)
-		}
+		entry := authz.ConditionalSubject{Conditions: conditional[c.Subject]}
+		entry.UserName, entry.GroupName = names(c.Subject)
+		status.Conditional = append(status.Conditional, entry)
 	}
-	slices.Sort(status.UserNames)
-	slices.Sort(status.GroupNames)
-	for _, b := range answer.Blocked {
-		entry := authz.BlockedSubject{
-			Binding: b.Deny.Binding().String(),
-			Rule:    fmt.Sprintf("rule %d of %s: %s", b.Deny.RuleIndex(), b.Deny.Role(), b.Deny.Describe()),
-		}
-		if b.Subject.Group {
-			entry.GroupName = b.Subject.Name
-		} else {
-			entry.UserName = b.Subject.Name
-		}
-		if b.Deny.Condition() != nil || b.Deny.Names() != nil {
-			asked := attrs
-			asked.User = userOf(b.Subject)
-			entry.Conditions = []authz.Condition{denyCondition(b.Deny, asked)}
-		}
-		status.BlockedBy = append(status.BlockedBy, entry)
-	}
+	status.BlockedBy = blockedBy(answer.Blocked, attrs)
 	if answer.Err != nil {
 		status.EvaluationError = answer.Err.Error()
 	}
@@ -87,11 +94,33 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	return status, nil
 }
 
+// blockedBy shows the deny rules. One whose condition this subject can never meet keeps nobody from anything.
+func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord) []authz.BlockedSubject {
+	var out []authz.BlockedSubject
+	for _, b := range blocked {
+		attrs.User = userOf(b.Subject)
+		rule := authorize.Explain(b.Deny, attrs)
+		if rule.Known == expr.False {
+			continue
+		}
+		entry := authz.BlockedSubject{
+			Binding: b.Deny.Binding().String(),
+			Rule:    fmt.Sprintf("rule %d of %s: %s", b.Deny.RuleIndex(), b.Deny.Role(), b.Deny.Describe()),
+		}
+		entry.UserName, entry.GroupName = names(b.Subject)
+		if rule.Known == expr.Unresolved {
+			entry.Conditions = []authz.Condition{condition(rule.Condition, authz.EffectDeny)}
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
 // incomplete names what in the chain may allow somebody that the index does not know.
 func (r *Reviewer) incomplete() (bool, string) {
 	var others []string
 	for _, l := range r.Chain.Links() {
-		if !slices.Contains(enumerable, l.Name) && l.Name != "node" {
+		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !slices.Contains(known, l.Name) {
 			others = append(others, l.Name)
 		}
 	}
@@ -99,4 +128,19 @@ func (r *Reviewer) incomplete() (bool, string) {
 		return false, ""
 	}
 	return true, "not asked, since they cannot list whom they allow: " + strings.Join(others, ", ")
+}
+
+func (r *Reviewer) honours(attrs authorizer.Attributes) bool {
+	return r.Honours != nil && r.Honours(attrs) == nil
+}
+
+func errUnsynced() error {
+	return apierrors.NewServiceUnavailable("the server has not read its policy yet")
+}
+
+func names(s ruleset.Subject) (userName, groupName string) {
+	if s.Group {
+		return "", s.Name
+	}
+	return s.Name, ""
 }

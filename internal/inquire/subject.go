@@ -2,20 +2,15 @@ package inquire
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -25,7 +20,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	var status authz.SubjectAccessReviewStatus
 	snap := authorize.SnapshotOf(ctx, r.Store)
 	if snap.Rules == nil {
-		return status, apierrors.NewServiceUnavailable("the server has not read its policy yet")
+		return status, errUnsynced()
 	}
 	subject := caller
 	switch {
@@ -34,27 +29,25 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	case spec.GroupName != "":
 		subject = userOf(ruleset.Subject{Group: true, Name: spec.GroupName})
 	}
-	attrs, err := question(snap.Served, subject, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
-	if err != nil {
-		status.EvaluationError = err.Error()
+	attrs, problem := question(snap.Served, subject, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
+	if problem != "" {
+		status.EvaluationError = problem
 		return status, nil
 	}
-	var decision authorizer.Decision
-	var reason string
-	if spec.Content == nil {
-		decision, reason, err = r.Chain.Authorize(ctx, attrs)
-	} else {
-		data, derr := contentData(attrs, spec)
-		if derr != nil {
-			return status, derr
+	asked := inquiry{Reviewer: r, attrs: attrs}
+	if spec.Content != nil {
+		var err error
+		if asked.content, err = r.contentOf(snap.Served, &asked.attrs, spec); err != nil {
+			return status, apierrors.NewInvalid(authz.Kind("SubjectAccessReview"), "", field.ErrorList{
+				field.Invalid(field.NewPath("spec", "content"), field.OmitValueType{}, err.Error())})
 		}
-		decision, reason, err = r.decideWith(ctx, attrs, data)
 	}
+	decision, reason, err := asked.decide(ctx)
 	status.Allowed = decision == authorizer.DecisionAllow
 	if err != nil {
 		status.EvaluationError = err.Error()
 	}
-	allow, deny := traces(snap.Rules, attrs)
+	allow, deny := reasons(snap.Rules, r.Chain.Scoped(asked.attrs))
 	status.AllowReason = allow
 	switch {
 	case status.Allowed:
@@ -66,21 +59,78 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	default:
 		status.DenyReason = "no rule allows it"
 	}
+	if spec.Trace {
+		status.Trace = asked.trace(ctx)
+	}
 	return status, nil
 }
 
-// decideWith resolves conditions against the content.
-func (r *Reviewer) decideWith(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	v := r.Chain.Decide(ctx, attrs)
-	if v.Pending == nil {
-		return v.Decision, v.Reason, v.Err
-	}
-	out := v.Pending.Resolve(ctx, data)
-	return out.Decision, out.Reason, out.Detail
+// inquiry is a question about one subject, with the object that it is about, if that is known.
+type inquiry struct {
+	*Reviewer
+	attrs   authorizer.AttributesRecord
+	content *content
 }
 
-// traces finds the unconditional rules on both sides, so that both reasons can be shown (PO-8).
-func traces(ix *ruleset.Index, attrs authorizer.Attributes) (allow, deny string) {
+// decide gives the answer that a request would get. Without content, conditions count as in a review that knows none: an
+// allow that depends on the object is none, and a deny is one (CA-14).
+func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
+	v := q.Chain.Decide(ctx, q.attrs)
+	decision, reason, err := v.Decision, v.Reason, v.Err
+	if v.Pending != nil {
+		if q.content == nil || !q.honours(q.attrs) {
+			return q.fold(ctx)
+		}
+		out := v.Pending.Resolve(ctx, q.content.data())
+		decision, reason, err = out.Decision, out.Reason, out.Detail
+	}
+	if decision != authorizer.DecisionAllow || q.content == nil {
+		return decision, reason, err
+	}
+	for _, step := range q.inFront(ctx) {
+		if step.Decision == authorizer.DecisionDeny {
+			return step.Decision, step.Link.Name + ": " + step.Reason, step.Err
+		}
+	}
+	return decision, reason, err
+}
+
+// fold decides without an object, and says so where no object would help.
+func (q *inquiry) fold(ctx context.Context) (authorizer.Decision, string, error) {
+	decision, reason, err := q.Chain.Authorize(ctx, q.attrs)
+	if decision != authorizer.DecisionAllow && q.Honours != nil {
+		if why := q.Honours(q.attrs); why != nil {
+			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")
+		}
+	}
+	return decision, reason, err
+}
+
+// inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a deny.
+func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
+	if q.Before == nil || !q.honours(q.attrs) {
+		return nil
+	}
+	var steps []authorize.Step
+	for _, e := range q.Before(ctx, q.attrs) {
+		s := authorize.Step{Link: authorize.Link{Name: e.Name}, Asked: true, Answer: e.Decision, Decision: authorizer.DecisionDeny}
+		switch {
+		case e.Decision.IsNoOpinion():
+			continue
+		case q.Evaluate == nil || !e.Decision.IsConditionsMap() || e.Decision.PossibleDecisions().Has(authorizer.DecisionAllow):
+			s.Reason = "failed closed"
+		case q.content == nil:
+			s.Open = true
+		default:
+			s.Decision, s.Reason, s.Err = e.Decision.ConditionsMap().Evaluate(ctx, q.content.data(), q.Evaluate)
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// reasons finds the unconditional rules on both sides, so that both can be shown (PO-8).
+func reasons(ix *ruleset.Index, attrs authorizer.Attributes) (allow, deny string) {
 	v := ix.Decide(attrs)
 	if v.Allow.Found() {
 		allow = v.Allow.Reason()
@@ -90,40 +140,3 @@ func traces(ix *ruleset.Index, attrs authorizer.Attributes) (allow, deny string)
 	}
 	return allow, deny
 }
-
-// contentData is the object on create, the stored object on delete, and both on update.
-func contentData(attrs authorizer.AttributesRecord, spec authz.SubjectAccessReviewSpec) (authorizer.ConditionsData, error) {
-	raw := map[string]any{}
-	if err := json.Unmarshal(spec.Content.Raw, &raw); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.content: not an object: %v", err))
-	}
-	object := &unstructured.Unstructured{Object: raw}
-	var newObject, oldObject runtime.Object
-	operation := admission.Operation("")
-	switch spec.Verb {
-	case "create":
-		operation, newObject = admission.Create, object
-	case "update", "patch":
-		operation, newObject, oldObject = admission.Update, object, object
-	case "delete", "deletecollection":
-		operation, oldObject = admission.Delete, object
-	default:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.content: verb %q has no object; want create, update, patch, delete or deletecollection", spec.Verb))
-	}
-	kind := schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind())
-	record := admission.NewAttributesRecord(newObject, oldObject, kind, attrs.Namespace, attrs.Name,
-		schema.GroupVersionResource{Group: attrs.APIGroup, Version: attrs.APIVersion, Resource: attrs.Resource}, attrs.Subresource, operation, nil, false, attrs.User)
-	return content{record, expr.NewData(expr.DataConfig{
-		Operation: string(operation),
-		Objects:   expr.Static{New: newObject, Old: oldObject},
-		OwnKind:   attrs.Subresource == "" || attrs.Subresource == "status",
-	})}, nil
-}
-
-type content struct {
-	admission.Attributes
-	data *expr.Data
-}
-
-func (c content) Expr() *expr.Data { return c.data }
-func (c content) Trusted() error   { return nil }

@@ -10,6 +10,7 @@ import (
 
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/whocan"
 )
 
 // target finds the resource that a question names: a plural (pods, pods/exec, deployments.apps) or a kind.
@@ -35,32 +36,33 @@ func target(served *snapshot.Served, name string) (schema.GroupResource, string,
 	return schema.GroupResource{}, "", fmt.Errorf("resourceKind %q is ambiguous: say one of %s", name, strings.Join(all, ", "))
 }
 
-// question is the request that a review asks about.
-func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name string) (authorizer.AttributesRecord, error) {
+// question is the request that a review asks about, or what is wrong with the question.
+func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name string) (_ authorizer.AttributesRecord, problem string) {
 	resource, subresource, err := target(served, kind)
 	if err != nil {
-		return authorizer.AttributesRecord{}, err
+		return authorizer.AttributesRecord{}, err.Error()
 	}
 	version := served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)})
 	return authorizer.AttributesRecord{
 		User: u, Verb: verb, Namespace: namespace, APIGroup: resource.Group, APIVersion: version,
 		Resource: resource.Resource, Subresource: subresource, Name: name, ResourceRequest: true,
-	}, nil
+	}, ""
 }
 
-// userOf is a subject as reviews judge it: memberships are not known, so that a user has system:authenticated alone and a
-// group is an unnamed member of it.
+// userOf is a subject as reviews judge it.
 func userOf(s ruleset.Subject) user.Info {
-	if s.Group {
-		groups := []string{s.Name}
-		if s.Name != user.AllUnauthenticated && s.Name != user.AllAuthenticated {
-			groups = append(groups, user.AllAuthenticated)
+	u := &user.DefaultInfo{}
+	for _, is := range whocan.Judged(s) {
+		if is.Group {
+			u.Groups = append(u.Groups, is.Name)
+		} else {
+			u.Name = is.Name
 		}
-		return &user.DefaultInfo{Groups: groups}
 	}
-	groups := []string{user.AllAuthenticated}
-	if s.Name == user.Anonymous {
-		groups = []string{user.AllUnauthenticated}
-	}
-	return &user.DefaultInfo{Name: s.Name, Groups: groups}
+	return u
+}
+
+// subresource is a subresource as discovery names it.
+func subresource(r schema.GroupResource, sub string) schema.GroupResource {
+	return schema.GroupResource{Group: r.Group, Resource: r.Resource + "/" + sub}
 }

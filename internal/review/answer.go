@@ -86,6 +86,7 @@ type step struct {
 // walk asks the authorizers in order, up to the first unconditional answer or, if that is enough, the first possible Allow.
 func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAtAllow bool) []step {
 	var steps []step
+	attrs = a.chain.Scoped(attrs)
 	for _, link := range a.chain.Links() {
 		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
 		steps = append(steps, step{name: link.Name, failOpen: link.FailOpen, decision: d})

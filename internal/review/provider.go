@@ -20,6 +20,7 @@ type Chain interface {
 	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
 	Links() []authorize.Link
+	Scoped(authorizer.Attributes) authorizer.Attributes
 }
 
 // Config is what the reviews need.

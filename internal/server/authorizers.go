@@ -126,7 +126,23 @@ func (k *authorizerKit) policyLinks(plan *authzPlan) []authorize.Link {
 }
 
 func instrumented(kind, name string, a authorizer.Authorizer) authorizer.Authorizer {
-	return &ruleLister{Authorizer: authorizationmetrics.InstrumentedAuthorizer(kind, name, a), rules: a}
+	counted := authorizationmetrics.InstrumentedAuthorizer(kind, name, a)
+	if tier, ok := a.(*authorize.Tier); ok {
+		return countedTier{counted, tier}
+	}
+	return &ruleLister{Authorizer: counted, rules: a}
+}
+
+// countedTier is a tier whose decisions are counted; its rules are read as they are.
+type countedTier struct {
+	authorizer.Authorizer
+	tier
+}
+
+// tier is what upstream's metrics hide.
+type tier interface {
+	authorizer.RuleResolver
+	authorize.RuleTracer
 }
 
 // ruleLister keeps the rules of an authorizer visible that upstream's metrics hide.

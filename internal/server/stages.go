@@ -30,7 +30,7 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		Escalation:         &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
 		Namespaces:         &namespaces{informers: c.informers, loopback: c.kube.ControlPlane.Generic.LoopbackClientConfig},
 		Roles:              rbacRoles{c.informers},
-		Reviewer:           &inquire.Reviewer{Store: s.store, Chain: s.gate.Chain, Indexed: s.indexed},
+		Reviewer:           s.reviewer(c),
 		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
 			_, errs := s.compiler.Rule(&rule, path, false)
 			return errs

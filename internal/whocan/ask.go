@@ -11,8 +11,10 @@ import (
 
 // Groups that mean something without being bound.
 const (
-	mastersGroup       = "system:masters"
-	authenticatedGroup = "system:authenticated"
+	mastersGroup         = "system:masters"
+	authenticatedGroup   = "system:authenticated"
+	unauthenticatedGroup = "system:unauthenticated"
+	anonymousUser        = "system:anonymous"
 )
 
 // Question asks who can make a request.
@@ -21,6 +23,22 @@ type Question struct {
 	Request authorizer.Attributes
 	// IncludeBlocked asks also for those whom a deny rule keeps from it.
 	IncludeBlocked bool
+	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject that
+	// has anything to do with the request.
+	Judge func(ruleset.Subject) ruleset.Outcome
+}
+
+// Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in system:authenticated, and
+// nothing else is assumed. A group stands for an unnamed member of it.
+func Judged(s ruleset.Subject) []ruleset.Subject {
+	everybody := ruleset.Subject{Group: true, Name: authenticatedGroup}
+	if s == (ruleset.Subject{Name: anonymousUser}) {
+		everybody.Name = unauthenticatedGroup
+	}
+	if s == everybody || s == (ruleset.Subject{Group: true, Name: unauthenticatedGroup}) {
+		return []ruleset.Subject{s}
+	}
+	return []ruleset.Subject{s, everybody}
 }
 
 // Answer lists who can. Everything is in order: users before groups, each by name.
@@ -83,20 +101,20 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 // judge decides the request for one subject and puts it where it belongs.
 func (a *Answer) judge(ix *ruleset.Index, q Question, subject ruleset.Subject, s *involved) {
 	var query ruleset.Query
-	if subject.Group {
-		query.ResetFor(ix, q.Request, subject)
-	} else {
-		query.ResetFor(ix, q.Request, subject, ruleset.Subject{Group: true, Name: authenticatedGroup})
-	}
+	query.ResetFor(ix, q.Request, Judged(subject)...)
 	v := query.Decide(nil)
+	outcome := v.Outcome
+	if q.Judge != nil {
+		outcome = q.Judge(subject)
+	}
 	switch {
-	case v.Outcome == ruleset.Always && s.allowed && subject.Group:
+	case outcome == ruleset.Always && s.allowed && subject.Group:
 		a.Groups = append(a.Groups, subject.Name)
-	case v.Outcome == ruleset.Always && s.allowed:
+	case outcome == ruleset.Always && s.allowed:
 		a.Users = append(a.Users, subject.Name)
-	case v.Outcome == ruleset.Sometimes:
+	case outcome == ruleset.Sometimes:
 		a.Conditional = append(a.Conditional, Conditional{subject, v})
-	case v.Outcome == ruleset.Never && q.IncludeBlocked:
+	case outcome == ruleset.Never && q.IncludeBlocked:
 		for _, d := range s.denies {
 			a.Blocked = append(a.Blocked, Blocked{subject, d})
 		}

@@ -40,8 +40,10 @@ const nobody = "\x00nobody"
 // as is the request made by a subject, judged as PO-14 says; alone leaves out system:authenticated.
 func as(r refmodel.Request, s ruleset.Subject, alone bool) *refmodel.Request {
 	switch {
-	case s.Group:
+	case s.Group && (alone || s.Name == "system:authenticated" || s.Name == "system:unauthenticated"):
 		r.User = &user.DefaultInfo{Name: nobody, Groups: []string{s.Name}}
+	case s.Group:
+		r.User = &user.DefaultInfo{Name: nobody, Groups: []string{s.Name, "system:authenticated"}}
 	case alone:
 		r.User = &user.DefaultInfo{Name: s.Name}
 	default:
@@ -102,8 +104,8 @@ func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[
 			all := slices.Concat(direct.Master, direct.Local, direct.Cluster, direct.RBAC)
 			allow := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return !h.Deny })
 			deny := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return h.Deny })
-			if !s.Group && !allow && (want == refmodel.Always || !deny) {
-				// This user can only because everybody can: then everybody is listed, and the user is not.
+			if !allow && (want == refmodel.Always || !deny) {
+				// This subject can only because everybody can: then everybody is listed, and the subject is not.
 				if want > everybody {
 					t.Fatalf("seed %d: %v can (%v), but system:authenticated is listed as %v\n%+v", seed, s, want, everybody, r)
 				}

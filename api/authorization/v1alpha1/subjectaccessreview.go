@@ -50,6 +50,10 @@ type SubjectAccessReviewSpec struct {
 	// never read.
 	// +optional
 	Content *runtime.RawExtension `json:"content,omitempty"`
+
+	// trace asks also for how the decision came about.
+	// +optional
+	Trace bool `json:"trace,omitempty"`
 }
 
 // SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows what
@@ -69,4 +73,8 @@ type SubjectAccessReviewStatus struct {
 	// evaluationError says what went wrong while the question was evaluated.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// trace is how the decision came about. It is filled when spec.trace is true.
+	// +optional
+	Trace *DecisionTrace `json:"trace,omitempty"`
 }

@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AuthorizerTrace) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.AuthorizerTrace"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in BlockedSubject) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.BlockedSubject"
 }
@@ -16,8 +21,23 @@ func (in Condition) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ConditionTrace) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ConditionTrace"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ConditionalSubject) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.ConditionalSubject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecisionTrace) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.DecisionTrace"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Remedy) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.Remedy"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -61,6 +81,11 @@ func (in RoleRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RuleTrace) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.RuleTrace"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SubjectAccessReview) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.SubjectAccessReview"
 }
@@ -73,4 +98,14 @@ func (in SubjectAccessReviewSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SubjectAccessReviewStatus) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.SubjectAccessReviewStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TracedObject) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.TracedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TracedSubject) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.TracedSubject"
 }

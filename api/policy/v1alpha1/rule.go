@@ -34,8 +34,10 @@ type PolicyRule struct {
 	// +listType=atomic
 	ResourceKinds []string `json:"resourceKinds,omitempty"`
 
-	// resourceNames limits the rule to objects with these names. Left out, the rule holds for all names. Requests without
-	// a name (create, list, watch, deletecollection) are then not matched, unless they select one by metadata.name.
+	// resourceNames limits the rule to objects with these names. Left out, the rule holds for all names. A request that does
+	// not say a name (create, list, watch, deletecollection, unless it selects one by metadata.name) is never allowed by a
+	// rule with names. It can be denied by one: create and deletecollection are denied for the objects that have one of the
+	// names, list and watch always, since their objects cannot be checked one by one.
 	// +optional
 	// +listType=atomic
 	ResourceNames []string `json:"resourceNames,omitempty"`

@@ -1,0 +1,129 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/ruleset"
+)
+
+// Step is what one link of the chain had to say about a request.
+type Step struct {
+	Link Link
+	// Asked is false if a link before had decided. The rest is then empty.
+	Asked bool
+	// Answer is what the link said before it had seen an object.
+	Answer authorizer.ConditionsAwareDecision
+	// Open tells that the answer depends on the object. Otherwise Decision is final, for this link.
+	Open     bool
+	Decision authorizer.Decision
+	Reason   string
+	Err      error
+}
+
+// Trace asks the links one by one, as a request would, and keeps every answer. With data, conditions are evaluated; without,
+// they stay open and the walk goes on behind them, up to the first answer that ends it whatever the object is. If conditions
+// on such a request would not be honoured, they are folded as the chain folds them.
+func (c *Chain) Trace(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData, honoured bool) []Step {
+	attrs = c.Scoped(attrs)
+	var steps []Step
+	decided := false
+	for _, link := range c.Links() {
+		s := Step{Link: link, Asked: !decided}
+		if decided {
+			steps = append(steps, s)
+			continue
+		}
+		s.Answer = link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+		switch {
+		case s.Answer.IsUnconditional() || honoured && data != nil:
+			s.Decision, s.Reason, s.Err = evaluate(ctx, link, s.Answer, data)
+		case honoured:
+			s.Open = true
+		default:
+			s.Decision, s.Reason, s.Err = link.Authorizer.Authorize(ctx, attrs)
+		}
+		decided = !s.Open && s.Decision != authorizer.DecisionNoOpinion
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
+func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes { return c.scoped(attrs) }
+
+// Applied is a rule that applies to a request.
+type Applied struct {
+	Hit ruleset.Hit
+	// Condition is the rule's; nil if it has none.
+	Condition authorizer.Condition
+	// Known is what the request alone makes of the condition. It is True without one.
+	Known expr.Verdict
+	// Yields tells that the rule denies in a namespace what somebody with power over the whole cluster allows.
+	Yields bool
+}
+
+// RuleTracer is a link that is decided by rules of the index.
+type RuleTracer interface {
+	// Tier is the part of the index that the link asks.
+	Tier() ruleset.Tier
+	// Applying lists every rule that applies to the request, once per binding, denies first.
+	Applying(ctx context.Context, attrs authorizer.Attributes) []Applied
+}
+
+var _ RuleTracer = (*Tier)(nil)
+
+// Tier is the part of the index that is asked.
+func (t *Tier) Tier() ruleset.Tier { return t.tier }
+
+// Applying lists what a decision looks at. It decides nothing.
+func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Applied {
+	ix := SnapshotOf(ctx, t.store).Rules
+	if ix == nil {
+		return nil
+	}
+	var q ruleset.Query
+	q.Reset(ix, attrs)
+	req := expr.NewRequest(attrs)
+	denies := q.AppendAll(nil, t.tier, ruleset.Denies)
+	yields := t.tier == ruleset.TierNamespace && len(denies) > 0 && t.yields(ctx, &q, attrs)
+	var all []Applied
+	for _, hit := range denies {
+		a := applied(hit, req, expr.Deny)
+		a.Yields = yields
+		all = append(all, a)
+	}
+	for _, hit := range q.AppendAll(nil, t.tier, ruleset.Allows) {
+		all = append(all, applied(hit, req, expr.Allow))
+	}
+	return all
+}
+
+// Explain is one rule and what the request makes of its condition.
+func Explain(hit ruleset.Hit, attrs authorizer.Attributes) Applied {
+	effect := expr.Allow
+	if hit.Effect() == ruleset.Denies {
+		effect = expr.Deny
+	}
+	return applied(hit, expr.NewRequest(attrs), effect)
+}
+
+func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect) Applied {
+	a := Applied{Hit: hit, Known: expr.True}
+	if hit.Condition() == nil && hit.Names() == nil {
+		return a
+	}
+	c := bind(hit)
+	o := c.rule.Decide(req, effect)
+	a.Known = o.Verdict()
+	switch {
+	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req):
+		a.Known = expr.True
+	case a.Known == expr.Unresolved:
+		c.residual = o.Residual()
+	}
+	a.Condition = c
+	return a
+}
