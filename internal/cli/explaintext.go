@@ -27,7 +27,7 @@ func explainText(review *authz.SubjectAccessReview) string {
 		b.WriteString("it depends on the object\n")
 	default:
 		fmt.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)
-		if s.AllowReason != "" {
+		if s.AllowReason != "" && !strings.Contains(s.DenyReason, s.AllowReason) {
 			fmt.Fprintf(&b, "although %s\n", s.AllowReason)
 		}
 	}

@@ -47,6 +47,14 @@ func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.R
 	})
 }
 
+// ConfirmUnbinding: to take away a binding of a role with deny rules gives power, and takes the verb deny, as binding it did.
+func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
+	w := write{resource: bindings, name: binding.Name, namespace: binding.Namespace, role: binding.RoleRef.Name}
+	w.denies = ruleset.NeedsDeny(role.Rules)
+	_, err := e.mayDeny(ctx, w)
+	return err
+}
+
 // write is what somebody is about to write.
 type write struct {
 	resource  schema.GroupResource
@@ -59,13 +67,9 @@ type write struct {
 }
 
 func (e *Escalation) confirm(ctx context.Context, w write) error {
-	caller, ok := request.UserFrom(ctx)
-	if !ok {
-		return apierrors.NewForbidden(w.resource, w.name, errors.New("the caller is not known"))
-	}
-	if w.denies && !e.may(ctx, caller, "deny", w) {
-		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("the role has deny rules: user %q needs the verb deny on roles.%s %q %s",
-			caller.GetName(), roles.Group, w.role, e.where(w)))
+	caller, err := e.mayDeny(ctx, w)
+	if err != nil {
+		return err
 	}
 	if e.may(ctx, caller, w.verb, w) {
 		return nil
@@ -79,6 +83,19 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 			err, caller.GetName(), w.verb, roles.Group, w.role, e.where(w)))
 	}
 	return nil
+}
+
+// mayDeny checks the verb deny, if deny rules are involved, and returns the caller.
+func (e *Escalation) mayDeny(ctx context.Context, w write) (user.Info, error) {
+	caller, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewForbidden(w.resource, w.name, errors.New("the caller is not known"))
+	}
+	if w.denies && !e.may(ctx, caller, "deny", w) {
+		return nil, apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("the role has deny rules: user %q needs the verb deny on roles.%s %q %s",
+			caller.GetName(), roles.Group, w.role, e.where(w)))
+	}
+	return caller, nil
 }
 
 func (e *Escalation) may(ctx context.Context, caller user.Info, verb string, w write) bool {

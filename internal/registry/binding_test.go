@@ -138,6 +138,23 @@ func TestEscalationIsAsked(t *testing.T) {
 		t.Errorf("a refused change was written: %s", got)
 	}
 	s.refuse(404, "GET", rolesIn("hammer")+"/more", nil)
+
+	// Taking a binding away can give power, if the role denies something: it is asked for as well.
+	s.refuse(403, "DELETE", bindingsIn("hammer")+"/b", nil, "you do not hold that: unbinding hammer/b rules=1")
+	s.must("GET", bindingsIn("hammer")+"/b", nil)
+	asked()
+	w.escalation = nil
+	s.must("DELETE", bindingsIn("hammer")+"/b", nil)
+	expect("unbinding hammer/b rules=1")
+
+	// The end of a namespace needs no right to what is in it.
+	s.must("POST", bindingsIn("hammer"), bindingYAML("b", "hammer", "applied", "edgar"))
+	asked()
+	w.mu.Lock()
+	w.terminating = map[string]bool{"hammer": true}
+	w.mu.Unlock()
+	s.must("DELETE", bindingsIn("hammer")+"/b", nil)
+	expect("")
 }
 
 // PO-13: the names of the seed's story are accepted.

@@ -57,6 +57,9 @@ type Escalation interface {
 	// ConfirmRoleBinding is asked before a role binding with new subjects is written. old is nil when it is created; role
 	// is what is bound.
 	ConfirmRoleBinding(ctx context.Context, binding, old *authz.RoleBinding, role policy.PolicyRole) error
+	// ConfirmUnbinding is asked before a role binding is deleted; role is what was bound. It is not asked when the namespace
+	// is being deleted.
+	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
 }
 
 // Namespaces says which namespaces are being deleted.

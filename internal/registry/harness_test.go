@@ -133,6 +133,10 @@ func (w *world) ConfirmRoleBinding(_ context.Context, b, old *authz.RoleBinding,
 	return w.confirm(fmt.Sprintf("binding %s/%s new=%v rules=%d", b.Namespace, b.Name, old == nil, len(role.Rules)))
 }
 
+func (w *world) ConfirmUnbinding(_ context.Context, b *authz.RoleBinding, role policy.PolicyRole) error {
+	return w.confirm(fmt.Sprintf("unbinding %s/%s rules=%d", b.Namespace, b.Name, len(role.Rules)))
+}
+
 func (w *world) WhoCan(_ context.Context, ns string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	w.questions = append(w.questions, fmt.Sprintf("%s %s in %q", spec.Verb, spec.ResourceKind, ns))
 	return w.whoCan, nil

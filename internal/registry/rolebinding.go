@@ -100,9 +100,7 @@ func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
 		open:       s.open,
 		admit:      s.admit,
 		confirm:    s.confirm,
-		release: func(_ context.Context, b *authz.RoleBinding, _ bool) (string, error) {
-			return b.ResourceVersion, nil
-		},
+		release:    s.release,
 		setItems: func(list runtime.Object, items []*authz.RoleBinding) {
 			to := cast[*authz.RoleBindingList](list)
 			to.Items = make([]authz.RoleBinding, 0, len(items))
@@ -159,6 +157,28 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 		return err
 	}
 	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
+}
+
+// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing, and when
+// the namespace goes, everything does.
+func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _ bool) (string, error) {
+	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
+	if apierrors.IsNotFound(err) {
+		return b.ResourceVersion, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	role, ok := p.Roles[b.RoleRef.Name]
+	if !ok {
+		return b.ResourceVersion, nil
+	}
+	if terminating, err := s.cfg.Namespaces.Terminating(ctx, b.Namespace); err != nil {
+		return "", apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", b.Namespace, err))
+	} else if terminating {
+		return b.ResourceVersion, nil
+	}
+	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
 }
 
 // role returns the role that a binding refers to, if it can be bound.
