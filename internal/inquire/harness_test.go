@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,14 +29,6 @@ import (
 )
 
 const master = "master"
-
-// rounds is how many random worlds a law is tried on: PROVISO_LAW_RUNS, or what is enough for every day.
-func rounds(n int) int64 {
-	if runs, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil && runs > 0 {
-		return int64(runs)
-	}
-	return int64(n)
-}
 
 // discovery is what the tests' server serves.
 func discovery() *snapshot.Served {

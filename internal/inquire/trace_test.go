@@ -16,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 // SV-6: a trace says what is decided, on random policies: the outcome is the one that the chain decides, exactly the links
@@ -54,7 +55,7 @@ func TestTraceIsTheDecision(t *testing.T) {
 	})
 	for _, a := range []authz.TracedAnswer{authz.AnswerAllow, authz.AnswerDeny, authz.AnswerNoOpinion, authz.AnswerConditional} {
 		if seen[a] < 10 {
-			t.Errorf("outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
 		}
 	}
 }
@@ -73,20 +74,23 @@ func requireOwn(t *testing.T, s ruleset.Subject, r authz.RuleTrace) {
 // each visits random questions: every subject of a world, with and without objects.
 func each(t *testing.T, h *house, worlds int, visit func(context.Context, *refmodel.World, asked, ruleset.Subject, *runtime.RawExtension)) {
 	t.Helper()
-	for seed := range rounds(worlds) {
+	law.Rounds(t, worlds, func(seed int64) (cases int) {
 		w, pick := world(seed)
 		ctx := h.in(w)
 		for range 4 {
 			q := ask(pick)
 			for _, s := range subjects(w) {
 				visit(ctx, w, q, s, nil)
+				cases++
 				if q.writes() {
 					objects := q.objects()
 					visit(ctx, w, q, s, objects[pick(len(objects))])
+					cases++
 				}
 			}
 		}
-	}
+		return cases
+	})
 }
 
 // SV-6: the remedy of a refusal works, on random policies: with the deny rules gone and the grant applied the same request is
@@ -133,7 +137,7 @@ func TestRemedyFlipsTheDecision(t *testing.T) {
 				}
 			})
 			if removed < 5 || granted < 100 {
-				t.Errorf("%d with deny rules and %d with a grant: too few to prove anything", removed, granted)
+				law.TooFew(t, "%d with deny rules and %d with a grant: too few to prove anything", removed, granted)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/law"
 )
 
 func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset.Outcome {
@@ -31,7 +32,7 @@ func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset
 func TestWhoCanEqualsBruteForce(t *testing.T) {
 	h := newHouse(t)
 	seen := map[ruleset.Outcome]int{}
-	for seed := range rounds(45) {
+	law.Rounds(t, 45, func(seed int64) (cases int) {
 		w, pick := world(seed)
 		ctx := h.in(w)
 		for range 8 {
@@ -52,6 +53,7 @@ func TestWhoCanEqualsBruteForce(t *testing.T) {
 					got = ruleset.Never
 				}
 				seen[got]++
+				cases++
 				switch {
 				case some && got == ruleset.Never, listed(status, s) == ruleset.Always && !all, listed(status, s) == ruleset.Sometimes && !q.writes():
 					t.Fatalf("seed %d: %s %+v: listed as %v, but it can for some objects: %v, for all: %v\n%+v", seed, s, q, got, some, all, status)
@@ -60,10 +62,11 @@ func TestWhoCanEqualsBruteForce(t *testing.T) {
 				}
 			}
 		}
-	}
+		return cases
+	})
 	for _, o := range []ruleset.Outcome{ruleset.Never, ruleset.Sometimes, ruleset.Always} {
 		if seen[o] < 20 {
-			t.Errorf("outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
 		}
 	}
 }
