@@ -25,7 +25,8 @@ type activation struct {
 	resource ref.Val // the version that a where is about
 	touched  bool    // a later variable was read while it is unknown
 	loadErr  error   // why a variable could not be had
-	meter    *meter  // of this evaluation, if its cost is tracked
+	meter    *meter  // of this evaluation, if its cost is tracked or its turns are counted
+	counter  meter   // the latter
 }
 
 // ResolveName implements interpreter.Activation.

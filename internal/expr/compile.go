@@ -87,6 +87,13 @@ func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) (err error) {
 			return nil
 		}
 	}
+	if isPlain(ast) && !p.bounds.second && p.bounds.turn > 0 {
+		code, err := pl.counting(ast)
+		if err != nil {
+			return err
+		}
+		p.counted = &counted{code: code, turn: p.bounds.turn, turns: int(pl.limit/p.bounds.turn) - 1}
+	}
 	p.full, err = pl.steps(env, ast)
 	return err
 }

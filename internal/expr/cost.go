@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -91,6 +92,9 @@ type bounds struct {
 	second bool   // whatever the object is, if the request is small
 	first  bool   // in the first step, if the request is small
 	cost   uint64 // the most that it costs, if any of these holds
+	// turn is the most that everything outside of loops, or one turn of any loop, costs, if the request is small: n turns of loops
+	// cost at most (n+1) times as much. 0 if there is no such bound.
+	turn uint64
 }
 
 // boundsOf estimates with sizes without limit, except for those of a small
@@ -102,13 +106,19 @@ type bounds struct {
 // in the expression, bounds the factor between the two.
 func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds {
 	var b bounds
-	within := func(s sizes) bool {
+	most := func(s sizes) (uint64, bool) {
 		est, err := estimate(env, checked, s)
 		if err != nil || est.Max == math.MaxUint64 || est.Max > c.callLimit/uint64(selects+2) {
-			return false
+			return 0, false
 		}
-		b.cost = est.Max * uint64(selects+2)
-		return true
+		return est.Max * uint64(selects+2), true
+	}
+	within := func(s sizes) bool {
+		cost, ok := most(s)
+		if ok {
+			b.cost = cost
+		}
+		return ok
 	}
 	small := sizes{request: upTo(smallItems), strings: upTo(smallBytes)}
 	if b.always = within(sizes{}); b.always {
@@ -119,6 +129,16 @@ func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds 
 		b.first = true
 		return b
 	}
+	if ranges, ok := countable(checked.NativeRep().Expr()); ok {
+		oneTurn := small
+		oneTurn.other = func(n checker.AstNode) *checker.SizeEstimate {
+			if ranges[n.Expr().ID()] {
+				return upTo(1)
+			}
+			return nil
+		}
+		b.turn, _ = most(oneTurn)
+	}
 	small.other = func(n checker.AstNode) *checker.SizeEstimate {
 		if len(n.Path()) == 0 {
 			return nil // computed, not read from a variable
@@ -127,6 +147,23 @@ func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds 
 	}
 	b.first = within(small)
 	return b
+}
+
+// countable returns what the loops of an expression go over, by ID, if the cost of the expression grows with the turns of its
+// loops and with nothing else that they make: all, exists and exists_one keep a boolean or a number, map and filter a list.
+func countable(e ast.Expr) (ranges map[int64]bool, ok bool) {
+	ranges, ok = map[int64]bool{}, true
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		loop := e.AsComprehension()
+		// A condition of another kind would not be counted, see loopMeter.
+		condition := loop.LoopCondition().Kind()
+		ok = ok && loop.AccuInit().Kind() == ast.LiteralKind && (condition == ast.CallKind || condition == ast.LiteralKind)
+		ranges[loop.IterRange().ID()] = true
+	}))
+	return ranges, ok && len(ranges) > 0
 }
 
 // isSmall reports whether a request is within the bounds of a small one.

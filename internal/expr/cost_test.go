@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -88,10 +89,18 @@ func TestBoundsHold(t *testing.T) {
 			check("always", p.bounds.always, second)
 			check("second", p.bounds.second, second)
 			check("first", p.bounds.first, &activation{req: f.req})
+			if p.counted != nil {
+				turns := &counted{code: p.counted.code, turn: p.counted.turn, turns: math.MaxInt}
+				_, most, _, _ := turns.eval(context.Background(), second)
+				checked["turns"] += second.counter.turns
+				if got := cost(second); got > most {
+					t.Fatalf("%s costs %d, more than %d for %d turns", source, got, most, second.counter.turns)
+				}
+			}
 		}
 		return 10
 	})
-	for _, name := range []string{"always", "second", "first"} {
+	for _, name := range []string{"always", "second", "first", "turns"} {
 		if checked[name] == 0 {
 			law.TooFew(t, "no expression has the bound %q: the test proves nothing", name)
 		}

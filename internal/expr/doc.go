@@ -40,7 +40,9 @@
 // Kubernetes' limits apply: an estimate when the expression is written, a limit
 // for every evaluation, and a budget for all conditions of a request. An
 // expression that no object can make too expensive is evaluated without
-// tracking its cost, at a third of the price; see bounds.
+// tracking its cost, at a third of the price; one whose cost grows with the
+// turns of its loops is evaluated by counting them, until they are too many to
+// be sure; see bounds.
 //
 // # Conditions in Go
 //

@@ -21,11 +21,7 @@ func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, dat
 
 // run evaluates the program once.
 func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
-	s := p.full
-	if p.quick != nil && (p.bounds.always || p.bounds.second && a.req.isSmall()) {
-		s = p.quick
-	}
-	out, cost, err := s.eval(ctx, a)
+	out, cost, err := p.evaluated(ctx, a)
 	if !a.data.spend(cost) {
 		return false, &EvalError{Reason: ReasonCost, Detail: "the conditions of this request have used up their cost budget"}
 	}
@@ -37,6 +33,19 @@ func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
 		return false, notBool(out)
 	}
 	return bool(b), nil
+}
+
+// evaluated takes the quickest of the ways that are right for this input.
+func (p *Program) evaluated(ctx context.Context, a *activation) (ref.Val, uint64, error) {
+	if p.quick != nil && (p.bounds.always || p.bounds.second && a.req.isSmall()) {
+		return p.quick.eval(ctx, a)
+	}
+	if p.counted != nil && p.counted.turns > 0 && a.req.isSmall() {
+		if out, cost, err, done := p.counted.eval(ctx, a); done {
+			return out, cost, err
+		}
+	}
+	return p.full.eval(ctx, a)
 }
 
 func notBool(out ref.Val) *EvalError {

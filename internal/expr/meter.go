@@ -25,17 +25,23 @@ const meterVar = "@meter"
 
 // meter belongs to one evaluation.
 type meter struct {
-	turns   int
-	spent   uint64 // according to the trackers that have been replaced
-	limit   uint64
-	tracker *interpreter.CostTracker
-	renew   *interpreter.ObservableInterpretable // nil if the tracker cannot be replaced
+	turns int
+	// maxTurns is set where turns are all that is counted; one more ends the evaluation.
+	maxTurns int
+	spent    uint64 // according to the trackers that have been replaced
+	limit    uint64
+	tracker  *interpreter.CostTracker
+	renew    *interpreter.ObservableInterpretable // nil if the tracker cannot be replaced
 }
 
 // turn is called before every turn of a loop.
 func (m *meter) turn(frame *interpreter.ExecutionFrame) {
 	m.turns++
 	switch {
+	case m.maxTurns > 0:
+		if m.turns > m.maxTurns {
+			panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: too many turns to go uncounted"})
+		}
 	case m.renew == nil:
 		if m.turns > maxLoopTurns {
 			panic(interpreter.EvalCancelledError{

@@ -78,3 +78,29 @@ func TestLongLoops(t *testing.T) {
 		}
 	}
 }
+
+// A loop over a list of ordinary length is counted and not tracked; one that is too long for that is evaluated all the same, under
+// the cost limit.
+func TestCountedLoops(t *testing.T) {
+	p := compile(t, When, `object.l.all(x, x.startsWith("a"))`)
+	if p.counted == nil {
+		t.Fatal("the loop is not counted, so that the test proves nothing")
+	}
+	for _, n := range []int{3, p.counted.turns, p.counted.turns + 1} {
+		list := make([]any, n)
+		for i := range list {
+			list[i] = "a"
+		}
+		a := &activation{req: edgar(), data: data("CREATE", map[string]any{"l": list}, nil)}
+		_, cost, err, done := p.counted.eval(t.Context(), a)
+		if done != (n <= p.counted.turns) || done && (err != nil || cost > p.compiler.callLimit) {
+			t.Errorf("%d turns: done %v, cost %d, %v", n, done, cost, err)
+		}
+		if ok, err := p.run(t.Context(), a); !ok || err != nil {
+			t.Errorf("%d turns: %v, %v", n, ok, err)
+		}
+	}
+	if p := compile(t, When, `object.l.map(x, x.a).all(x, x == 1)`); p.counted != nil {
+		t.Error("a loop that makes a list is counted")
+	}
+}

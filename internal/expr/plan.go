@@ -60,6 +60,12 @@ func (pl *planner) untracked(checked *cel.Ast) (interpreter.InterpretableV2, err
 		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
 }
 
+// counting plans without looking at cost, but counts the turns of loops.
+func (pl *planner) counting(checked *cel.Ast) (interpreter.InterpretableV2, error) {
+	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.Optimize(),
+		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
+}
+
 // tracked plans with Kubernetes' cost limit, and so that loops can be
 // interrupted.
 func (pl *planner) tracked(checked *cel.Ast) (*tracked, error) {

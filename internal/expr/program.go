@@ -14,6 +14,7 @@ type Program struct {
 	apiVersion string
 	full       steps    // right for every input
 	quick      *bounded // faster, for inputs within the bounds; nil if there is none
+	counted    *counted // faster, for objects whose lists are not too long; nil if there is none
 	bounds     bounds
 	uses       usage
 	written    ast.Expr // a where before its macros are expanded: reads need it (CA-16)

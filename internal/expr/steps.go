@@ -38,6 +38,33 @@ func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 	return out, b.cost, failure(out)
 }
 
+// counted evaluates without tracking cost, and gives up after so many turns of loops that it could cost too much: then somebody
+// else has to find out.
+type counted struct {
+	code  interpreter.InterpretableV2
+	turn  uint64
+	turns int
+}
+
+func (c *counted) eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error, done bool) {
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err(), true
+	}
+	a.counter = meter{maxTurns: c.turns}
+	a.meter = &a.counter
+	defer func() {
+		cost, done = c.turn*uint64(a.counter.turns+1), a.counter.turns <= c.turns
+	}()
+	defer recovered(&out, &err)
+	frame, err := interpreter.NewExecutionFrame(a)
+	if err != nil {
+		return nil, 0, err, true
+	}
+	defer frame.Close()
+	out = c.code.Exec(frame)
+	return out, 0, failure(out), true
+}
+
 // tracked evaluates under the cost limit.
 type tracked struct {
 	code    *interpreter.ObservableInterpretable
