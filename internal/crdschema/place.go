@@ -19,15 +19,12 @@ const (
 // maxDepth is how many levels below the object a permission can be declared, as for every path of a permission.
 const maxDepth = 64
 
+var errTooDeep = fmt.Errorf("a permission can be declared at most %d levels deep", maxDepth)
+
 var (
 	escape   = strings.NewReplacer("~", "~0", "/", "~1")
 	unescape = strings.NewReplacer("~1", "/", "~0", "~")
 )
-
-// property is the place of a field of the object at p.
-func (p place) property(name string) place {
-	return p + "/" + properties + "/" + place(escape.Replace(name))
-}
 
 // step is one level of a place.
 type step struct {
@@ -58,7 +55,7 @@ func (p place) steps() ([]step, error) {
 			return nil, fmt.Errorf("place %q does not describe a field of the object", p)
 		}
 		if len(all) > maxDepth {
-			return nil, fmt.Errorf("a permission can be declared at most %d levels deep", maxDepth)
+			return nil, errTooDeep
 		}
 	}
 	return all, nil

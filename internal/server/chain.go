@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/auditsink"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/crdschema"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/restrict"
@@ -29,9 +30,10 @@ import (
 //	» authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
 //	     system-masters → policy-sync → node-restriction → the configured authorizers, lazily
 //	     nothing can allow it: 403, the body is never read
+//	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   crdschema
 //	  aggregator → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
-//	  mutating admission
+//	  mutating admission           last of all, what a CRD declares is settled with what is stored          crdschema
 //	     update that creates: the handler asks the gate again, for create                                    authorize
 //	» enforcer                     first in validating admission: the conditions are met by this object      enforce
 //	     then: the caller may change these fields, set these labels and annotations
@@ -78,6 +80,9 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 	aggregator.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		filters := *c
 		filters.Authorization.Authorizer = s.gate.AtFilter()
+		if enabled(FieldPermissions) {
+			api = liftDeclarations(api, c)
+		}
 		return s.pinSnapshot(build(api, &filters))
 	}
 }
@@ -109,9 +114,12 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 		plugin.Connect = s.gate.Connect
 	}
 	enforcer := admissionmetrics.WithControllerMetrics(plugin, enforce.Name)
-	if generic.AdmissionControl == nil {
-		generic.AdmissionControl = enforcer
-		return
+	chain := []admission.Interface{enforcer}
+	if generic.AdmissionControl != nil {
+		chain = append(chain, generic.AdmissionControl)
 	}
-	generic.AdmissionControl = admission.NewChainHandler(enforcer, generic.AdmissionControl)
+	if enabled(FieldPermissions) {
+		chain = append(chain, admissionmetrics.WithControllerMetrics(&crdschema.Plugin{}, crdschema.Name))
+	}
+	generic.AdmissionControl = admission.NewChainHandler(chain...)
 }

@@ -1,0 +1,105 @@
+package crdschema
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"proviso.dev/proviso/internal/fieldperm"
+)
+
+// check says which rules the declarations of a definition break, each at its place in the definition.
+func (r record) check(crd *apiextensions.CustomResourceDefinition, exprs fieldperm.Expressions) field.ErrorList {
+	if err := r.fits(); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "versions"), field.OmitValueType{}, err.Error())}
+	}
+	index := map[string]int{}
+	for i := range crd.Spec.Versions {
+		index[crd.Spec.Versions[i].Name] = i
+	}
+	var errs field.ErrorList
+	for _, version := range slices.SortedFunc(maps.Keys(r), func(a, b string) int { return cmp.Compare(index[a], index[b]) }) {
+		i, known := index[version]
+		if !known {
+			errs = append(errs, field.NotFound(field.NewPath("spec", "versions"), version))
+			continue
+		}
+		for _, at := range slices.Sorted(maps.Keys(r[version])) {
+			path := at.in(schemaPath(i))
+			errs = append(errs, r.checkEntry(crd, version, at, path, exprs)...)
+			errs = append(errs, r.checkVersions(crd, version, at, path)...)
+			if len(errs) >= maxErrors {
+				return errs
+			}
+		}
+	}
+	return errs
+}
+
+// checkEntry holds one declaration against the rules of all declarations.
+func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version string, at place, path *field.Path, exprs fieldperm.Expressions) field.ErrorList {
+	e := r[version][at]
+	if err := e.check(); err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	if !hasPlace(crd, version, at) {
+		return field.ErrorList{field.NotFound(path, string(at))}
+	}
+	if e[KeyVerb] == nil {
+		return field.ErrorList{field.Required(path.Child(KeyVerb), "the other keys say how this permission works")}
+	}
+	if err := fieldperm.ValidateName(e.text(KeyVerb)); err != nil {
+		return field.ErrorList{field.Invalid(path.Child(KeyVerb), e.text(KeyVerb), err.Error())}
+	}
+	if e[KeyTreatment] != nil && e[KeyParameter] == nil {
+		return field.ErrorList{field.Required(path.Child(KeyParameter), "there is a treatment, and nothing to treat")}
+	}
+	d, err := declaration(resource{crd.Name, crd.Spec.Group, crd.Spec.Names.Plural}, version, at, e)
+	if err == nil {
+		err = d.Validate()
+	}
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	if d.Parameter != nil {
+		// The table compiles expressions, and says what is wrong with them.
+		if _, issues := fieldperm.New(fieldperm.Config{Declared: []fieldperm.Declaration{d}, Expressions: exprs}); len(issues) > 0 {
+			return field.ErrorList{field.Invalid(path.Child(KeyParameter), d.Parameter.From, issues[0].Message)}
+		}
+	}
+	return nil
+}
+
+// checkVersions holds a declaration against those of the other versions. The same field must be declared in the same way in
+// each version that has it (FP-1). And the storage version must have every permission, since objects are compared there whatever
+// version a request uses (FP-10): what is declared elsewhere only would guard nothing.
+func (r record) checkVersions(crd *apiextensions.CustomResourceDefinition, version string, at place, path *field.Path) field.ErrorList {
+	storage := storageVersion(crd)
+	for i := range crd.Spec.Versions {
+		other := crd.Spec.Versions[i].Name
+		switch {
+		case other == version || reflect.DeepEqual(r[other][at], r[version][at]):
+		case hasPlace(crd, other, at):
+			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
+				"version "+other+" has the same field and declares nothing, or something else, for it: a permission is the same in every version of a resource")}
+		case other == storage && !r.hasPermission(other, r[version][at]):
+			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
+				"version "+other+", in which objects are stored and compared, does not declare this permission in the same way for any of its fields")}
+		}
+	}
+	return nil
+}
+
+// hasPermission tells whether a version declares a permission somewhere, in the same way.
+func (r record) hasPermission(version string, e entry) bool {
+	for _, have := range r[version] {
+		if reflect.DeepEqual(have, e) {
+			return true
+		}
+	}
+	return false
+}
