@@ -72,9 +72,9 @@ func explicit(operations []any) []any {
 		m, from, path := at(op), text(at(op)["from"]), text(at(op)["path"])
 		switch {
 		case m["op"] == "remove" && isKey(path):
-			out = append(out, map[string]any{"op": "replace", "path": path, "value": nil})
+			out = append(out, op, map[string]any{"op": "add", "path": path, "value": nil})
 		case m["op"] == "move" && isKey(from):
-			out = append(out, map[string]any{"op": "copy", "from": from, "path": path}, map[string]any{"op": "replace", "path": from, "value": nil})
+			out = append(out, op, map[string]any{"op": "add", "path": from, "value": nil})
 		default:
 			out = append(out, op)
 		}
