@@ -20,6 +20,8 @@ type bench struct {
 	sizes, all []int
 	// patience is how long a peer may take to load its bindings.
 	patience time.Duration
+	// variables are how many environment variables a pod has, about 200 bytes each with their owner.
+	variables []int
 	// clients load a server at the same time, for stretch in each of turns rounds.
 	clients, turns int
 	stretch        time.Duration

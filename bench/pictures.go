@@ -24,6 +24,7 @@ var pictures = []picture{
 	{file: "who-can", title: "Who can read one secret: a hundred users", size: "bindings", cost: "processor time per answer", measures: []string{"who-can"}},
 	{file: "recompile", title: "A change, until the next index can be published", size: "bindings", cost: "processor time per change", measures: []string{"role-change", "binding-change"}},
 	{file: "memory", title: "Memory of the bindings", size: "bindings", cost: "heap", measures: []string{"memory-per-binding"}, whole: true},
+	{file: "fields", title: "Which fields has an update changed", size: "bytes of the object", cost: "processor time per update", measures: []string{"field-diff"}},
 	{file: "sinks", title: "Audit levels of one request", size: "audit sinks", cost: "processor time per request", measures: []string{"audit-level", "audit-level-all"}},
 }
 
