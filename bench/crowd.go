@@ -17,8 +17,8 @@ import (
 // crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with many cluster role
 // bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the bindings grow.
 func crowded(b *bench) error {
-	const rate, late, kept = "e2e-bound-get-rate", "e2e-bound-get-p99", "e2e-bound-get-kept"
-	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(kept) {
+	const rate, late, cost, kept = "e2e-bound-get-rate", "e2e-bound-get-p99", "e2e-bound-get-cpu", "e2e-bound-get-kept"
+	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(cost) && !b.wanted(kept) {
 		return nil
 	}
 	bins, err := live.Build(b.ctx)
@@ -47,16 +47,17 @@ func crowded(b *bench) error {
 			return err
 		}
 	}
-	var rates, latest [4][]float64
+	var rates, latest, costs [4][]float64
 	for round := range b.turns {
 		for k := range servers {
 			i := (round + k) % len(servers)
-			load, err := b.boundGets(servers[i], sizes[i%2])
+			load, worked, err := b.boundGets(servers[i], sizes[i%2])
 			if err != nil {
 				return fmt.Errorf("%s with %d bindings: %w", servers[i].Name, sizes[i%2], err)
 			}
 			rates[i] = append(rates[i], load.PerSecond)
 			latest[i] = append(latest[i], float64(load.Quantile(0.99)))
+			costs[i] = append(costs[i], float64(worked)/float64(len(load.Each)))
 		}
 	}
 	for i, n := range sizes {
@@ -64,6 +65,9 @@ func crowded(b *bench) error {
 			return err
 		}
 		if err := b.pair(late, n, "ns", latest[i], "stock", latest[i+2]); err != nil {
+			return err
+		}
+		if err := b.pair(cost, n, "ns", costs[i], "stock", costs[i+2]); err != nil {
 			return err
 		}
 	}
@@ -114,17 +118,20 @@ func eventually(ctx context.Context, request func() error) error {
 	}
 }
 
-func (b *bench) boundGets(s *live.Server, n int) (live.Load, error) {
+// boundGets returns what the user got, and how long processors worked for the server meanwhile.
+func (b *bench) boundGets(s *live.Server, n int) (live.Load, time.Duration, error) {
 	user, err := s.User(userName(n/2), "team-a", "team-b", "team-c")
 	if err != nil {
-		return live.Load{}, err
+		return live.Load{}, 0, err
 	}
 	get := func(ctx context.Context, _ int) error {
 		return user.Must(ctx, http.MethodGet, maps("default")+"/c", nil)
 	}
 	// The connections and the first look at the bindings are not measured.
 	if err := live.Times(b.ctx, b.clients, 10*b.clients, get); err != nil {
-		return live.Load{}, err
+		return live.Load{}, 0, err
 	}
-	return live.During(b.ctx, b.clients, b.stretch, get)
+	before := s.Worked()
+	load, err := live.During(b.ctx, b.clients, b.stretch, get)
+	return load, s.Worked() - before, err
 }
