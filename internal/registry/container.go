@@ -209,6 +209,9 @@ func enumerate(what string, names []string) string {
 	if len(listed) > namedInError {
 		listed, more = listed[:namedInError], ", …"
 	}
+	if len(names) == 1 {
+		what = strings.TrimSuffix(what, "s")
+	}
 	return fmt.Sprintf("%d %s (%s%s)", len(names), what, strings.Join(listed, ", "), more)
 }
 

@@ -37,7 +37,13 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
 			return validate.RoleBinding(b, old, masterNamespace)
 		},
-		warn:        func(_ context.Context, b, _ *authz.RoleBinding) []string { return ownersIgnored(b.ObjectMeta) },
+		warn: func(_ context.Context, b, _ *authz.RoleBinding) []string {
+			warnings := ownersIgnored(b.ObjectMeta)
+			if len(b.UserNames)+len(b.GroupNames) == 0 {
+				warnings = append(warnings, "userNames, groupNames: both are empty: the binding gives the role to nobody")
+			}
+			return warnings
+		},
 		sameContent: sameBinding,
 	}
 }
