@@ -23,7 +23,7 @@ import (
 )
 
 // world builds an index in which edgar has the given rules in namespace hammer.
-func world(t *testing.T, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
+func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
 	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
@@ -74,7 +74,7 @@ func awaitIndex(t *testing.T, store *snapshot.Store, want *ruleset.Index) {
 	}
 }
 
-func tiers(t *testing.T, store *snapshot.Store) *Chain {
+func tiers(t testing.TB, store *snapshot.Store) *Chain {
 	t.Helper()
 	chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil)}, Link{Name: "rbac", Authorizer: NewRBAC(store)})
 	if err != nil {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"proviso.dev/proviso/bench/live"
+	"proviso.dev/proviso/internal/enforce"
+)
+
+// share is how much of a create is our work, as the server itself measures it: deciding the request in the authorization filter and
+// enforcing one condition in admission, against everything from receiving the request to having answered it, with a real etcd below.
+// Giving the request its policy snapshot is a pointer and a few hundred bytes; it is in neither figure.
+func share(b *bench) error {
+	const name = "share-of-conditional-create"
+	if !b.wanted(name) {
+		return nil
+	}
+	bins, err := live.Build(b.ctx)
+	if err != nil {
+		return err
+	}
+	s, err := live.StartProviso(b.ctx, bins, "proviso")
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	edgar, err := s.User("edgar", "team-a")
+	if err != nil {
+		return err
+	}
+	if err := oneConditionalRule(b.ctx, s.Admin); err != nil {
+		return err
+	}
+	n := 0
+	create := func(ctx context.Context, _ int) error {
+		body, err := json.Marshal(configMap(fmt.Sprint("share-", n), 0))
+		n++
+		if err != nil {
+			return err
+		}
+		return edgar.Must(ctx, http.MethodPost, maps(workspace), body)
+	}
+	if err := eventually(b.ctx, func() error { return create(b.ctx, 0) }); err != nil {
+		return err
+	}
+	var ours, all []float64
+	for range b.turns {
+		before, err := stageTimes(b.ctx, s.Admin)
+		if err != nil {
+			return err
+		}
+		if _, err := live.During(b.ctx, 1, b.stretch, create); err != nil {
+			return err
+		}
+		after, err := stageTimes(b.ctx, s.Admin)
+		if err != nil {
+			return err
+		}
+		creates := after["creates"] - before["creates"]
+		if creates == 0 || after["enforced"] == before["enforced"] {
+			return fmt.Errorf("%s: no condition was enforced", name)
+		}
+		// Whatever else the server authorized meanwhile is counted as ours too.
+		ours = append(ours, 1e9*(after["authorization"]-before["authorization"]+after["enforcer"]-before["enforcer"])/creates)
+		all = append(all, 1e9*(after["handler"]-before["handler"])/creates)
+	}
+	return b.pair(name, 1, "ns", ours, "handler", all)
+}
+
+// oneConditionalRule lets edgar create config maps of his team.
+func oneConditionalRule(ctx context.Context, admin *live.Client) error {
+	if err := admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workspace}}); err != nil {
+		return err
+	}
+	const views = "/apis/authorization.proviso.dev/v1alpha1/namespaces/" + workspace + "/"
+	for _, o := range []struct{ path, text string }{
+		{ourPath + "namespaces/" + workspace + "/policies", `{"metadata": {"name": "default"}}`},
+		{ourPath + "namespaces/" + workspace + "/policybindings", fmt.Sprintf(`{"metadata": {"name": %q}}`, workspace)},
+		{views + "roles", `{"metadata": {"name": "writers"}, "rules": [
+			{"verbs": ["create"], "resourceKinds": ["ConfigMap"], "where": "resource.metadata.labels['team'] == 'a'"}]}`},
+		{views + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "writers"}, "roleRef": {"namespace": %q, "name": "writers"}, "userNames": ["edgar"]}`, workspace)},
+	} {
+		if err := admin.Must(ctx, http.MethodPost, o.path, []byte(o.text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageTimes reads the seconds that the server has spent, from its metrics.
+func stageTimes(ctx context.Context, admin *live.Client) (map[string]float64, error) {
+	status, text, err := admin.Do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("metrics: status %d: %w", status, err)
+	}
+	const posts = `resource="configmaps",scope="resource",subresource="",verb="POST"`
+	wanted := []struct{ name, metric, labels string }{
+		{"authorization", "apiserver_authorization_duration_seconds_sum", ""}, {"authorization", "authorization_duration_seconds_sum", ""},
+		{"enforcer", "apiserver_admission_controller_admission_duration_seconds_sum", `name="` + enforce.Name + `",operation="CREATE"`},
+		{"enforced", "proviso_enforcement_decisions_total", `decision="Allow"`},
+		{"handler", "apiserver_request_duration_seconds_sum", posts}, {"creates", "apiserver_request_duration_seconds_count", posts},
+	}
+	sums := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		metric, labels, _ := strings.Cut(series, "{")
+		for _, w := range wanted {
+			if metric == w.metric && strings.Contains(labels, w.labels) {
+				v, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					return nil, fmt.Errorf("metrics: %s: %w", series, err)
+				}
+				sums[w.name] += v
+			}
+		}
+	}
+	for _, w := range wanted {
+		if _, ok := sums[w.name]; !ok && w.name != "enforced" && w.name != "handler" && w.name != "creates" {
+			return nil, fmt.Errorf("metrics: the server does not report %s", w.metric)
+		}
+	}
+	return sums, nil
+}
