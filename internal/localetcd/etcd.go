@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -54,6 +55,8 @@ type Etcd struct {
 	errs    chan error
 	closing chan struct{}
 	once    sync.Once
+	// broken is set when etcd has given up while running. It then cannot be closed: it holds its own locks.
+	broken atomic.Bool
 }
 
 // Start returns once etcd answers requests, or with an error that names the directory. If the context ends
@@ -153,6 +156,10 @@ func (e *Etcd) watch() {
 	select {
 	case <-e.closing:
 		return
+	case text := <-e.log.failed:
+		e.broken.Store(true)
+		e.errs <- fmt.Errorf("etcd in %s cannot go on: %s; what was acknowledged is safe: mend the cause, such as a full disk, and start again", e.dir, text)
+		return
 	case err = <-e.embedded.Err():
 	case <-e.embedded.Server.StopNotify():
 	}
@@ -176,8 +183,11 @@ func (e *Etcd) ClientTLS() TLS { return e.clientTLS }
 func (e *Etcd) Err() <-chan error { return e.errs }
 
 // Close stops etcd and returns when its files are closed. Call it after the clients are done: it cuts them off. It may
-// be called more than once.
+// be called more than once. One that has given up is left to the end of the process.
 func (e *Etcd) Close() {
+	if e.broken.Load() {
+		return
+	}
 	e.once.Do(func() {
 		close(e.closing)
 		e.log.enter(closing)

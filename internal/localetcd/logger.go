@@ -34,7 +34,7 @@ var routine = map[string]bool{"failed to update storage version": true}
 // journal takes etcd's messages to the server's log.
 type journal struct {
 	phase atomic.Int32
-	// failed receives the text of the first message that would end the process while starting.
+	// failed receives the text of the first message with which etcd gives up.
 	failed chan string
 	// worst is the last error that was logged while starting.
 	worst atomic.Pointer[string]
@@ -50,19 +50,24 @@ func (j *journal) logger() *zap.Logger {
 	return zap.New(&core{journal: j}, zap.WithPanicHook(lastWord{j}), zap.WithFatalHook(lastWord{j}))
 }
 
-// lastWord decides what follows a message with which etcd gives up, on whichever goroutine: it panics, except while
-// starting, where only that goroutine ends and Start reports the message.
+// lastWord decides what follows a message with which etcd gives up, on whichever goroutine. While starting that goroutine
+// ends, and Start reports the message. Later it stops where it is, with the locks it holds: a store that could not write
+// must acknowledge nothing more, and whoever waits for Err ends the process with a message instead of a stack. It panics only
+// while closing.
 type lastWord struct{ *journal }
 
 func (l lastWord) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if l.during(closing) {
+		zapcore.WriteThenPanic.OnWrite(entry, fields)
+	}
+	select {
+	case l.failed <- describe(entry.Message, fields):
+	default: // the first one is the cause of the others
+	}
 	if l.during(starting) {
-		select {
-		case l.failed <- describe(entry.Message, fields):
-		default: // the first one is the cause of the others
-		}
 		runtime.Goexit()
 	}
-	zapcore.WriteThenPanic.OnWrite(entry, fields)
+	select {}
 }
 
 // describe adds the error that a message is about.

@@ -31,9 +31,9 @@ func (l *logFile) Write(p []byte) (int, error) {
 	if l.file == nil && !l.open() {
 		return len(p), nil
 	}
-	n, err := l.file.Write(p)
+	n, _ := l.file.Write(p) // an error would make klog end the process: a full disk must not do that
 	l.size += int64(n)
-	return n, err
+	return len(p), nil
 }
 
 func (l *logFile) open() bool {

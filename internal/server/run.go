@@ -37,6 +37,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	title := func() { p.say("proviso on Kubernetes %s", utilversion.Get().GitVersion) }
 
 	var files *pki.Files
+	abandoned := false
 	if !o.dropIn() {
 		lock, err := pki.LockDataDir(o.DataDir)
 		if err != nil {
@@ -49,7 +50,11 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 			return err
 		}
 		// Upstream closes the listener once it serves; until then it is ours to close.
-		defer func() { _ = o.Kube.SecureServing.Listener.Close() }()
+		defer func() {
+			if !abandoned { // closing it under a server that still runs would be a panic there
+				_ = o.Kube.SecureServing.Listener.Close()
+			}
+		}()
 		title()
 		if files, err = o.certificates(ctx, p); err != nil {
 			return err
@@ -81,14 +86,18 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	etcdGone := make(chan struct{})
 	go func() {
 		select {
 		case err := <-etcdFailed:
 			cancel(fmt.Errorf("embedded etcd stopped: %w", err))
+			close(etcdGone)
 		case <-ctx.Done():
 		}
 	}()
-	if err := serve(ctx, opts, files, p); err != nil {
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, opts, files, p) }()
+	if abandoned, err = awaitServer(ctx, served, etcdGone); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -96,6 +105,22 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	}
 	p.say("Stopped.")
 	return nil
+}
+
+// awaitServer waits for the server to end. Without its etcd it cannot finish what it has begun: it is then abandoned, for the
+// process to end, if it takes long.
+func awaitServer(ctx context.Context, served <-chan error, etcdGone <-chan struct{}) (abandoned bool, err error) {
+	select {
+	case err := <-served:
+		return false, err
+	case <-etcdGone:
+	}
+	select {
+	case err := <-served:
+		return false, errors.Join(context.Cause(ctx), err)
+	case <-time.After(shutdownTimeout):
+		return true, context.Cause(ctx)
+	}
 }
 
 // certificates makes or reuses the PKI and keeps it fresh while the server runs.
