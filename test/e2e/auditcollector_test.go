@@ -19,8 +19,9 @@ import (
 // collector is what a sink points to: a real server that keeps what it is sent.
 type collector struct {
 	*httptest.Server
-	// down breaks every connection before an answer.
-	down atomic.Bool
+	// down breaks every connection before an answer; refused counts them.
+	down    atomic.Bool
+	refused atomic.Int64
 	// stuck keeps every sender waiting until it is closed; waiting counts them.
 	stuck   atomic.Pointer[chan struct{}]
 	waiting atomic.Int64
@@ -35,6 +36,7 @@ func collect(t testing.TB, tls bool) *collector {
 	c := &collector{events: map[string][]auditv1.Event{}}
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if c.down.Load() {
+			c.refused.Add(1)
 			panic(http.ErrAbortHandler)
 		}
 		body, err := io.ReadAll(r.Body)

@@ -96,7 +96,9 @@ func TestFullDisk(t *testing.T) {
 	s := d.serve(dir)
 	c := s.caller()
 	var acknowledged []string
-	big := func(name string) m { return m{"metadata": m{"name": name}, "data": m{"k": strings.Repeat("x", 200<<10)}} }
+	big := func(name string) m {
+		return m{"metadata": m{"name": name}, "data": m{"k": strings.Repeat("x", 200<<10)}}
+	}
 	write := func(i int) bool {
 		name := fmt.Sprintf("full-%d", i)
 		code, _ := c.send("", "POST", configMaps, big(name))

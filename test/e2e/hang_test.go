@@ -49,6 +49,32 @@ func silent(t *testing.T) *httptest.Server {
 // silentConfig puts the webhook twice in front of RBAC: for closed-… a failure refuses, for open-… it is no opinion.
 func silentConfig(t *testing.T, hook *httptest.Server) string {
 	t.Helper()
+	kubeconfig := hookKubeconfig(t, hook)
+	webhook := func(name, failure string) m {
+		return m{"type": "Webhook", "name": name, "webhook": m{
+			"connectionInfo": m{"type": "KubeConfigFile", "kubeConfigFile": kubeconfig}, "conditionsEndpointKubeConfigContext": "conditions",
+			"subjectAccessReviewVersion": "v1", "matchConditionSubjectAccessReviewVersion": "v1", "failurePolicy": failure,
+			"matchConditions": []m{{"expression": fmt.Sprintf("request.user.startsWith('%s-')", name)}},
+			"timeout":         hookTimeout.String(), "authorizedTTL": "1m", "unauthorizedTTL": "1s"}}
+	}
+	return authorizationConfig(t, webhook("closed", "Deny"), webhook("open", "NoOpinion"), m{"type": "Policy", "name": "policy"}, m{"type": "RBAC", "name": "rbac"})
+}
+
+// authorizationConfig is a file for --authorization-config.
+func authorizationConfig(t *testing.T, authorizers ...m) string {
+	t.Helper()
+	config, err := json.Marshal(m{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": authorizers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(tempDir(t), "authorization.yaml")
+	write(t, path, string(config))
+	return path
+}
+
+// hookKubeconfig is a file with a context for each endpoint of a webhook.
+func hookKubeconfig(t *testing.T, hook *httptest.Server) string {
+	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	var clusters, contexts []m
 	for _, name := range []string{"reviews", "conditions"} {
@@ -59,22 +85,8 @@ func silentConfig(t *testing.T, hook *httptest.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := tempDir(t)
-	write(t, filepath.Join(dir, "hook.kubeconfig"), string(kubeconfig))
-	webhook := func(name, failure string) m {
-		return m{"type": "Webhook", "name": name, "webhook": m{
-			"connectionInfo": m{"type": "KubeConfigFile", "kubeConfigFile": filepath.Join(dir, "hook.kubeconfig")}, "conditionsEndpointKubeConfigContext": "conditions",
-			"subjectAccessReviewVersion": "v1", "matchConditionSubjectAccessReviewVersion": "v1", "failurePolicy": failure,
-			"matchConditions": []m{{"expression": fmt.Sprintf("request.user.startsWith('%s-')", name)}},
-			"timeout":         hookTimeout.String(), "authorizedTTL": "1m", "unauthorizedTTL": "1s"}}
-	}
-	config, err := json.Marshal(m{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": []m{
-		webhook("closed", "Deny"), webhook("open", "NoOpinion"), {"type": "Policy", "name": "policy"}, {"type": "RBAC", "name": "rbac"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "authorization.yaml")
-	write(t, path, string(config))
+	path := filepath.Join(tempDir(t), "hook.kubeconfig")
+	write(t, path, string(kubeconfig))
 	return path
 }
 
