@@ -41,6 +41,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref),
 		authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName():         schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref),
 		authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref),
+		authorizationv1alpha1.Permission{}.OpenAPIModelName():                 schema_proviso_api_authorization_v1alpha1_Permission(ref),
+		authorizationv1alpha1.PermissionField{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_PermissionField(ref),
+		authorizationv1alpha1.PermissionList{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_PermissionList(ref),
 		authorizationv1alpha1.Remedy{}.OpenAPIModelName():                     schema_proviso_api_authorization_v1alpha1_Remedy(ref),
 		authorizationv1alpha1.ResourceAccessReview{}.OpenAPIModelName():       schema_proviso_api_authorization_v1alpha1_ResourceAccessReview(ref),
 		authorizationv1alpha1.ResourceAccessReviewSpec{}.OpenAPIModelName():   schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref),
@@ -1439,6 +1442,205 @@ func schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref common.Referenc
 		},
 		Dependencies: []string{
 			authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName(), authorizationv1alpha1.Remedy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_Permission(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Permission is a field permission as it is in effect at the moment: the verb to grant, and the fields that it guards. Who holds the verb \"granular\" on a resource together with \"granular:<permission>\" may change these fields of it without the right to change the rest of the object. Permissions are shipped, or declared by FieldPermission objects (policy.proviso.dev) and in the schemas of custom resource definitions; here they can only be read. The field selector resource=deployments.apps lists the permissions on the fields of one resource.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name is that of the permission, with a colon in place of the slash after its domain: example.com:selfDestruct.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"permission": {
+						SchemaProps: spec.SchemaProps{
+							Description: "permission is the name of the permission, such as labels or example.com/selfDestruct.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"verbs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "verbs are what a role has to grant on the resource, such as granular:labels. A text in angle brackets stands for the parameter: granular:label(<prefix>) is granted as granular:label(example.com). There is more than one if different declarations of the permission have different parameters.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"fields": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "fields are what the permission guards.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.PermissionField{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"permission", "verbs", "fields"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", authorizationv1alpha1.PermissionField{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_PermissionField(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PermissionField is a field that a permission guards.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the resource that has the field, as resource.group, or \"*\" for every resource that has it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"field": {
+						SchemaProps: spec.SchemaProps{
+							Description: "field is the path of the field from the top of the object. Brackets hold a key; empty brackets mean every key or element.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"verb": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verb is the one of the verbs that covers the field.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is what declares it: shipped, a FieldPermission, or a CustomResourceDefinition.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"exclusive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exclusive is true if the general right to write the object does not cover the field: only the permission does.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"exclusiveWhen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exclusiveWhen is a CEL expression over self and oldSelf that narrows exclusive to some values.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"broken": {
+						SchemaProps: spec.SchemaProps{
+							Description: "broken is true if the declaration does not compile. It then covers nothing, so that nobody can use the permission here, and what it excludes stays excluded.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"resource", "field", "verb", "source"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_PermissionList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PermissionList is a list of permissions.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the permissions, by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.Permission{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", authorizationv1alpha1.Permission{}.OpenAPIModelName()},
 	}
 }
 

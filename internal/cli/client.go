@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -19,23 +21,29 @@ import (
 type client struct {
 	config *genericclioptions.ConfigFlags
 	output string
+	// outputs are the values that output can have.
+	outputs []string
 }
 
 func newClient() *client {
-	return &client{config: genericclioptions.NewConfigFlags(true), output: "table"}
+	return &client{config: genericclioptions.NewConfigFlags(true), output: "table", outputs: []string{"table", "json", "yaml"}}
 }
 
 func (c *client) addFlags(fs *pflag.FlagSet) {
 	c.config.AddFlags(fs)
-	fs.StringVarP(&c.output, "output", "o", c.output, "Output: table, json or yaml.")
+	fs.StringVarP(&c.output, "output", "o", c.output, "Output: "+c.choice()+".")
 }
 
 func (c *client) validate() error {
-	switch c.output {
-	case "table", "json", "yaml":
+	if slices.Contains(c.outputs, c.output) {
 		return nil
 	}
-	return fmt.Errorf("-o %s: want table, json or yaml", c.output)
+	return fmt.Errorf("-o %s: want %s", c.output, c.choice())
+}
+
+func (c *client) choice() string {
+	last := len(c.outputs) - 1
+	return strings.Join(c.outputs[:last], ", ") + " or " + c.outputs[last]
 }
 
 // namespace is the one that kubectl would use.
@@ -46,14 +54,7 @@ func (c *client) namespace() (string, error) {
 
 // post asks a review: the question goes out as JSON and the answer comes back into it.
 func (c *client) post(ctx context.Context, path string, question any) error {
-	config, err := c.config.ToRESTConfig()
-	if err != nil {
-		return err
-	}
-	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.GroupVersion = &schema.GroupVersion{}
-	rc, err := rest.UnversionedRESTClientFor(config)
+	rc, err := c.connect()
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,55 @@ func (c *client) post(ctx context.Context, path string, question any) error {
 	return json.Unmarshal(answer, question)
 }
 
+// get reads what is at a path into answer.
+func (c *client) get(ctx context.Context, path string, query map[string]string, answer any) error {
+	rc, err := c.connect()
+	if err != nil {
+		return err
+	}
+	request := rc.Get().AbsPath(path).SetHeader("Accept", "application/json")
+	for name, value := range query {
+		request = request.Param(name, value)
+	}
+	data, err := request.DoRaw(ctx)
+	if err != nil {
+		return decodeStatus(data, err)
+	}
+	return json.Unmarshal(data, answer)
+}
+
+// connect makes a client for any path.
+func (c *client) connect() (*rest.RESTClient, error) {
+	config, err := c.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.GroupVersion = &schema.GroupVersion{}
+	return rest.UnversionedRESTClientFor(config)
+}
+
 // decodeStatus prefers the server's own words.
 func decodeStatus(answer []byte, err error) error {
 	var status struct {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
-		return fmt.Errorf("%s", status.Message)
+		return serverError{message: status.Message, cause: err}
 	}
 	return err
 }
+
+// serverError is an error in the server's words.
+type serverError struct {
+	message string
+	cause   error
+}
+
+func (e serverError) Error() string { return e.message }
+
+func (e serverError) Unwrap() error { return e.cause }
 
 // target is a resource as the user names it, resolved by what the server serves.
 type target struct {
@@ -104,8 +144,10 @@ func (c *client) parseTarget(args []string) (target, error) {
 		gvr = &schema.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}
 	}
 	if t.resource, err = mapper.ResourceFor(*gvr); err != nil {
-		if t.resource, err = mapper.ResourceFor(gr.WithVersion("")); err != nil {
-			return t, fmt.Errorf("the server does not serve %q", resource)
+		if t.resource, err = mapper.ResourceFor(gr.WithVersion("")); meta.IsNoMatchError(err) {
+			return t, fmt.Errorf("the server does not serve %q: see `kubectl api-resources`", resource)
+		} else if err != nil {
+			return t, err
 		}
 	}
 	kind, err := mapper.KindFor(t.resource)

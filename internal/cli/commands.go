@@ -11,6 +11,7 @@ func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
 		NewWhoCanCommand(streams),
 		NewCanICommand(streams),
 		NewExplainCommand(streams),
+		NewPermissionsCommand(streams),
 		NewAuditCommand(streams),
 	}
 }

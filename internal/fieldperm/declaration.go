@@ -10,6 +10,8 @@ import (
 type Declaration struct {
 	// Source is who says so, for people: shipped, FieldPermission "x", CustomResourceDefinition "y".
 	Source string
+	// stored is set for a FieldPermission object.
+	stored bool
 	// Resources that have the field.
 	Resources []Resource
 	// Version restricts the declaration to one version of a custom resource; empty means all.
@@ -48,11 +50,17 @@ const (
 	unknownTreatmentTemplate = "parameter treatment %q must be empty or %s"
 )
 
+// SourceOf is the source of what a FieldPermission declares.
+func SourceOf(fp *policyv1alpha1.FieldPermission) string {
+	return fmt.Sprintf("FieldPermission %q", fp.Name)
+}
+
 // FromFieldPermission reads a stored FieldPermission. With an error, which says what rule is broken, comes as much of the
 // declaration as could be read, so that what it excludes can stay excluded.
 func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error) {
 	d := Declaration{
-		Source:        fmt.Sprintf("FieldPermission %q", fp.Name),
+		Source:        SourceOf(fp),
+		stored:        true,
 		Permission:    fp.Spec.Permission,
 		Exclusive:     fp.Spec.Exclusive,
 		ExclusiveWhen: fp.Spec.ExclusiveWhen,

@@ -13,8 +13,9 @@ type Entry struct {
 	Resource string
 	// Field that the permission guards there.
 	Field string
-	// Source is who declares it.
+	// Source is who declares it, Stored if that is a FieldPermission object.
 	Source string
+	Stored bool
 	// Exclusive is set if the field is out of the general verb, ExclusiveWhen if only for some values.
 	Exclusive     bool
 	ExclusiveWhen string
@@ -61,7 +62,7 @@ func (t *Table) For(r Resource) []Entry {
 
 func (p *permission) entry(at Path, r Resource) Entry {
 	return Entry{
-		Permission: p.Permission, Verb: p.display(), Resource: r.String(), Field: at.String(), Source: p.Source,
+		Permission: p.Permission, Verb: p.display(), Resource: r.String(), Field: at.String(), Source: p.Source, Stored: p.stored,
 		Exclusive: p.Exclusive, ExclusiveWhen: p.ExclusiveWhen, Broken: p.broken,
 	}
 }

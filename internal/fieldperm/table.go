@@ -25,6 +25,7 @@ type Table struct {
 	trees  map[treeKey]*node
 	perms  []*permission
 	scaled map[Resource]Path
+	issues []Issue
 }
 
 // treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero Resource is
@@ -76,8 +77,12 @@ func New(c Config) (*Table, []Issue) {
 		add(d, nil)
 	}
 	t.plant()
+	t.issues = issues
 	return t, issues
 }
+
+// Issues are the declarations of the table that do not do all they say.
+func (t *Table) Issues() []Issue { return slices.Clone(t.issues) }
 
 func sortedByName(in []*policyv1alpha1.FieldPermission) []*policyv1alpha1.FieldPermission {
 	out := slices.Clone(in)

@@ -16,10 +16,13 @@ import (
 // target finds the resource that a question names: a plural (pods, pods/exec, deployments.apps) or a kind.
 func target(served *snapshot.Served, name string) (schema.GroupResource, string, error) {
 	main, subresource, _ := strings.Cut(name, "/")
-	found := served.Kinds().Resolve(main)
+	var found []schema.GroupResource
+	if !strings.HasPrefix(main, "-") { // which rules use to take a kind out
+		found = served.Kinds().Resolve(main)
+	}
 	switch len(found) {
 	case 0:
-		return schema.GroupResource{}, "", fmt.Errorf("resourceKind %q: no served resource has this name or kind", name)
+		return schema.GroupResource{}, "", fmt.Errorf("%q: no served resource has this name or kind", name)
 	case 1:
 		return found[0], subresource, nil
 	}
@@ -33,14 +36,14 @@ func target(served *snapshot.Served, name string) (schema.GroupResource, string,
 			return f, subresource, nil
 		}
 	}
-	return schema.GroupResource{}, "", fmt.Errorf("resourceKind %q is ambiguous: say one of %s", name, strings.Join(all, ", "))
+	return schema.GroupResource{}, "", fmt.Errorf("%q is ambiguous: say one of %s", name, strings.Join(all, ", "))
 }
 
 // question is the request that a review asks about, or what is wrong with the question.
 func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name string) (_ authorizer.AttributesRecord, problem string) {
 	resource, subresource, err := target(served, kind)
 	if err != nil {
-		return authorizer.AttributesRecord{}, err.Error()
+		return authorizer.AttributesRecord{}, "resourceKind " + err.Error()
 	}
 	version := served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)})
 	return authorizer.AttributesRecord{

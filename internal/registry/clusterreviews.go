@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -14,24 +13,20 @@ import (
 // ServeClusterReviews lets the reviews be asked without a namespace as well. Kubernetes' installer serves a namespaced
 // resource across namespaces for lists only, so the path is added here, with the very handler of the namespaced one: it
 // takes the namespace from the request, which then has none, and the request is authorized cluster-wide. Call it once, after
-// InstallAPIGroups and before PrepareRun. It does nothing if the group is not served.
-func ServeClusterReviews(server *genericapiserver.GenericAPIServer) error {
+// InstallAPIGroups and before PrepareRun. It does nothing for reviews that are not served.
+func ServeClusterReviews(server *genericapiserver.GenericAPIServer) {
 	root := genericapiserver.APIGroupPrefix + "/" + authz.SchemeGroupVersion.String()
 	for _, ws := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
 		if ws.RootPath() != root {
 			continue
 		}
 		for _, resource := range []string{"resourceaccessreviews", "subjectaccessreviews"} {
-			if err := alsoWithoutNamespace(ws, resource); err != nil {
-				return err
-			}
+			alsoWithoutNamespace(ws, resource)
 		}
-		return nil
 	}
-	return nil
 }
 
-func alsoWithoutNamespace(ws *restful.WebService, resource string) error {
+func alsoWithoutNamespace(ws *restful.WebService, resource string) {
 	namespaced := ws.RootPath() + "/namespaces/{namespace}/" + resource
 	for _, route := range ws.Routes() {
 		if route.Method != http.MethodPost || route.Path != namespaced {
@@ -54,7 +49,6 @@ func alsoWithoutNamespace(ws *restful.WebService, resource string) error {
 			added.Metadata(key, value)
 		}
 		ws.Route(added)
-		return nil
+		return
 	}
-	return fmt.Errorf("reviews: no route %s to add one without a namespace to", namespaced)
 }

@@ -40,6 +40,9 @@ type Config struct {
 	// Reviewer answers the reviews.
 	Reviewer Reviewer
 
+	// Permissions says which field permissions are in effect.
+	Permissions Permissions
+
 	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that of
 	// the rule.
 	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
@@ -100,6 +103,7 @@ func (c Config) validate() error {
 		{c.Namespaces == nil, "namespaces"},
 		{c.Roles == nil, "roles"},
 		{c.Reviewer == nil, "reviewer"},
+		{c.Permissions == nil, "permissions"},
 		{c.CheckRule == nil, "rule check"},
 		{c.CheckFieldPermission == nil, "field permission check"},
 	} {

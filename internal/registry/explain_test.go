@@ -31,6 +31,8 @@ func TestExplain(t *testing.T) {
 		{authz.SchemeGroupVersion.WithResource("roles"), "rules", []string{"FIELD: rules <[]PolicyRule>", "where\t<string>", "attributeRestrictions\t<AttributeRestrictions>"}},
 		{authz.SchemeGroupVersion.WithResource("roles"), "rules.attributeRestrictions.fieldsMutable", []string{"only field paths that may change"}},
 		{authz.SchemeGroupVersion.WithResource("resourceaccessreviews"), "status", []string{"conditional\t<[]ConditionalSubject>"}},
+		{authz.SchemeGroupVersion.WithResource("permissions"), "", []string{"KIND:       Permission", "field selector resource=deployments.apps", "fields\t<[]PermissionField> -required-", "verbs\t<[]string> -required-"}},
+		{authz.SchemeGroupVersion.WithResource("permissions"), "fields", []string{"exclusiveWhen\t<string>", "broken\t<boolean>", "source\t<string> -required-"}},
 		{policy.SchemeGroupVersion.WithResource("fieldpermissions"), "spec", []string{"permission\t<string> -required-"}},
 		{policy.SchemeGroupVersion.WithResource("clusterprotectedattributes"), "scope", []string{"IncludeTemplates"}},
 		{audit.SchemeGroupVersion.WithResource("auditsinks"), "status", []string{"delivered\t<integer>", "dropped\t<integer>"}},

@@ -59,6 +59,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
 			"resourceaccessreviews": resourceAccessReviews(cfg.Reviewer),
 			"subjectaccessreviews":  subjectAccessReviews(cfg.Reviewer),
+			"permissions":           &permissions{table: cfg.Permissions},
 		}),
 		group(audit.GroupName, audit.SchemeGroupVersion.Version, map[string]rest.Storage{
 			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},

@@ -100,6 +100,7 @@ type world struct {
 	questions   []string
 	checkRule   func(policy.PolicyRule, *field.Path) field.ErrorList
 	authorize   func(authorizer.Attributes) authorizer.Decision
+	permissions Permissions
 }
 
 func (w *world) Terminating(_ context.Context, ns string) (bool, error) {
@@ -147,6 +148,13 @@ func (w *world) SubjectCan(_ context.Context, caller user.Info, ns string, spec 
 	return w.subject, nil
 }
 
+func (w *world) fieldPermissions() Permissions {
+	if w.permissions == nil {
+		return fixedPermissions{}
+	}
+	return w.permissions
+}
+
 func (w *world) config() Config {
 	return Config{
 		MasterNamespace: "master", MaxAuditSinks: 3,
@@ -156,7 +164,7 @@ func (w *world) config() Config {
 			}
 			return w.authorize(a), "", nil
 		}),
-		Escalation: w, Namespaces: w, Roles: w, Reviewer: w,
+		Escalation: w, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(),
 		CheckRule: func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
 			if w.checkRule == nil {
 				return nil
@@ -233,9 +241,7 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		t.Fatal(err)
 	}
-	if err := ServeClusterReviews(server); err != nil {
-		t.Fatal(err)
-	}
+	ServeClusterReviews(server)
 	server.PrepareRun()
 	// A small server of our own instead of Run: no listener, no hooks, and it ends with the test.
 	front := httptest.NewServer(server.Handler)

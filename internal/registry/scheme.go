@@ -51,6 +51,7 @@ func newScheme() *runtime.Scheme {
 	for _, g := range apiGroups {
 		scheme.AddKnownTypes(schema.GroupVersion{Group: g.version.Group, Version: runtime.APIVersionInternal}, g.types()...)
 	}
+	utilruntime.Must(scheme.AddFieldLabelConversionFunc(authz.SchemeGroupVersion.WithKind("Permission"), permissionSelectors))
 	return scheme
 }
 

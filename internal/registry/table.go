@@ -22,10 +22,12 @@ type column[T object] struct {
 	cell func(T) any
 }
 
-// table prints a kind: its name, its columns, its age.
+// table prints a kind: its name, its columns and, unless it is ageless, its age.
 type table[T object] struct {
 	columns  []column[T]
 	resource schema.GroupResource
+	// ageless is set for what was never created.
+	ageless bool
 }
 
 // ConvertToTable prints an object or a list.
@@ -39,6 +41,9 @@ func (t table[T]) ConvertToTable(_ context.Context, obj runtime.Object, tableOpt
 		cells := []any{name}
 		for _, c := range t.columns {
 			cells = append(cells, c.cell(o))
+		}
+		if t.ageless {
+			return cells, nil
 		}
 		return append(cells, age), nil
 	})
@@ -72,6 +77,9 @@ func (t table[T]) headers() []metav1.TableColumnDefinition {
 			h.Priority = 1
 		}
 		headers = append(headers, h)
+	}
+	if t.ageless {
+		return headers
 	}
 	return append(headers, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "The time since the object was created."})
 }

@@ -21,15 +21,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/klog/v2"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/auditsink"
 )
 
 const (
-	// reportInterval is how soon a sink's status says that something is wrong with it, or no longer is.
-	reportInterval = time.Second
 	// countInterval is how often its figures are brought up to date; each time is a write.
 	countInterval = 10 * time.Second
 	// aliveInterval is how often a server says that it is still there, and goneAfter when the others forget one that does not.
@@ -81,20 +78,15 @@ func replicaName(spoolDir, server string) (string, error) {
 }
 
 func (r *sinkReporter) run(ctx context.Context) {
-	tick := time.NewTicker(reportInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	keepReporting(ctx, "audit sinks", func(ctx context.Context) error {
+		var failed []error
 		for _, s := range r.router.Status() {
-			if err := r.report(ctx, s); err != nil && ctx.Err() == nil {
-				klog.V(2).InfoS("Status of an audit sink", "sink", s.Name, "err", err)
+			if err := r.report(ctx, s); err != nil {
+				failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
 			}
 		}
-	}
+		return errors.Join(failed...)
+	})
 }
 
 // report writes the status of one sink, at once if its state has changed and otherwise when its figures are due.

@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,15 +111,32 @@ func (f *fieldRights) checkFieldPermission(spec policyv1alpha1.FieldPermissionSp
 
 // checkPath tells whether a resource, if it is served, has a field.
 func (f *fieldRights) checkPath(at fieldperm.Path, r fieldperm.Resource) error {
-	kind, ok := servedKind(f.store.Current().Served, r)
+	if err := f.fieldIn(f.store.Current().Served, r, at); !errors.Is(err, errNotServed) {
+		return err
+	}
+	return nil
+}
+
+var errNotServed = errors.New("no such resource is served")
+
+// fieldIn tells why a served resource does not have a field; nil if it has it. Where a kind has no schema, it has every field.
+func (f *fieldRights) fieldIn(served *snapshot.Served, r fieldperm.Resource, at fieldperm.Path) error {
+	kind, ok := servedKind(served, r)
 	if !ok {
-		return nil
+		return errNotServed
 	}
 	t, ok, err := f.schemas.typeOf(kind)
 	if err != nil || !ok {
 		return err
 	}
 	return fieldperm.CheckPath(at, t)
+}
+
+// hasField is fieldIn for a path as the table shows it. A resource of another server, whose schema is not known here, has
+// none: nothing that is sent there is checked here.
+func (f *fieldRights) hasField(served *snapshot.Served, r fieldperm.Resource, at string) bool {
+	path, err := fieldperm.ParsePath(at)
+	return err == nil && f.fieldIn(served, r, path) == nil
 }
 
 // servedKind is the kind of a resource in the version in which field permissions see it.
@@ -151,18 +168,4 @@ func (s *stages) exclusiveFields(ctx context.Context, attrs authorizer.Attribute
 		denies = append(denies, authorizer.GenericCondition{ID: c.ID, Type: expr.TypeCEL, Condition: c.Expression, Description: c.Description})
 	}
 	return []review.ChainElement{{Name: "field-permissions", Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
-}
-
-// hasField tells whether a kind that is served has the field of a declaration.
-func (f *fieldRights) hasField(at fieldperm.Path, resource string) bool {
-	r, err := fieldperm.ParseResource(strings.TrimSpace(resource))
-	if err != nil {
-		return false
-	}
-	kind, ok := servedKind(f.store.Current().Served, r)
-	if !ok {
-		return false
-	}
-	t, ok, err := f.schemas.typeOf(kind)
-	return err == nil && (!ok || fieldperm.CheckPath(at, t) == nil)
 }

@@ -26,7 +26,7 @@ import (
 var featureOf = map[string]featuregate.Feature{
 	"policies": PolicyAuthorization, "policybindings": PolicyAuthorization, "roles": PolicyAuthorization, "rolebindings": PolicyAuthorization,
 	"resourceaccessreviews": PolicyAuthorization, "subjectaccessreviews": PolicyAuthorization,
-	"fieldpermissions":    FieldPermissions,
+	"fieldpermissions": FieldPermissions, "permissions": FieldPermissions,
 	"protectedattributes": ProtectedAttributes, "clusterprotectedattributes": ProtectedAttributes,
 	"auditsinks": DynamicAudit, "auditclasses": DynamicAudit,
 }
@@ -86,7 +86,8 @@ func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers 
 	if err := server.InstallAPIGroups(served...); err != nil {
 		return nil, err
 	}
-	return server, registry.ServeClusterReviews(server)
+	registry.ServeClusterReviews(server)
+	return server, nil
 }
 
 // dropDisabled takes out what belongs to features that are off. A group of which nothing is left is not served at all.

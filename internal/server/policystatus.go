@@ -2,67 +2,55 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"reflect"
+	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-const (
-	policyStatusInterval = time.Second
-	// shownKinds bounds how many covered kinds a rule's status lists.
-	shownKinds = 40
-)
+// shownKinds bounds how many covered kinds a rule's status lists.
+const shownKinds = 40
 
 // policyReporter writes into policies and policy bindings what they mean at the moment: which kinds a wildcard covers, which
-// names nothing serves, which rules are quarantined, which bindings have no role (PO-1, PO-2, PO-5, SV-8). Every replica computes the
-// same, so that it does not matter which one writes.
+// names nothing serves, which rules are quarantined, which bindings have no role (PO-1, PO-2, PO-5, SV-8).
 type policyReporter struct {
-	store              *snapshot.Store
-	policies, bindings cache.SharedIndexInformer
-	client             *rest.RESTClient
-	quarantine         quarantineReporter
+	store      *snapshot.Store
+	policies   reported[*policyv1alpha1.Policy, policyv1alpha1.PolicyStatus]
+	bindings   reported[*policyv1alpha1.PolicyBinding, policyv1alpha1.PolicyBindingStatus]
+	quarantine quarantineReporter
 }
 
 func newPolicyReporter(store *snapshot.Store, policies, bindings cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*policyReporter, error) {
 	client, err := ownClient(server.LoopbackClientConfig, policyv1alpha1.SchemeGroupVersion)
-	return &policyReporter{store: store, policies: policies, bindings: bindings, client: client}, err
+	if err != nil {
+		return nil, err
+	}
+	return &policyReporter{
+		store: store,
+		policies: reported[*policyv1alpha1.Policy, policyv1alpha1.PolicyStatus]{
+			resource: "policies", objects: policies, client: client,
+			stored: func(p *policyv1alpha1.Policy) policyv1alpha1.PolicyStatus { return p.Status },
+		},
+		bindings: reported[*policyv1alpha1.PolicyBinding, policyv1alpha1.PolicyBindingStatus]{
+			resource: "policybindings", objects: bindings, client: client,
+			stored: func(b *policyv1alpha1.PolicyBinding) policyv1alpha1.PolicyBindingStatus { return b.Status },
+		},
+	}, nil
 }
 
 func (r *policyReporter) run(ctx context.Context) {
-	tick := time.NewTicker(policyStatusInterval)
-	defer tick.Stop()
-	var last uint64
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		snap := r.store.Current()
-		if snap.Rules == nil || snap.Served == nil || snap.Generation == last {
-			continue
-		}
-		last = snap.Generation
-		r.report(ctx, snap)
-	}
+	keepReporting(ctx, "policies", perSnapshot(r.store, r.report))
 }
 
-func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) {
+func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) error {
 	broken, orphans := map[string][]string{}, map[string][]string{}
 	for _, p := range snap.Rules.Problems() {
 		switch {
@@ -74,36 +62,14 @@ func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) {
 		}
 	}
 	r.quarantine.report(snap.Rules.Problems())
-	for _, p := range listOf[*policyv1alpha1.Policy](r.policies) {
-		if registry.Quarantined(p) != "" {
-			continue // says so itself, and is not written to
-		}
-		status := policyStatus(p, snap.Served.Kinds(), broken[p.Namespace])
-		if !reflect.DeepEqual(status, p.Status) {
-			r.patch(ctx, "policies", p.Namespace, p.Name, status)
-		}
-	}
-	for _, b := range listOf[*policyv1alpha1.PolicyBinding](r.bindings) {
-		if registry.Quarantined(b) != "" {
-			continue
-		}
-		status := bindingStatus(b, orphans[b.Namespace+"/"+b.Name])
-		if !reflect.DeepEqual(status, b.Status) {
-			r.patch(ctx, "policybindings", b.Namespace, b.Name, status)
-		}
-	}
-}
-
-// patch writes a status. It names no resource version: what is computed from the newest snapshot may always be written.
-func (r *policyReporter) patch(ctx context.Context, resource, namespace, name string, status any) {
-	// "add" replaces the whole status; a merge patch would keep what is no longer there.
-	data, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/status", "value": status}})
-	if err == nil {
-		err = r.client.Patch(types.JSONPatchType).Namespace(namespace).Resource(resource).Name(name).SubResource("status").Body(data).Do(ctx).Error()
-	}
-	if err != nil && ctx.Err() == nil {
-		klog.V(2).InfoS("Status of a policy", "resource", resource, "namespace", namespace, "name", name, "err", err)
-	}
+	return errors.Join(
+		r.policies.update(ctx, func(p *policyv1alpha1.Policy) policyv1alpha1.PolicyStatus {
+			return policyStatus(p, snap.Served.Kinds(), broken[p.Namespace])
+		}),
+		r.bindings.update(ctx, func(b *policyv1alpha1.PolicyBinding) policyv1alpha1.PolicyBindingStatus {
+			return bindingStatus(b, orphans[b.Namespace+"/"+b.Name])
+		}),
+	)
 }
 
 func policyStatus(p *policyv1alpha1.Policy, kinds *ruleset.Kinds, broken []string) policyv1alpha1.PolicyStatus {

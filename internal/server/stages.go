@@ -19,8 +19,9 @@ import (
 // registryConfig says how our own groups check what is written.
 func (s *stages) registryConfig(c *config) registry.Config {
 	checkField := func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
+	permissions := &inquire.Permissions{Store: s.store}
 	if s.fields != nil {
-		checkField = s.fields.checkFieldPermission
+		checkField, permissions.HasField = s.fields.checkFieldPermission, s.fields.hasField
 	}
 	return registry.Config{
 		MasterNamespace:    s.master,
@@ -31,6 +32,7 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		Namespaces:         &namespaces{informers: c.informers, loopback: c.kube.ControlPlane.Generic.LoopbackClientConfig},
 		Roles:              rbacRoles{c.informers},
 		Reviewer:           s.reviewer(c),
+		Permissions:        permissions,
 		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
 			_, errs := s.compiler.Rule(&rule, path, false)
 			return errs
@@ -66,9 +68,13 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 		s.store.Add(protections)
 		own = append(own, informers...)
 	}
+	var declarations *fieldReporter
 	if s.fields != nil {
 		fields, informers, err := s.fields.part(c, definitions, s.store.Changed)
 		if err != nil {
+			return err
+		}
+		if declarations, err = newFieldReporter(s.fields, informers[0], server); err != nil {
 			return err
 		}
 		s.store.Add(fields)
@@ -111,6 +117,9 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 		if enabled(PolicyAuthorization) {
 			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master)
 			go policies.run(ctx)
+		}
+		if declarations != nil {
+			go declarations.run(ctx)
 		}
 		go s.store.Run(ctx.Done())
 		return nil

@@ -34,6 +34,7 @@ func KnownTypes() []runtime.Object {
 		&RoleBinding{}, &RoleBindingList{},
 		&ResourceAccessReview{},
 		&SubjectAccessReview{},
+		&Permission{}, &PermissionList{},
 	}
 }
 

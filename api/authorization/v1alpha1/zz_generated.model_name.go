@@ -36,6 +36,21 @@ func (in DecisionTrace) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Permission) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.Permission"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PermissionField) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.PermissionField"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PermissionList) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.PermissionList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Remedy) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.Remedy"
 }

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+)
+
+// PermissionsOptions are the flags of `proviso permissions`.
+type PermissionsOptions struct {
+	*client
+
+	genericiooptions.IOStreams
+}
+
+// NewPermissionsCommand returns `proviso permissions`.
+func NewPermissionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &PermissionsOptions{client: newClient(), IOStreams: streams}
+	o.outputs = []string{"table", "wide", "json", "yaml"}
+	cmd := &cobra.Command{
+		Use:   "permissions [RESOURCE]",
+		Short: "List the field permissions: what to grant, and which fields it is for",
+		Long: `List the field permissions of the server: those that are shipped, those of FieldPermission objects and those in the schemas
+of custom resource definitions. With a resource, list those on its own fields, from the most general to the most specific.
+
+GRANT is the verb that a role has to give on the resource, together with the verb "granular" for callers who may not write the
+whole object. A text in angle brackets is for you to fill in: granular:label(<prefix>) is granted as granular:label(example.com).
+A field that is EXCLUSIVE is not part of the general right to write the object: only its own permission covers it.
+
+It needs the right to list permissions.authorization.proviso.dev, which cluster admins have.`,
+		Example: `  # Every permission with the fields it guards
+  proviso permissions
+
+  # What can be given on deployments, their pod templates included?
+  proviso permissions deploy
+
+  # And who declares it, under which condition is it exclusive?
+  proviso permissions deployments.apps -o wide
+
+  # Give it: the labels of example.com on deployments, and nothing else
+  kubectl create clusterrole labeller --verb=get,granular,'granular:label(example.com)' --resource=deployments.apps`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// Run asks and prints.
+func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	query := map[string]string{}
+	if len(args) > 0 {
+		t, err := o.parseTarget(args)
+		if err != nil {
+			return err
+		}
+		if t.subresource != "" {
+			return fmt.Errorf("%s: name the resource without a subresource: a permission covers the field in all of them", args[0])
+		}
+		query["fieldSelector"] = "resource=" + t.qualified()
+	}
+	list := &authz.PermissionList{}
+	err := o.get(ctx, "/apis/"+authz.SchemeGroupVersion.String()+"/permissions", query, list)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the server has no field permissions: it is not Proviso, or its feature gate FieldPermissions is off")
+	}
+	if err != nil {
+		return err
+	}
+	if o.output == "table" || o.output == "wide" {
+		return permissionsTable(o.Out, permissionRows(list, len(args) > 0), o.output == "wide")
+	}
+	return o.print(o.Out, list)
+}
+
+// permissionRows is a row for each field: by permission, or for one resource by field, where what is more general comes first.
+func permissionRows(list *authz.PermissionList, byField bool) []authz.PermissionField {
+	var rows []authz.PermissionField
+	for _, p := range list.Items {
+		rows = append(rows, p.Fields...)
+	}
+	if byField {
+		slices.SortStableFunc(rows, func(a, b authz.PermissionField) int { return cmp.Compare(a.Field, b.Field) })
+	}
+	return rows
+}
+
+func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+	header := "GRANT\tRESOURCE\tFIELD\tEXCLUSIVE"
+	if wide {
+		header += "\tSOURCE\tEXCLUSIVE WHEN"
+	}
+	fmt.Fprintln(w, header)
+	for _, f := range rows {
+		exclusive := "no"
+		switch {
+		case f.Exclusive && f.ExclusiveWhen != "":
+			exclusive = "sometimes"
+		case f.Exclusive:
+			exclusive = "yes"
+		}
+		grant := f.Verb
+		if f.Broken {
+			grant += " (broken)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive)
+		if wide {
+			fmt.Fprintf(w, "\t%s\t%s", f.Source, oneLine(f.ExclusiveWhen))
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
