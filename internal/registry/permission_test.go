@@ -145,7 +145,7 @@ func TestPermissions(t *testing.T) {
 	}
 	for _, want := range []string{
 		"label | granular:label(<prefix>) | .metadata.labels[] | * | false | shipped",
-		"nodeAssignment | granular:nodeAssignment | .spec.jobTemplate.spec.template.spec.nodeName,.spec.template.spec.nodeName,.spec.nodeName,+1 more | cronjobs.batch,daemonsets.apps,deployments.apps,+6 more | false | shipped",
+		"nodeAssignment | granular:nodeAssignment | .spec.nodeName,.template.spec.nodeName,.spec.template.spec.nodeName,+1 more | pods,jobs.batch,podtemplates,+6 more | false | shipped",
 		`example.com:selfDestruct | granular:example.com/selfDestruct | .spec.x | widgets.example.com | partly | FieldPermission "when"`,
 	} {
 		if !slices.Contains(rows, want) {

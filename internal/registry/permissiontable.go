@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func brokenMark(p *authz.Permission, verb string) string {
 	return ""
 }
 
-// someOf lists the first different values.
+// someOf lists the shortest different values: a pod's own field rather than that of a template.
 func someOf(p *authz.Permission, value func(authz.PermissionField) string) string {
 	var all []string
 	for _, f := range p.Fields {
@@ -54,6 +55,7 @@ func someOf(p *authz.Permission, value func(authz.PermissionField) string) strin
 			all = append(all, v)
 		}
 	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	if len(all) <= shownInCell {
 		return strings.Join(all, ",")
 	}
