@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/plugin/pkg/audit/buffered"
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 
@@ -82,7 +81,7 @@ func BenchmarkDelivery(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			backend := audit.Backend(buffered.NewBackend(hook, buffered.BatchConfig{BufferSize: 10000, MaxBatchSize: 400, MaxBatchWait: 10 * time.Millisecond, AsyncDelegate: true}))
+			backend := buffered.NewBackend(hook, buffered.BatchConfig{BufferSize: 10000, MaxBatchSize: 400, MaxBatchWait: 10 * time.Millisecond, AsyncDelegate: true})
 			stop := make(chan struct{})
 			if err := backend.Run(stop); err != nil {
 				b.Fatal(err)

@@ -128,7 +128,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 			if missing > 0 {
 				t.Errorf("%d of %d answered requests are missing; %+v", missing, len(answered), s)
 			}
-			t.Logf("%d answered, %d delivered, %d of them twice, %d torn", len(answered), len(got), int(len(a.received()))-len(got), s.Torn)
+			t.Logf("%d answered, %d delivered, %d of them twice, %d torn", len(answered), len(got), len(a.received())-len(got), s.Torn)
 		})
 	}
 }

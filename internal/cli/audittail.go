@@ -126,10 +126,10 @@ func (o *AuditTailOptions) query() url.Values {
 
 // unlessEnded takes the end that the user asked for as no error.
 func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func refusal(resp *http.Response) error {
@@ -146,10 +146,10 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 	colours := colourful(o.Out)
 	for {
 		line, err := in.ReadBytes('\n')
-		if err == io.EOF && len(line) == 0 {
+		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return nil
 		}
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("the stream broke: %w", err)
 		}
 		var event struct {

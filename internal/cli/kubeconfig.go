@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -61,7 +60,7 @@ func (o *KubeconfigOptions) Run() error {
 		return err
 	}
 	if o.Output == "" {
-		_, err = io.WriteString(o.Out, string(config))
+		_, err = o.Out.Write(config)
 		return err
 	}
 	if err := os.WriteFile(o.Output, config, 0o600); err != nil {

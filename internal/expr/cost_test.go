@@ -2,6 +2,7 @@ package expr
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -140,7 +141,7 @@ func TestLargeRequest(t *testing.T) {
 		t.Fatal("the expression has no quick form, so that the test proves nothing")
 	}
 	out := p.Decide(huge, Deny)
-	if out.Verdict() != Failed || out.Err().(*EvalError).Reason != ReasonCost {
+	if e, ok := errors.AsType[*EvalError](out.Err()); out.Verdict() != Failed || !ok || e.Reason != ReasonCost {
 		t.Errorf("%v %v", out.Verdict(), out.Err())
 	}
 	if out := p.Decide(edgar(), Deny); out.Verdict() != False {

@@ -261,8 +261,7 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%s: %v, %v", source, ok, err)
 		}
 	}
-	//lint:ignore SA1012 a nil context must not panic
-	if ok, err := compile(t, When, `true`).Evaluate(nil, edgar(), Allow, data("CREATE", nil, nil)); ok || err == nil { //nolint:staticcheck
+	if ok, err := compile(t, When, `true`).Evaluate(nil, edgar(), Allow, data("CREATE", nil, nil)); ok || err == nil { //nolint:staticcheck // a nil context must not panic
 		t.Errorf("%v, %v", ok, err)
 	}
 	if ok, err := compile(t, When, `true`).Evaluate(context.Background(), edgar(), Allow, nil); ok || err == nil {

@@ -91,11 +91,11 @@ func (p *Program) partially(req *Request) partial {
 	if p.quick != nil && (p.bounds.always || p.bounds.first && (!p.uses.request || req.isSmall())) {
 		s = p.quick
 	}
-	out, _, err := s.eval(nil, a)
+	out, _, err := s.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
 	r := partial{touched: a.touched}
 	switch {
 	case err != nil:
-		r.verdict, r.err = Failed, classify(nil, err, nil)
+		r.verdict, r.err = Failed, classify(nil, err, nil) //nolint:staticcheck // the first step is short and cannot be cancelled
 	case out == types.True:
 		r.verdict = True
 	case out == types.False:

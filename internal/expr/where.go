@@ -2,6 +2,7 @@ package expr
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -80,7 +81,7 @@ func (p *Program) anyVersion(ctx context.Context, req *Request, data *Data, vs [
 	for _, v := range vs {
 		ok, err := p.version(ctx, req, data, v.val, v.err)
 		if err != nil {
-			if e, is := err.(*EvalError); is {
+			if e, ok := errors.AsType[*EvalError](err); ok {
 				data.failures = append(data.failures, e)
 			}
 			return true, nil

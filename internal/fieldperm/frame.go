@@ -186,7 +186,7 @@ func (w *walker) itemName(list *schema.List, item value.Value) string {
 	defer w.alloc.Free(m)
 	var parts []string
 	for _, key := range list.Keys {
-		text := ""
+		var text string
 		if v, ok := m.Get(key); ok {
 			text = keyText(v)
 		} else if def := w.keyDefault(list, key); def != nil {

@@ -38,7 +38,7 @@ func checkHistory(dir string) error {
 	}
 	// The database is written some time after the log: that it is empty says nothing about the log.
 	if committed, err := committedIndex(log); err != nil || committed > 0 {
-		return nil // what is wrong with the log is for etcd to repair or report
+		return nil //nolint:nilerr // what is wrong with the log is for etcd to repair or report
 	}
 	if err := os.RemoveAll(member); err != nil {
 		return fmt.Errorf("etcd directory %s holds an unfinished first start that cannot be removed: %w", member, err)
@@ -64,7 +64,7 @@ func appliedIndex(path string) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // nothing was written
 	err = db.View(func(tx *bbolt.Tx) error {
 		// Reading mapped memory beyond the end of the file would kill the process.
 		if tx.Size() > info.Size() {
@@ -94,7 +94,7 @@ func committedIndex(dir string) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // nothing was written
 	metadata, state, _, err := log.ReadAll()
 	if err != nil {
 		return 0, err

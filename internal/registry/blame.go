@@ -21,7 +21,7 @@ func (b blamed) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.
 	if err == nil {
 		return obj, nil
 	}
-	if _, ok := err.(apierrors.APIStatus); !ok && callersFault(err) { //nolint:errorlint // a wrapped status is not the answer itself
+	if _, ok := err.(apierrors.APIStatus); !ok && callersFault(err) { // a wrapped status is not the answer itself
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return nil, err

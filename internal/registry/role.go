@@ -163,7 +163,7 @@ func forbidden(err error, resource, name string) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // a wrapped status is not the answer itself
+	if _, ok := err.(apierrors.APIStatus); ok { // a wrapped status is not the answer itself
 		return err
 	}
 	return apierrors.NewForbidden(authz.Resource(resource), name, err)

@@ -90,5 +90,5 @@ func (e *edit) stray(key nsName, deleted bool) {
 		return
 	}
 	e.next.strays.set(e.owner, h, key, Problem{Err: fmt.Errorf(
-		"Policy %q has no effect: the only Policy of a namespace is named %q", key.ns+"/"+key.name, policyv1alpha1.PolicyName)})
+		"policy %q has no effect: the only Policy of a namespace is named %q", key.ns+"/"+key.name, policyv1alpha1.PolicyName)})
 }

@@ -90,7 +90,7 @@ func launch(t testing.TB, configure ...func(*Options)) *instance {
 	s.await("the admin kubeconfig", func() (bool, error) {
 		s.admin, err = clientcmd.BuildConfigFromFlags("", dir+"/admin.kubeconfig")
 		if err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // it is not there yet
 		}
 		s.admin.QPS = -1
 		return true, nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -156,7 +157,7 @@ func TestWhatHangs(t *testing.T) {
 				t.Errorf("failurePolicy NoOpinion: %d after %s: %s", a.code, a.took, a.text)
 			}
 		}
-		for _, a := range append(unless, iff...) {
+		for _, a := range slices.Concat(unless, iff) {
 			if a.code != http.StatusForbidden || a.took < hookTimeout || a.took > 3*hookTimeout {
 				t.Errorf("a condition that is never evaluated: %d after %s: %s", a.code, a.took, a.text)
 			}

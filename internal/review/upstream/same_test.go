@@ -115,7 +115,7 @@ func randomExchange(t *testing.T, r *rand.Rand) exchange {
 		status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true, Reason: "said the client", EvaluationError: "oh"}
 	}
 	var obj runtime.Object
-	kind := ""
+	var kind string
 	switch r.IntN(4) {
 	case 0:
 		kind, e.path = "SubjectAccessReview", "subjectaccessreviews"
@@ -194,8 +194,8 @@ func randomSpec(r *rand.Rand) authorizationv1.SubjectAccessReviewSpec {
 	if r.IntN(3) == 0 {
 		spec.Extra = map[string]authorizationv1.ExtraValue{"k": {"v"}, "empty": {}, "nil": nil}
 	}
-	resource, path := r.IntN(3) > 0, false
-	path = !resource
+	resource := r.IntN(3) > 0
+	path := !resource
 	if seldom(r) {
 		resource, path = r.IntN(2) == 0, r.IntN(2) == 0
 	}
