@@ -54,9 +54,7 @@ func (ix *Index) BindingsOf(ref RoleRef) []BindingRef {
 		if _, found := slices.BinarySearch(ids, id); found {
 			key := scopedRole{sc, id}
 			list, _ := ix.bound.get(ix.hashScoped(key), key)
-			for _, b := range list {
-				out = append(out, b.ref)
-			}
+			list.each(func(b *binding) { out = append(out, b.ref) })
 		}
 		return true
 	})

@@ -79,7 +79,12 @@ func (r roleGrant) compare(o roleGrant) int { return cmp.Compare(r.id, o.id) }
 
 // applyBindings returns the list with bindings added and removed, in the order of their names.
 func applyBindings(list []*binding, ops []grantOp) []*binding {
-	var add, remove []*binding
+	add, remove := sortedOps(ops)
+	return splice(list, remove, add, (*binding).compare)
+}
+
+// sortedOps returns what is added and what is removed, each in order.
+func sortedOps(ops []grantOp) (add, remove []*binding) {
 	for _, op := range ops {
 		if op.add {
 			add = append(add, op.b)
@@ -89,7 +94,7 @@ func applyBindings(list []*binding, ops []grantOp) []*binding {
 	}
 	slices.SortFunc(add, (*binding).compare)
 	slices.SortFunc(remove, (*binding).compare)
-	return splice(list, remove, add, (*binding).compare)
+	return add, remove
 }
 
 func (b *binding) compare(o *binding) int { return b.ref.compare(o.ref) }

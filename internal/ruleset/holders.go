@@ -66,17 +66,17 @@ func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
 	if r == nil {
 		return
 	}
-	var bindings []*binding
+	var bindings roster
 	each := func(ru *rule, v verdict) {
-		if bindings == nil {
+		if bindings.empty() {
 			key := scopedRole{sc, id}
 			bindings, _ = q.ix.bound.get(q.ix.hashScoped(key), key)
 		}
-		for _, b := range bindings {
+		bindings.each(func(b *binding) {
 			for _, s := range b.unique() {
 				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName})
 			}
-		}
+		})
 	}
 	r.deny.each(q, each)
 	r.allow.each(q, each)
@@ -95,7 +95,7 @@ func (ix *Index) Unresolved(namespace string) error {
 			if ix.slots.role(id) == nil {
 				key := scopedRole{sc, id}
 				list, _ := ix.bound.get(ix.hashScoped(key), key)
-				seen = append(seen, list...)
+				list.each(func(b *binding) { seen = append(seen, b) })
 			}
 		}
 	}

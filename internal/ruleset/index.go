@@ -42,9 +42,9 @@ type Index struct {
 	bindings pmap[BindingRef, *binding] // everything that is bound
 	subjects pmap[Subject, *subject]    // subject → scope → roles
 
-	scopes pmap[scope, []uint32]        // scope → roles that are bound in it, ordered
-	bound  pmap[scopedRole, []*binding] // scope and role → bindings
-	keys   pmap[ruleKey, []keyEntry]    // resource → roles
+	scopes pmap[scope, []uint32]     // scope → roles that are bound in it, ordered
+	bound  pmap[scopedRole, roster]  // scope and role → bindings
+	keys   pmap[ruleKey, []keyEntry] // resource → roles
 
 	policies   pmap[string, *policyv1alpha1.Policy]        // by namespace
 	containers pmap[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name

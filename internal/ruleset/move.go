@@ -80,9 +80,9 @@ func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
 	for key, ops := range ops {
 		h := e.next.hashScoped(key)
 		old, had := e.next.bound.get(h, key)
-		list := applyBindings(old, ops)
+		list := old.apply(ops)
 		switch {
-		case len(list) > 0:
+		case !list.empty():
 			e.next.bound.set(e.owner, h, key, list)
 			if !had {
 				at(key.scope).came = append(at(key.scope).came, key.id)
