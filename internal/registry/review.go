@@ -52,7 +52,7 @@ func (r *review[T]) Create(ctx context.Context, obj runtime.Object, validation r
 		return nil, err
 	}
 	if errs := r.validate(question); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(kinds[0].GroupKind(), question.GetName(), errs)
+		return nil, apierrors.NewInvalid(kinds[0].GroupKind(), question.GetName(), few(errs))
 	}
 	if validation != nil {
 		if err := validation(ctx, question.DeepCopyObject()); err != nil {

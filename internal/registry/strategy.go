@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,14 +63,14 @@ func sameTypeMeta(obj, old runtime.Object) {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var none T
-	return append(refuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...)
+	return few(append(refuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...))
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if errs := refuseQuarantined(old, obj); len(errs) > 0 {
 		return errs
 	}
-	return s.kind.validate(ctx, cast[T](obj), cast[T](old))
+	return few(s.kind.validate(ctx, cast[T](obj), cast[T](old)))
 }
 
 func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
@@ -128,4 +129,15 @@ func (statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runti
 
 func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields(s.kind.version.String(), append([]string{"metadata"}, s.kind.contentFields...)...)
+}
+
+// few bounds what is said about one object: upstream takes seconds to put thousands of problems into one message (SV-7).
+func few(errs field.ErrorList) field.ErrorList {
+	const shown = 20
+	if len(errs) <= shown {
+		return errs
+	}
+	last := *errs[shown]
+	last.Detail = fmt.Sprintf("%s; and %d more problems", last.Detail, len(errs)-shown-1)
+	return append(errs[:shown:shown], &last)
 }

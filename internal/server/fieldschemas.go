@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	crdbuilder "k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -103,21 +106,25 @@ func (f *fieldSchemas) ofDefinition(kind schema.GroupVersionKind, crd *apiextens
 
 // isOurs tells the kinds that some scheme of this process knows, with or without a schema.
 func isOurs(kind schema.GroupVersionKind) bool {
-	return legacyscheme.Scheme.Recognizes(kind) || registry.VersionedScheme().Recognizes(kind) ||
-		apiextensionsapiserver.Scheme.Recognizes(kind) || aggregatorscheme.Scheme.Recognizes(kind)
+	return slices.ContainsFunc(allSchemes(), func(s *runtime.Scheme) bool { return s.Recognizes(kind) })
+}
+
+// allSchemes are those of every server of this process.
+func allSchemes() []*runtime.Scheme {
+	return []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, registry.VersionedScheme()}
+}
+
+// allDefinitions are the OpenAPI definitions of upstream's kinds and of ours.
+func allDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+	all := generatedopenapi.GetOpenAPIDefinitions(ref)
+	maps.Copy(all, ownopenapi.Definitions(ref))
+	return all
 }
 
 // builtinSchemas builds the OpenAPI definitions of every kind that is not custom, as upstream does for server-side apply.
 func builtinSchemas() (*fieldperm.Schemas, error) {
-	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
-		all := generatedopenapi.GetOpenAPIDefinitions(ref)
-		for name, definition := range ownopenapi.Definitions(ref) {
-			all[name] = definition
-		}
-		return all
-	}
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, registry.VersionedScheme())
-	config := genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	namer := openapinamer.NewDefinitionNamer(allSchemes()...)
+	config := genericapiserver.DefaultOpenAPIV3Config(allDefinitions, namer)
 	var names []string
 	for name := range config.Definitions {
 		if _, extensions := namer.GetDefinitionName(name); len(extensions) > 0 {

@@ -15,10 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/featuregate"
-	openapicommon "k8s.io/kube-openapi/pkg/common"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
-	ownopenapi "proviso.dev/proviso/api/openapi"
 	"proviso.dev/proviso/internal/registry"
 )
 
@@ -53,16 +50,9 @@ func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapi
 
 	// Versioned types only: with the internal ones, every definition would claim to be of two versions.
 	namer := openapinamer.NewDefinitionNamer(registry.VersionedScheme())
-	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
-		all := generatedopenapi.GetOpenAPIDefinitions(ref)
-		for name, definition := range ownopenapi.Definitions(ref) {
-			all[name] = definition
-		}
-		return all
-	}
-	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(allDefinitions, namer)
 	generic.OpenAPIConfig.Info.Title = "Proviso"
-	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(allDefinitions, namer)
 	generic.OpenAPIV3Config.Info.Title = "Proviso"
 	return &generic, nil
 }

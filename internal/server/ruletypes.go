@@ -2,6 +2,7 @@ package server
 
 import (
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
@@ -26,7 +27,11 @@ func ruleTypes(store *snapshot.Store, loopback *rest.Config) (func(*policyv1alph
 	if err != nil {
 		return nil, err
 	}
-	schemas := &resolver.ClientDiscoveryResolver{Discovery: client}
+	// Those of built-in kinds are in this process; those of others are asked for.
+	asked := &resolver.ClientDiscoveryResolver{Discovery: client}
+	known := sync.OnceValue(func() resolver.SchemaResolver {
+		return resolver.NewDefinitionsSchemaResolver(allDefinitions, allSchemes()...).Combine(asked)
+	})
 	return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
 		served := store.Current().Served
 		var types []*expr.Type
@@ -35,7 +40,7 @@ func ruleTypes(store *snapshot.Store, loopback *rest.Config) (func(*policyv1alph
 			if gvk.Version == "" {
 				gvk.Version = served.PreferredVersion(kind)
 			}
-			s, err := schemas.ResolveSchema(gvk)
+			s, err := known().ResolveSchema(gvk)
 			if err != nil {
 				return nil
 			}

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -45,13 +44,15 @@ func entryMeta(m metav1.ObjectMeta, container string) (errs field.ErrorList) {
 
 // names checks a list of names without order: none empty, none twice.
 func names(list []string, p *field.Path, what string) (errs field.ErrorList) {
+	seen := make(map[string]bool, len(list))
 	for i, n := range list {
 		switch {
 		case strings.TrimSpace(n) == "":
 			errs = append(errs, field.Invalid(p.Index(i), n, "must name a "+what))
-		case slices.Contains(list[:i], n):
+		case seen[n]:
 			errs = append(errs, field.Duplicate(p.Index(i), n))
 		}
+		seen[n] = true
 	}
 	return errs
 }
