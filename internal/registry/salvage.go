@@ -188,11 +188,18 @@ func salvageFields(obj runtime.Object, top parts) {
 		if key == "metadata" || key == "apiVersion" || key == "kind" || len(values) != 1 {
 			continue
 		}
-		alone, err := json.Marshal(map[string]json.RawMessage{key: values[0]})
-		if err != nil || json.Unmarshal(alone, obj.DeepCopyObject()) != nil {
+		if readable(obj, map[string]json.RawMessage{key: values[0]}) {
 			continue
 		}
-		_ = json.Unmarshal(alone, obj) // a copy has just taken it
+		var inner parts
+		if json.Unmarshal(values[0], &inner) != nil {
+			continue
+		}
+		for field, values := range inner {
+			if len(values) == 1 {
+				readable(obj, map[string]map[string]json.RawMessage{key: {field: values[0]}})
+			}
+		}
 	}
 	// Which values and places a protection leaves alone may depend on what was not understood.
 	switch a := obj.(type) {
@@ -200,6 +207,35 @@ func salvageFields(obj runtime.Object, top parts) {
 		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
 	case *policy.ClusterProtectedAttribute:
 		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
+	case *policy.FieldPermission:
+		salvageExclusion(&a.Spec, top)
+	}
+}
+
+// readable adds the part to the object if it has the right shape.
+func readable(obj runtime.Object, part any) bool {
+	text, err := json.Marshal(part)
+	if err != nil || json.Unmarshal(text, obj.DeepCopyObject()) != nil {
+		return false
+	}
+	return json.Unmarshal(text, obj) == nil // a copy has just taken it
+}
+
+// salvageExclusion keeps a field withheld if it is not clear from whom: quarantined, the permission covers nothing, and what it
+// withholds is withheld everywhere and always.
+func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
+	spec.ExclusiveWhen = ""
+	var fields parts
+	if !top.one("spec", &fields) {
+		return
+	}
+	var exclusive bool
+	if !fields.one("exclusive", &exclusive) {
+		spec.Exclusive = true
+	}
+	var resources []string
+	if !fields.one("resources", &resources) {
+		spec.Resources = []string{everything}
 	}
 }
 
@@ -234,6 +270,8 @@ func conditionsOf(obj runtime.Object) (*[]metav1.Condition, string) {
 		return &o.Status.Conditions, policy.ConditionRolesResolved
 	case *policy.ClusterProtectedAttribute:
 		return &o.Status.Conditions, policy.ConditionRolesResolved
+	case *policy.FieldPermission:
+		return &o.Status.Conditions, policy.ConditionRulesCompiled
 	}
 	return nil, ""
 }

@@ -115,6 +115,11 @@ func TestSalvageOthers(t *testing.T) {
 	if a.AttributeName != "env" || a.ProtectedValues != nil || a.Scope != policy.ScopeIncludeTemplates || a.RoleRef.Name != "x" || Quarantined(a) == "" {
 		t.Errorf("%+v", a)
 	}
+	// A field permission keeps withholding what it can be read to withhold, without the condition, and everywhere if need be.
+	fp := stored(t, newer+`"kind":"FieldPermission","metadata":{"name":"f"},"spec":{"resources":{"all":true},"field":".data[x]","permission":"example.com/x","exclusive":"mostly","exclusiveWhen":"self == 'a'"}}`).(*policy.FieldPermission)
+	if spec := fp.Spec; !spec.Exclusive || spec.ExclusiveWhen != "" || spec.Field != ".data[x]" || len(spec.Resources) != 1 || spec.Resources[0] != "*" || Quarantined(fp) == "" {
+		t.Errorf("%+v", fp)
+	}
 	s := stored(t, `{"apiVersion":"auditregistration.k8s.io/v1alpha1","kind":"AuditSink","metadata":{"name":"s"},"spec":{"policy":{"level":"Metadata","sampling":0.1}}}`).(*audit.AuditSink)
 	if Quarantined(s) == "" || s.Spec.Policy.Level != "Metadata" {
 		t.Errorf("%+v", s)

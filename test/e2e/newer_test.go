@@ -103,6 +103,7 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		s.kubectl("create", "rolebinding", "services", "--role=services", "--user=edgar", "-n", ns)
 	}
 	s.apply("{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterProtectedAttribute, metadata: {name: tier}, attributeKind: Label, attributeName: tier, protectedValues: [gold], roleRef: {kind: ClusterRole, name: cluster-admin}}")
+	s.apply("{apiVersion: policy.proviso.dev/v1alpha1, kind: FieldPermission, metadata: {name: sealed}, spec: {resources: [configmaps], field: '.data[sealed]', permission: example.com/sealed, exclusive: true, exclusiveWhen: \"self == 'top'\"}}")
 	s.kubectl("create", "rolebinding", "edgar", "--clusterrole=edit", "--user=edgar", "-n", "default")
 	may := func(want bool, ns, verb, resource string) {
 		t.Helper()
@@ -131,6 +132,11 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		may(true, ns, "get", "secrets")
 	}
 
+	s.await("the field to be withheld for one value", func() bool { return s.seals(edgar, "top") != nil })
+	if err := s.seals(edgar, "low"); err != nil {
+		t.Fatal(err)
+	}
+
 	etcd := s.store(t)
 	const policies, bindings = "policy.proviso.dev/policies/", "policy.proviso.dev/policybindings/"
 	// A rule of its own that does not compile here, beside others that do; a deny rule likewise; one with a field of the future.
@@ -153,7 +159,14 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		p["protectedValues"] = m{"regex": "g.*"}
 	})
 
+	sealed := etcd.change("policy.proviso.dev/fieldpermissions/sealed", func(p m) {
+		p["apiVersion"] = "policy.proviso.dev/v2"
+		p["spec"].(m)["unless"] = m{"moon": "full"}
+	})
+
 	check := func(t *testing.T) {
+		// FP-5: the field is withheld whatever its value is
+		s.await("the field to be withheld", func() bool { return s.seals(edgar, "low") != nil })
 		// the rest of the same policy, and each bad rule in its safe direction
 		may(true, "bent", "get", "configmaps")
 		may(false, "bent", "get", "secrets") // denied without the condition
@@ -176,7 +189,7 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 			out := s.kubectl("get", "policy.policy.proviso.dev", "default", "-n", "bent", "-o", "jsonpath={.status.conditions[?(@.type=='RulesCompiled')]}")
 			return strings.Contains(out, `"False"`) && strings.Contains(out, "moonPhase")
 		})
-		for _, object := range []string{"policy.policy.proviso.dev/default -n future", "policybinding/bound -n bound", "clusterprotectedattribute/tier"} {
+		for _, object := range []string{"policy.policy.proviso.dev/default -n future", "policybinding/bound -n bound", "clusterprotectedattribute/tier", "fieldpermission/sealed"} {
 			out := s.kubectl(append([]string{"get", "-o", "jsonpath={.metadata.annotations}{.status.conditions}"}, strings.Fields(object)...)...)
 			if !strings.Contains(out, "policy.proviso.dev/quarantined") || !strings.Contains(out, `"reason":"Quarantined"`) {
 				t.Errorf("%s does not say that it is quarantined: %s", object, out)
@@ -184,7 +197,7 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		}
 		s.await("the metrics", func() bool {
 			out := s.kubectl("get", "--raw", "/metrics")
-			for _, want := range []string{`quarantined_objects{resource="policies"} 1`, `quarantined_objects{resource="policybindings"} 1`, `quarantined_objects{resource="clusterprotectedattributes"} 1`} {
+			for _, want := range []string{`quarantined_objects{resource="policies"} 1`, `quarantined_objects{resource="policybindings"} 1`, `quarantined_objects{resource="clusterprotectedattributes"} 1`, `quarantined_objects{resource="fieldpermissions"} 1`} {
 				if !strings.Contains(out, "proviso_policy_"+want) {
 					return false
 				}
@@ -198,7 +211,7 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		if err != nil || !strings.Contains(string(log), "Quarantined an object") || !strings.Contains(string(log), "Quarantined a rule") || !strings.Contains(string(log), "v1beta1") {
 			t.Errorf("the log does not tell: %v", err)
 		}
-		for key, want := range map[string]string{policies + "future/default": future, bindings + "bound/bound": bound, "policy.proviso.dev/clusterprotectedattributes/tier": protection} {
+		for key, want := range map[string]string{policies + "future/default": future, bindings + "bound/bound": bound, "policy.proviso.dev/clusterprotectedattributes/tier": protection, "policy.proviso.dev/fieldpermissions/sealed": sealed} {
 			if got := etcd.get(key); got != want {
 				t.Errorf("%s was overwritten:\n%s", key, got)
 			}
@@ -230,6 +243,16 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 	})
 	etcd.change(bindings+"bound/bound", func(b m) { delete(b["roleBindings"].(m)["edgar"].(m), "expires") })
 	may(true, "bound", "get", "configmaps")
+}
+
+// seals is edgar's try to create a config map with a field that may be withheld.
+func (s *server) seals(p person, value string) error {
+	s.t.Helper()
+	out, err := s.try("", "--kubeconfig", p.kubeconfig, "create", "configmap", "sealed", "--from-literal=sealed="+value, "-n", "default", "--dry-run=server")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // labelled is a file with a config map of that tier.
