@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
@@ -32,7 +34,8 @@ func NewCanICommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "can-i VERB RESOURCE [NAME]",
 		Short: "Say whether you can, and under which conditions",
 		Long: `Say whether you can use a verb on a resource. Where that depends on the object, the conditions are shown: what the object
-must be like, and which protected attributes and deny rules it must not run into.
+must be like, and which protected attributes, exclusive fields and deny rules it must not run into. Verbs of field permissions, such as
+granular:labels, can be asked about like any other.
 
 Exit code 0 for yes, 1 for no, 2 if it depends on the object.`,
 		Example: `  # Can I create claims here, and of which kind?
@@ -62,7 +65,34 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return verdict(review.Status)
+	outcome := verdict(review.Status)
+	if outcome == nil || canBecomeAllowed(review.Status) || review.Status.Denied || !o.singleFields(ctx, args) {
+		return outcome
+	}
+	if o.output == "table" {
+		if _, err := fmt.Fprintf(o.Out, "\nThat is the right to write the whole object. The verb granular is there, so that it can be done if a permission\n"+
+			"covers every field that changes: `proviso permissions %s` lists them.\n", args[1]); err != nil {
+			return err
+		}
+	}
+	return exitError{code: codeConditional}
+}
+
+// singleFields tells whether somebody who does not have the verb of a write may change single fields all the same (FP-6).
+func (o *CanIOptions) singleFields(ctx context.Context, args []string) bool {
+	_, subresource, _ := strings.Cut(args[1], "/")
+	if !slices.Contains([]string{"create", "update", "patch"}, args[0]) || !slices.Contains([]string{"", "status", "scale"}, subresource) {
+		return false
+	}
+	mapper, err := o.config.ToRESTMapper()
+	if err != nil {
+		return false
+	}
+	if _, err := mapper.ResourceFor(authz.SchemeGroupVersion.WithResource("permissions")); err != nil {
+		return false // field permissions are off
+	}
+	review, err := o.ask(ctx, append([]string{"granular"}, args[1:]...))
+	return err == nil && (review.Status.Allowed || canBecomeAllowed(review.Status))
 }
 
 // ask sends the question as the caller, which --as makes somebody else.

@@ -39,16 +39,21 @@ func (r *fieldReporter) run(ctx context.Context) {
 }
 
 func (r *fieldReporter) report(ctx context.Context, snap *snapshot.Snapshot) error {
+	return r.permissions.update(ctx, r.rights.statuses(snap))
+}
+
+// statuses computes the status of any declaration.
+func (f *fieldRights) statuses(snap *snapshot.Snapshot) func(*policyv1alpha1.FieldPermission) policyv1alpha1.FieldPermissionStatus {
 	// Only if there is a declaration at all: it takes the schemas of everything that is served.
-	covered := sync.OnceValue(func() map[string][]string { return r.rights.covered(snap) })
+	covered := sync.OnceValue(func() map[string][]string { return f.covered(snap) })
 	broken := map[string][]string{}
 	for _, issue := range snap.Fields.Issues() {
 		broken[issue.Source] = append(broken[issue.Source], strings.TrimPrefix(issue.Message, issue.Source+": "))
 	}
-	return r.permissions.update(ctx, func(p *policyv1alpha1.FieldPermission) policyv1alpha1.FieldPermissionStatus {
+	return func(p *policyv1alpha1.FieldPermission) policyv1alpha1.FieldPermissionStatus {
 		source := fieldperm.SourceOf(p)
-		return r.rights.status(snap.Served, p, covered()[source], broken[source])
-	})
+		return f.status(snap.Served, p, covered()[source], broken[source])
+	}
 }
 
 // covered lists for each declaration the served resources that have its field, in order.
