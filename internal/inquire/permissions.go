@@ -17,7 +17,7 @@ import (
 // Permissions answers which field permissions are in effect, from the snapshot that the request is decided by (FP-12).
 type Permissions struct {
 	Store *snapshot.Store
-	// HasField tells whether a served resource has a field. A field of which nobody knows counts as there. May be nil.
+	// HasField tells whether a served resource has a field. Without it every field counts as there.
 	HasField func(served *snapshot.Served, r fieldperm.Resource, at string) bool
 }
 

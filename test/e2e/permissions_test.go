@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// proviso runs the binary under test as a user and returns what it prints and its exit code.
+func (s *server) proviso(kubeconfig string, args ...string) (string, int) {
+	s.t.Helper()
+	out, err := exec.Command(binary(s.t), append(args, "--kubeconfig", kubeconfig)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	if exit != nil {
+		return string(out), exit.ExitCode()
+	}
+	return string(out), 0
+}
+
+// FP-12: field permissions are found with kubectl and with our own commands, and access reviews work on their verbs.
+func TestPermissionsCanBeFound(t *testing.T) {
+	s := serve(t, tempDir(t)+"/d")
+	s.kubectl("apply", "-f", "../../examples/exclusive-field/fieldpermissions.yaml", "-f", "../../examples/exclusive-field/roles.yaml", "-f", "../../examples/supersafe/rbac.yaml")
+	s.await("the declarations", func() bool {
+		return strings.Contains(s.kubectl("get", "permissions"), "granular:example.com/podSecurityLevel")
+	})
+	s.kubectl("wait", "--for=condition=KindsResolved", "--timeout=60s", "fieldpermission/node-network")
+
+	for _, tc := range []struct {
+		args []string
+		with []string
+	}{
+		{[]string{"get", "perm", "-o", "wide"}, []string{"NAME", "VERBS", "SOURCE", `FieldPermission "node-network"`, "granular:label(<prefix>)"}},
+		{[]string{"get", "perm", "example.com:nodeNetwork", "-o", "yaml"}, []string{"permission: example.com/nodeNetwork", "exclusiveWhen: self == true", "field: .spec.template.spec.hostNetwork"}},
+		{[]string{"get", "permissions", "--field-selector", "resource=deployments.apps"}, []string{".spec.template.spec.hostNetwork", ".spec.replicas"}},
+		{[]string{"explain", "permissions.fields.exclusive"}, []string{"the field: only the permission does"}},
+		{[]string{"get", "fieldpermission", "node-network", "-o", "jsonpath={.status.coveredResources}"}, []string{`"deployments.apps"`, `"pods"`}},
+		{[]string{"auth", "can-i", "granular:label(super.safe.com)", "deployments", "--as", "supersafe"}, []string{"yes"}},
+	} {
+		out := s.kubectl(tc.args...)
+		for _, want := range tc.with {
+			if !strings.Contains(out, want) {
+				t.Errorf("kubectl %s: no %q in\n%s", strings.Join(tc.args, " "), want, out)
+			}
+		}
+	}
+	if out, err := s.try("", "auth", "can-i", "granular:labels", "deployments", "--as", "supersafe"); err == nil || !strings.HasSuffix(strings.TrimSpace(out), "no") {
+		t.Errorf("auth can-i of what supersafe does not hold: %v\n%s", err, out)
+	}
+	if out, err := s.try("", "get", "permissions", "--field-selector", "resource=nosuch"); err == nil || !strings.Contains(out, "no served resource has this name or kind") {
+		t.Errorf("an unknown resource: %v\n%s", err, out)
+	}
+
+	supersafe, err := s.issue("supersafe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		as, args string
+		code     int
+		with     string
+	}{
+		{s.kubeconfig, "permissions", 0, "granular:nodeAssignment"},
+		{s.kubeconfig, "permissions Deployment -o wide", 0, `FieldPermission "node-network"`},
+		{s.kubeconfig, "permissions nosuch", 1, `the server does not serve "nosuch"`},
+		{supersafe, "permissions", 1, `User "supersafe" cannot list resource "permissions"`},
+		{s.kubeconfig, "who-can granular:label(super.safe.com) deployments", 0, "supersafe"},
+		{s.kubeconfig, "who-can granular:label(safe.com) deploy", 0, "system:masters"},
+		{supersafe, "can-i granular:label(super.safe.com) deploy", 0, "yes"},
+		{supersafe, "can-i granular:label(safe.com) deploy", 1, "no"},
+		{supersafe, "can-i update deploy", 2, "`proviso permissions deploy` lists them"},
+		{supersafe, "can-i delete deploy", 1, "no"},
+		{s.kubeconfig, "can-i create pods -n play --as dora", 2, "field .spec.hostNetwork of pods may only be changed with granular:example.com/nodeNetwork"}, // PA-8
+		{s.kubeconfig, "can-i create pods -n play --as nadia", 0, "yes"},
+	} {
+		if out, code := s.proviso(tc.as, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(out, tc.with) {
+			t.Errorf("proviso %s: exit code %d, want %d with %q\n%s", tc.args, code, tc.code, tc.with, out)
+		}
+	}
+}
+
+// FP-14: each of the two features that share an API group can be on without the other.
+func TestPermissionsByFeature(t *testing.T) {
+	for gates, want := range map[string]struct{ permissions, reviews bool }{
+		"FieldPermissions=false":    {false, true},
+		"PolicyAuthorization=false": {true, false},
+	} {
+		s := serve(t, tempDir(t)+"/d", "--feature-gates", gates)
+		out := s.kubectl("api-resources", "--api-group", "authorization.proviso.dev", "-o", "name")
+		if strings.Contains(out, "permissions.") != want.permissions || strings.Contains(out, "resourceaccessreviews.") != want.reviews {
+			t.Errorf("%s: served are\n%s", gates, out)
+		}
+		out, code := s.proviso(s.kubeconfig, "permissions")
+		if (code == 0) != want.permissions || !want.permissions && !strings.Contains(out, "feature gate FieldPermissions is off") {
+			t.Errorf("%s: exit code %d\n%s", gates, code, out)
+		}
+		s.stop()
+	}
+}
