@@ -2,6 +2,7 @@ package authorize
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,6 +47,21 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 // seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the next one.
 func conditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
+}
+
+var errRemembered = errors.New("a conditional permission does not reach impersonate:<mode>, since the server remembers for some seconds who " +
+	"passed it; put the condition on impersonate-on:<mode>:<verb>")
+
+// Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in the
+// impersonation filter.
+func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
+	switch verb := attrs.GetVerb(); {
+	case !isImpersonation(verb):
+		return g.Honours(attrs)
+	case !conditionalImpersonation(verb):
+		return errRemembered
+	}
+	return nil
 }
 
 func isImpersonation(verb string) bool { return strings.HasPrefix(verb, "impersonate") }

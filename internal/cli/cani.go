@@ -167,6 +167,9 @@ func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
 	return err
 }
 
+// always is the condition of an allow that only stands in a set because of the denies beside it.
+const always = "true"
+
 // writeElement shows one authorizer: its answer, or the conditions it depends on.
 func writeElement(b *strings.Builder, e reviewv1.SubjectAccessReviewConditionSet) {
 	fmt.Fprintf(b, "\n%s:\n", e.AuthorizerName)
@@ -178,6 +181,10 @@ func writeElement(b *strings.Builder, e reviewv1.SubjectAccessReviewConditionSet
 	}
 	words := map[reviewv1.ConditionEffect]string{reviewv1.EffectAllow: "yes, if", reviewv1.EffectDeny: "no, if", reviewv1.EffectNoOpinion: "no opinion, if"}
 	for _, c := range e.Conditions {
+		if c.Effect == reviewv1.EffectAllow && c.Condition == always && len(e.Conditions) > 1 {
+			fmt.Fprintf(b, "  yes, otherwise\n      %s\n", c.Description)
+			continue
+		}
 		fmt.Fprintf(b, "  %s %s\n", words[c.Effect], oneLine(c.Condition))
 		if c.Description != "" {
 			fmt.Fprintf(b, "      %s (%s)\n", c.Description, c.ID)

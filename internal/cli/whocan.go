@@ -101,15 +101,16 @@ func (o *WhoCanOptions) table(out io.Writer, s authz.ResourceAccessReviewStatus)
 	}
 	for _, c := range s.Conditional {
 		kind, name := subject(c.UserName, c.GroupName)
-		for i, condition := range c.Conditions {
-			if i > 0 {
-				kind, name = "", ""
-			}
+		for _, condition := range c.Conditions {
 			can := "if"
-			if condition.Effect == authz.EffectDeny {
+			switch {
+			case condition.Effect == authz.EffectDeny:
 				can = "unless"
+			case condition.Condition == always && len(c.Conditions) > 1:
+				continue // it is allowed unless what was said before
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, oneLine(condition.Condition))
+			kind, name = "", ""
 		}
 	}
 	for _, b := range s.BlockedBy {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"context"
+	"fmt"
 	"strings"
 )
 
@@ -107,9 +108,44 @@ func (a all) Text(req *Request, effect Effect) string {
 	case 1:
 		return parts[0]
 	}
-	text := "(" + strings.Join(parts, ") && (") + ")"
+	text := joinParts(parts)
+	if len(text) > MaxLength {
+		// The known values make it too long: as it was written it fits, see FitTogether.
+		text = joinParts(a.written(req, effect))
+	}
 	if len(text) > MaxLength {
 		return truncateText(text)
 	}
 	return text
+}
+
+func joinParts(parts []string) string { return "(" + strings.Join(parts, ") && (") + ")" }
+
+// written is every part as it was written.
+func (a all) written(req *Request, effect Effect) []string {
+	var parts []string
+	for _, c := range a {
+		part := ""
+		if p, ok := c.(*Program); ok {
+			part = p.fallback(req, effect) + "\n" // it may end in a comment
+		} else {
+			part = c.Text(req, effect)
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// FitTogether tells whether the text of a rule with this where and this when stays within the limit for every request, or what is
+// too long about it.
+func FitTogether(where, when string) error {
+	if where == "" || when == "" {
+		return nil // each alone is checked when it is compiled
+	}
+	longest := joinParts([]string{whereFrame + where + "\n", when + "\n"})
+	if len(longest) <= MaxLength {
+		return nil
+	}
+	return fmt.Errorf("where and when are too long together: %d bytes, the limit is %d; shorten them or make two rules of them",
+		len(where)+len(when), MaxLength-(len(longest)-len(where)-len(when)))
 }

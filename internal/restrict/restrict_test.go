@@ -144,3 +144,31 @@ func FuzzParsePath(f *testing.F) {
 		}
 	})
 }
+
+// CA-1: a where and a when that are too long for one condition together are refused when they are written, with the field and the
+// limit; stored ones, and those that just fit, are not. What fits is shown whole, however long the known values are.
+func TestWhereAndWhenFitTogether(t *testing.T) {
+	c := compiler(t)
+	long := func(n int) *policyv1alpha1.PolicyRule {
+		pad := strings.Repeat("x", n)
+		return &policyv1alpha1.PolicyRule{Where: `resource.metadata.labels["a"] != "` + pad + `"`, When: `object.metadata.labels[request.user] != "` + pad + `"`}
+	}
+	if _, errs := c.Rule(long(6000), field.NewPath("rules").Index(0), false); len(errs) != 1 || errs[0].Field != "rules[0].when" || !strings.Contains(errs[0].Detail, "too long together") {
+		t.Errorf("too long: %v", errs)
+	}
+	if _, errs := c.Rule(long(6000), nil, true); len(errs) > 0 {
+		t.Errorf("stored: %v", errs)
+	}
+	cond, errs := c.Rule(long(5000), nil, false)
+	if len(errs) > 0 {
+		t.Fatalf("it fits: %v", errs)
+	}
+	req := &expr.Request{User: strings.Repeat("u", 800), Verb: "update", Resource: "pods", APIVersion: "v1"}
+	text := cond.Text(req, expr.Deny)
+	if len(text) > expr.MaxLength {
+		t.Errorf("the text has %d bytes", len(text))
+	}
+	if _, issues := c.CEL.Compile(text, expr.Options{Kind: expr.When, Stored: true}); len(issues) > 0 {
+		t.Errorf("the text does not compile: %v", issues)
+	}
+}

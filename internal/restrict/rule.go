@@ -52,6 +52,9 @@ func (c *Compiler) Rule(rule *policyv1alpha1.PolicyRule, path *field.Path, store
 	}
 	add(c.expression(rule.Where, expr.Where, rule, path.Child("where"), stored))
 	add(c.expression(rule.When, expr.When, rule, path.Child("when"), stored))
+	if err := expr.FitTogether(rule.Where, rule.When); err != nil && !stored {
+		errs = append(errs, field.Invalid(path.Child("when"), abridge(rule.When), err.Error()))
+	}
 	switch {
 	case len(errs) > 0:
 		return nil, errs

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -206,4 +207,12 @@ func (x *examples) impersonateNode(t *testing.T) {
 	}
 	refusedWith(t, "delete of a pod as the node", as("system:node:foo", "pods").Delete(ctx, "x", metav1.DeleteOptions{}), why)
 	refusedWith(t, "list of pods as another node", list("system:node:bar", "pods"), "cannot impersonate")
+
+	// A review tells under which condition; it names no version, since users have none.
+	answer, err := kubernetes.NewForConfigOrDie(x.s.as("lucas")).AuthorizationV1().RESTClient().Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview",
+		"spec":{"resourceAttributes":{"verb":"impersonate","resource":"users","name":"system:node:foo"},"conditionalAuthorization":{"mode":"HumanReadable"}}}`)).DoRaw(ctx)
+	if err != nil || !strings.Contains(string(answer), `impersonatedRequest.resource == \"pods\"`) || !strings.Contains(string(answer), why) || !strings.Contains(string(answer), `"allowed":false`) {
+		t.Errorf("the review does not show the condition: %s, %v", answer, err)
+	}
 }

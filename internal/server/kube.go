@@ -87,7 +87,7 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 	}
 	ours, err := review.New(review.Config{
 		Chain:    s.gate.Chain,
-		Honours:  s.gate.Honours,
+		Honours:  s.gate.Evaluated,
 		Before:   s.beforeChain,
 		Evaluate: authorize.NewCELConditions(s.compiler.CEL).Evaluate,
 	})
@@ -106,6 +106,9 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 // beforeChain is what an access review shows in front of the chain: what the enforcer would refuse whatever the chain says
 // (PA-8).
 func (s *stages) beforeChain(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
+	if !authorize.Writes(attrs) {
+		return nil // deleting, connecting and impersonating set no label and no field
+	}
 	return append(s.protectedAttributes(ctx, attrs), s.exclusiveFields(ctx, attrs)...)
 }
 

@@ -27,7 +27,7 @@ func (s *stages) reviewer(c *config) *inquire.Reviewer {
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 		Before:    s.beforeChain,
 		Evaluate:  authorize.NewCELConditions(s.compiler.CEL).Evaluate,
-		Honours:   s.gate.Honours,
+		Honours:   s.gate.Evaluated,
 	}
 	if !enabled(ConditionalAuthorization) {
 		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }

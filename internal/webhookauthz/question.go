@@ -16,7 +16,9 @@ import (
 // conditionalVerbs are those whose objects admission sees (CA-6). A connect request is asked about as create.
 var conditionalVerbs = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// enforceable tells requests on which a condition can be enforced. For all others the webhook had better answer for good.
+// enforceable tells requests on which a condition can be enforced. For all others the webhook had better answer for good. So it does
+// for impersonation: what rules can make conditional there is the request that is to be made in the other's name, of which neither
+// review can tell a webhook.
 func enforceable(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() || !slices.Contains(conditionalVerbs, a.GetVerb()) {
 		return false
