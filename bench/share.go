@@ -15,12 +15,12 @@ import (
 	"proviso.dev/proviso/internal/enforce"
 )
 
-// share is how much of a create is our work, as the server itself measures it: deciding the request in the authorization filter and
-// enforcing one condition in admission, against everything from receiving the request to having answered it, with a real etcd below.
+// share is how much of a write is our work, as the server itself measures it: deciding the request in the authorization filter and
+// enforcing it in admission, against everything from receiving the request to having answered it, with a real etcd below.
 // Giving the request its policy snapshot is a pointer and a few hundred bytes; it is in neither figure.
 func share(b *bench) error {
-	const name = "share-of-conditional-create"
-	if !b.wanted(name) {
+	const conditional, plain = "share-of-conditional-create", "share-of-plain-update"
+	if !b.wanted(conditional) && !b.wanted(plain) {
 		return nil
 	}
 	bins, err := live.Build(b.ctx)
@@ -40,39 +40,82 @@ func share(b *bench) error {
 		return err
 	}
 	n := 0
-	create := func(ctx context.Context, _ int) error {
-		body, err := json.Marshal(configMap(fmt.Sprint("share-", n), 0))
-		n++
-		if err != nil {
-			return err
+	write := func(method, path string) func(context.Context, int) error {
+		return func(ctx context.Context, _ int) error {
+			name := "shared"
+			if method == http.MethodPost {
+				name = fmt.Sprint("share-", n)
+			}
+			body, err := json.Marshal(configMap(name, n))
+			n++
+			if err != nil {
+				return err
+			}
+			return edgar.Must(ctx, method, path, body)
 		}
-		return edgar.Must(ctx, http.MethodPost, maps(workspace), body)
 	}
+	create := write(http.MethodPost, maps(workspace))
 	if err := eventually(b.ctx, func() error { return create(b.ctx, 0) }); err != nil {
 		return err
 	}
+	// One condition applies, and is met.
+	if err := b.stages(s, conditional, "POST", "CREATE", true, create); err != nil {
+		return err
+	}
+	// No condition applies, and no field is exclusive: what everybody pays (FP-13).
+	if err := oneGeneralWriter(b.ctx, s.Admin); err != nil {
+		return err
+	}
+	update := write(http.MethodPut, maps(workspace)+"/shared")
+	if err := eventually(b.ctx, func() error { return update(b.ctx, 0) }); err != nil {
+		return err
+	}
+	return b.stages(s, plain, "PUT", "UPDATE", false, update)
+}
+
+// stages lets one client write and compares the time in our stages with that in the handler.
+func (b *bench) stages(s *live.Server, name, verb, operation string, conditional bool, write func(context.Context, int) error) error {
+	if !b.wanted(name) {
+		return nil
+	}
 	var ours, all []float64
 	for range b.turns {
-		before, err := stageTimes(b.ctx, s.Admin)
+		before, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
 			return err
 		}
-		if _, err := live.During(b.ctx, 1, b.stretch, create); err != nil {
+		if _, err := live.During(b.ctx, 1, b.stretch, write); err != nil {
 			return err
 		}
-		after, err := stageTimes(b.ctx, s.Admin)
+		after, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
 			return err
 		}
-		creates := after["creates"] - before["creates"]
-		if creates == 0 || after["enforced"] == before["enforced"] {
-			return fmt.Errorf("%s: no condition was enforced", name)
+		writes := after["writes"] - before["writes"]
+		if writes == 0 || conditional == (after["enforced"] == before["enforced"]) {
+			return fmt.Errorf("%s: %v writes, %v conditions were enforced", name, writes, after["enforced"]-before["enforced"])
 		}
 		// Whatever else the server authorized meanwhile is counted as ours too.
-		ours = append(ours, 1e9*(after["authorization"]-before["authorization"]+after["enforcer"]-before["enforcer"])/creates)
-		all = append(all, 1e9*(after["handler"]-before["handler"])/creates)
+		ours = append(ours, 1e9*(after["authorization"]-before["authorization"]+after["enforcer"]-before["enforcer"])/writes)
+		all = append(all, 1e9*(after["handler"]-before["handler"])/writes)
 	}
 	return b.pair(name, 1, "ns", ours, "handler", all)
+}
+
+// oneGeneralWriter lets edgar update config maps, whatever is in them.
+func oneGeneralWriter(ctx context.Context, admin *live.Client) error {
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/" + workspace + "/"
+	for _, o := range []struct{ path, text string }{
+		{rbac + "roles", `{"metadata": {"name": "editors"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update"]}]}`},
+		{rbac + "rolebindings", `{"metadata": {"name": "editors"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "editors"},
+			"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "edgar"}]}`},
+		{maps(workspace), `{"metadata": {"name": "shared"}}`},
+	} {
+		if err := admin.Must(ctx, http.MethodPost, o.path, []byte(o.text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // oneConditionalRule lets edgar create config maps of his team.
@@ -96,17 +139,17 @@ func oneConditionalRule(ctx context.Context, admin *live.Client) error {
 }
 
 // stageTimes reads the seconds that the server has spent, from its metrics.
-func stageTimes(ctx context.Context, admin *live.Client) (map[string]float64, error) {
+func stageTimes(ctx context.Context, admin *live.Client, verb, operation string) (map[string]float64, error) {
 	status, text, err := admin.Do(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil || status != http.StatusOK {
 		return nil, fmt.Errorf("metrics: status %d: %w", status, err)
 	}
-	const posts = `resource="configmaps",scope="resource",subresource="",verb="POST"`
+	requests := `resource="configmaps",scope="resource",subresource="",verb="` + verb + `"`
 	wanted := []struct{ name, metric, labels string }{
 		{"authorization", "apiserver_authorization_duration_seconds_sum", ""}, {"authorization", "authorization_duration_seconds_sum", ""},
-		{"enforcer", "apiserver_admission_controller_admission_duration_seconds_sum", `name="` + enforce.Name + `",operation="CREATE"`},
+		{"enforcer", "apiserver_admission_controller_admission_duration_seconds_sum", `name="` + enforce.Name + `",operation="` + operation + `"`},
 		{"enforced", "proviso_enforcement_decisions_total", `decision="Allow"`},
-		{"handler", "apiserver_request_duration_seconds_sum", posts}, {"creates", "apiserver_request_duration_seconds_count", posts},
+		{"handler", "apiserver_request_duration_seconds_sum", requests}, {"writes", "apiserver_request_duration_seconds_count", requests},
 	}
 	sums := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
@@ -126,7 +169,7 @@ func stageTimes(ctx context.Context, admin *live.Client) (map[string]float64, er
 		}
 	}
 	for _, w := range wanted {
-		if _, ok := sums[w.name]; !ok && w.name != "enforced" && w.name != "handler" && w.name != "creates" {
+		if _, ok := sums[w.name]; !ok && w.name != "enforced" && w.name != "enforcer" && w.name != "handler" && w.name != "writes" {
 			return nil, fmt.Errorf("metrics: the server does not report %s", w.metric)
 		}
 	}
