@@ -77,10 +77,10 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return exitError{code: codeFailed, message: err.Error()}
 	}
-	switch {
-	case review.Status.Allowed:
+	switch review.Status.Trace.Decision {
+	case authz.AnswerAllow:
 		return nil
-	case review.Status.Trace.Decision == authz.AnswerConditional:
+	case authz.AnswerConditional:
 		return exitError{code: codeConditional}
 	}
 	return exitError{code: 1}

@@ -164,6 +164,7 @@ func TestExplainForScripts(t *testing.T) {
 		{name: "no", status: trace(false, authz.AnswerNoOpinion), args: []string{"get", "pods"}, code: 1, want: "no"},
 		{name: "denied", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods"}, code: 1, want: "no"},
 		{name: "it depends", status: trace(false, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "it depends on the object"},
+		{name: "allowed, unless something in front of the chain refuses the object", status: trace(true, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "it depends on the object"},
 		{name: "with an object", status: trace(true, authz.AnswerAllow), args: []string{"create", "pods", "-f", file}, code: 0, want: "yes, with this object"},
 		{name: "json", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods", "-o", "json"}, code: 1, want: `"decision": "Deny"`},
 		{name: "yaml", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods", "-o", "yaml"}, code: 1, want: "decision: Deny"},

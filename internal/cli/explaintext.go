@@ -57,7 +57,7 @@ func writeAuthorizer(b *strings.Builder, a authz.AuthorizerTrace, width int, dec
 		answer += ", and that decides"
 	}
 	fmt.Fprintf(b, "%-*s  %s\n", width, a.Name, answer)
-	if a.Reason != "" && len(a.Rules) == 0 && a.Answer != authz.AnswerNotAsked {
+	if a.Reason != "" && len(a.Rules)+len(a.Conditions) == 0 && a.Answer != authz.AnswerNotAsked {
 		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(a.Reason, "\n", "\n    "))
 	}
 	if a.Error != "" {
@@ -113,6 +113,9 @@ func subjectName(s authz.TracedSubject) string {
 	return fmt.Sprintf("%s %q", s.Kind, s.Name)
 }
 
+// longText is from which length on a condition that has a description is not printed: nobody reads it.
+const longText = 200
+
 func writeCondition(b *strings.Builder, c authz.ConditionTrace) {
 	word := map[authz.ConditionEffect]string{authz.EffectAllow: "if", authz.EffectDeny: "denies if", authz.EffectNoOpinion: "no opinion if"}[c.Effect]
 	text := oneLine(c.Condition.Condition)
@@ -124,6 +127,10 @@ func writeCondition(b *strings.Builder, c authz.ConditionTrace) {
 			text += ", which the request alone decides"
 		}
 	}
+	description := c.Description
+	if len(text) > longText && description != "" {
+		text, description = fmt.Sprintf("condition %s is met (-o yaml has its text)\n        %s", c.ID, description), ""
+	}
 	fmt.Fprintf(b, "      %s %s", word, text)
 	switch {
 	case c.Value == authz.ConditionUnknown && c.Condition.Condition == "":
@@ -132,8 +139,8 @@ func writeCondition(b *strings.Builder, c authz.ConditionTrace) {
 	default:
 		fmt.Fprintf(b, "\n        is %s", strings.ToLower(string(c.Value)))
 	}
-	if c.Description != "" {
-		fmt.Fprintf(b, " (%s)", c.Description)
+	if description != "" {
+		fmt.Fprintf(b, " (%s)", description)
 	}
 	b.WriteString("\n")
 }

@@ -23,7 +23,7 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 	allowed, local, open := false, false, false
 	for _, t := range steps {
 		if t.rules == nil && t.shown.Answer == authz.AnswerDeny {
-			out.Note = fmt.Sprintf("%s refuses it, and no grant changes that", t.shown.Name)
+			out.Note = fmt.Sprintf("%s refuses it, and no grant of the verb changes that", t.shown.Name)
 			return out
 		}
 		open = open || t.Open && t.Answer.PossibleDecisions().Has(authorizer.DecisionDeny)

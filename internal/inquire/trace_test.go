@@ -106,7 +106,7 @@ func TestRemedyFlipsTheDecision(t *testing.T) {
 				}
 			}
 			removed, granted := 0, 0
-			each(t, h, 12, func(ctx context.Context, w *refmodel.World, q asked, s ruleset.Subject, o *runtime.RawExtension) {
+			each(t, h, 9, func(ctx context.Context, w *refmodel.World, q asked, s ruleset.Subject, o *runtime.RawExtension) {
 				spec := q.spec(s, o)
 				before := h.can(t, ctx, q.namespace, spec)
 				remedy := before.Trace.Remedy

@@ -28,6 +28,7 @@ func TestPolicyThroughTheServer(t *testing.T) {
 	t.Run("explain", p.explain)
 	t.Run("self", p.self)
 	t.Run("unbind", p.unbind)
+	t.Run("protected", p.protected)
 }
 
 type policyServer struct {

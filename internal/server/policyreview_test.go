@@ -43,6 +43,23 @@ func (p *policyServer) content(t *testing.T) {
 	}
 }
 
+// PO-15, PA-8: what the enforcer refuses whatever the chain says counts in a review with content, and shows in the trace.
+func (p *policyServer) protected(t *testing.T) {
+	p.admin.must(t, "POST", "/apis/policy.proviso.dev/v1alpha1/clusterprotectedattributes", "{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterProtectedAttribute, metadata: {name: env-prod}, "+
+		"attributeKind: Label, attributeName: env, protectedValues: [prod], roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}")
+	question := func(env string) string {
+		return "verb: create, resourceKind: configmaps, userName: edgar, trace: true, content: {metadata: {name: mine, labels: {env: " + env + "}}}"
+	}
+	p.s.await("the protection", func() (bool, error) { return !p.admin.ask(t, "hammer", question("prod")).Allowed, nil })
+	status := p.admin.ask(t, "hammer", question("prod"))
+	if status.Trace.DecidedBy != "protected-attributes" || status.Trace.Decision != authz.AnswerDeny || !strings.Contains(status.DenyReason, "env-prod") {
+		t.Errorf("got %+v", status)
+	}
+	if status := p.admin.ask(t, "hammer", question("dev")); !status.Allowed || status.Trace.Decision != authz.AnswerAllow {
+		t.Errorf("got %+v", status)
+	}
+}
+
 // SV-6: the trace of the real chain names every authorizer in its order, and the grant that it suggests makes it allowed.
 func (p *policyServer) explain(t *testing.T) {
 	const question = "verb: get, resourceKind: secrets, resourceName: s, userName: edgar, trace: true"
