@@ -32,6 +32,9 @@ func (w *Webhook) EvaluateConditions(ctx context.Context, d authorizer.Condition
 		local = set.combine(local, w.endpoint(ctx, set, facts, data))
 	}
 	decision, reason, err := local.settle(ctx, set)
+	if decision == authorizer.DecisionNoOpinion && reason == "" {
+		reason = unmet(d.ConditionsMap()) // the webhook did not say why not (CA-10)
+	}
 	observe(ctx, w.name, place, word(decision, err), start)
 	return decision, reason, err
 }

@@ -287,6 +287,21 @@ func TestConditionsSeeTheRequest(t *testing.T) {
 	}
 }
 
+// CA-10: a refusal names the condition also where the webhook evaluated it and said nothing; what it says itself is kept.
+func TestRefusalNamesTheCondition(t *testing.T) {
+	for response, want := range map[string]string{
+		`{"allowed":false}`: `condition "example.com/a" was not met`, `{"allowed":false,"reason":"not on Sundays"}`: "not on Sundays",
+	} {
+		f := newFixture(t)
+		f.answer(chainOf("", cond("a", reviewv1.EffectAllow, opaque, "x")))
+		f.resolve(response)
+		d := f.ConditionsAwareAuthorize(t.Context(), create())
+		if got, reason, _ := f.EvaluateConditions(t.Context(), d, createOf("dev")); got != authorizer.DecisionNoOpinion || !strings.Contains(reason, want) {
+			t.Errorf("%s: got %s %q, want %q", response, finals[got], reason, want)
+		}
+	}
+}
+
 // A decision of somebody else is not evaluated.
 func TestForeignDecisions(t *testing.T) {
 	f := newFixture(t)
