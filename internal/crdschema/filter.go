@@ -34,6 +34,9 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	inner := r.WithContext(r.Context())
 	inner.Header = r.Header.Clone()
+	if info.Verb == "watch" {
+		inner.Header.Del("Accept-Encoding") // events that are compressed one by one cannot be told apart
+	}
 	var err error
 	switch isJSONPatch := isMedia(inner, jsonPatch); {
 	case info.Verb == "patch" && isJSONPatch && info.Subresource == "":

@@ -50,7 +50,7 @@ func (s *shower) WriteHeader(status int) {
 	media, _, _ := mime.ParseMediaType(s.Header().Get("Content-Type"))
 	s.yaml = media == runtime.ContentTypeYAML
 	switch shown := status/100 == 2 && (s.yaml || media == runtime.ContentTypeJSON); {
-	case shown && s.watch && !s.yaml:
+	case shown && s.watch && !s.yaml && s.Header().Get("Content-Encoding") == "":
 		s.mode = lines
 		s.inner.WriteHeader(status)
 	case shown && !s.watch || s.hold:

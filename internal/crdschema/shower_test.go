@@ -105,8 +105,19 @@ func TestShown(t *testing.T) {
 		}
 	}
 
+	// Events are never compressed, since they could not be told apart; and if they were, they would not be held back.
+	w, _ := call{verb: "watch", header: http.Header{"Accept-Encoding": {"gzip"}}, answer: func(w http.ResponseWriter, r *http.Request) {
+		answer("application/json", r.Header.Get("Accept-Encoding"), "{}\n")(w, r)
+	}}.do(t)
+	if w.Header().Get("Content-Encoding") != "" || w.Body.String() != "{}\n" {
+		t.Errorf("%v %q", w.Header(), w.Body)
+	}
+	held := &shower{inner: &recorder{header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}}, watch: true}
+	if _, err := held.Write([]byte("compressed")); err != nil || held.inner.(*recorder).written == 0 {
+		t.Errorf("held back: %v", err)
+	}
 	// A compressed answer stays one.
-	w, _ := call{verb: "get", answer: answer("application/json", "gzip", zipped(t, one))}.do(t)
+	w, _ = call{verb: "get", answer: answer("application/json", "gzip", zipped(t, one))}.do(t)
 	r, err := gzip.NewReader(w.Body)
 	if err != nil {
 		t.Fatal(err)
