@@ -28,7 +28,7 @@ func write(file string) error {
 	if len(issues) > 0 {
 		return fmt.Errorf("shipped permissions do not compile: %v", issues)
 	}
-	return os.WriteFile(file, []byte(page(table)), 0o644)
+	return os.WriteFile(file, []byte(page(table)), 0o644) //nolint:gosec // a page of documentation, for everybody
 }
 
 const introduction = `<!-- Written by hack/fieldreference; ` + "`make generate`" + ` writes it anew. -->

@@ -141,7 +141,7 @@ func nameOf(root any, info *request.RequestInfo) string {
 
 // read takes the body within the limit.
 func (f *Filter) read(r *http.Request) ([]byte, error) {
-	defer r.Body.Close()
+	defer func() { _ = r.Body.Close() }() // it was read to its end or given up
 	if f.MaxBody <= 0 {
 		return io.ReadAll(r.Body)
 	}

@@ -75,6 +75,11 @@ func requireOwn(t *testing.T, s ruleset.Subject, r authz.RuleTrace) {
 func each(t *testing.T, h *house, worlds int, visit func(context.Context, *refmodel.World, asked, ruleset.Subject, *runtime.RawExtension)) {
 	t.Helper()
 	law.Rounds(t, worlds, func(seed int64) (cases int) {
+		defer func() {
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		}()
 		w, pick := world(seed)
 		ctx := h.in(w)
 		for range 4 {
