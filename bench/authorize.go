@@ -74,12 +74,12 @@ func (b *bench) authorizing(condition bool) error {
 				building[e.name] *= time.Duration(n / last)
 				continue
 			}
-			began := time.Now()
+			began := processorTime()
 			q, err := e.build(h)
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.name, err)
 			}
-			building[e.name] = time.Since(began)
+			building[e.name] = processorTime() - began
 			questions = append(questions, q)
 		}
 		last = n

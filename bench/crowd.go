@@ -21,7 +21,7 @@ func crowded(b *bench) error {
 	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(cost) && !b.wanted(kept) {
 		return nil
 	}
-	bins, err := live.Build(b.ctx)
+	bins, err := b.binaries()
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func effective(b *bench) error {
 	if !b.wanted(p50) && !b.wanted(p99) {
 		return nil
 	}
-	bins, err := live.Build(b.ctx)
+	bins, err := b.binaries()
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func endToEnd(b *bench) error {
 	if !slices.ContainsFunc(names, b.wanted) {
 		return nil
 	}
-	bins, err := live.Build(b.ctx)
+	bins, err := b.binaries()
 	if err != nil {
 		return err
 	}
@@ -64,6 +64,17 @@ func endToEnd(b *bench) error {
 		}
 	}
 	return b.rates(workloads)
+}
+
+// binaries builds the servers when the first measure needs them.
+func (b *bench) binaries() (live.Binaries, error) {
+	if b.bins == (live.Binaries{}) {
+		var err error
+		if b.bins, err = live.Build(b.ctx); err != nil {
+			return live.Binaries{}, err
+		}
+	}
+	return b.bins, nil
 }
 
 func startMode(b *bench, bins live.Binaries, mode string) (*live.Server, error) {

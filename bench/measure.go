@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"proviso.dev/proviso/bench/live"
 )
 
 // bench is how thoroughly to measure, and where results go.
@@ -30,6 +32,7 @@ type bench struct {
 	idle time.Duration
 	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed there.
 	crowd, writes int
+	bins          live.Binaries
 	ctx           context.Context
 	match         *regexp.Regexp
 	emit          func(result) error

@@ -23,7 +23,7 @@ func share(b *bench) error {
 	if !b.wanted(conditional) && !b.wanted(plain) {
 		return nil
 	}
-	bins, err := live.Build(b.ctx)
+	bins, err := b.binaries()
 	if err != nil {
 		return err
 	}
