@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -95,5 +97,35 @@ func TestRun(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Name != "audit-level" || r.Proviso <= 0 || r.Peer != "upstream-one-policy" {
 			t.Errorf("%s: %v", line, err)
 		}
+	}
+	replayed(t, out.Bytes())
+}
+
+// What was measured once can be shown again, and drawn.
+func replayed(t *testing.T, measured []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "results.json")
+	if err := os.WriteFile(file, measured, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-from", file, "-o", "json", "-svg", dir}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), measured) {
+		t.Errorf("shown again:\n%s\nfirst:\n%s", out.Bytes(), measured)
+	}
+	picture, err := os.ReadFile(filepath.Join(dir, "sinks.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Proviso", "upstream-one-policy", "audit sinks"} {
+		if !strings.Contains(string(picture), want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if others, err := filepath.Glob(filepath.Join(dir, "*.svg")); err != nil || len(others) != 1 {
+		t.Errorf("pictures of what was not measured: %v, %v", others, err)
 	}
 }

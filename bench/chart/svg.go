@@ -11,7 +11,7 @@ import (
 // Pixels of the picture and of its margins; names of lines are in the right one.
 const (
 	width, height            = 760, 420
-	left, right, top, bottom = 78, 176, 46, 52
+	left, right, top, bottom = 78, 176, 56, 52
 )
 
 // colours are told apart also by those who cannot tell red from green; ours is the first.
@@ -26,7 +26,7 @@ func (c *Chart) WriteSVG(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#333">`+"\n", width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", html.EscapeString(c.Title), width, height)
-	text(&b, left, 26, "start", `font-size="16" font-weight="bold"`, c.Title)
+	text(&b, left, 24, "start", `font-size="16" font-weight="bold"`, c.Title)
 	c.axes(&b, x, y)
 	c.lines(&b, x, y)
 	b.WriteString("</svg>\n")
@@ -46,7 +46,7 @@ func (c *Chart) axes(b *strings.Builder, x, y scale) {
 		text(b, at, height-bottom+18, "middle", "", thousands(int(v+0.5)))
 	}
 	text(b, (left+width-right)/2, height-12, "middle", "", c.Size)
-	text(b, left, 40, "start", `fill="#777"`, c.Cost)
+	text(b, left, 44, "start", `fill="#777"`, c.Cost)
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>`+"\n", left, top, height-bottom, width-right)
 }
 
