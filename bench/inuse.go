@@ -20,7 +20,6 @@ func useSystems(ctx context.Context, admin *live.Client, sink string) error {
 	if err != nil {
 		return err
 	}
-	const views = "/apis/authorization.proviso.dev/v1alpha1/"
 	type object struct{ path, text string }
 	var all []object
 	for _, ns := range []string{workspace, library} {
@@ -28,11 +27,11 @@ func useSystems(ctx context.Context, admin *live.Client, sink string) error {
 		all = append(all,
 			object{ourPath + in + "policies", `{"metadata": {"name": "default"}}`},
 			object{ourPath + in + "policybindings", fmt.Sprintf(`{"metadata": {"name": %q}}`, ns)},
-			object{views + in + "roles", `{"metadata": {"name": "writers"}, "rules": [
+			object{viewsPath + in + "roles", `{"metadata": {"name": "writers"}, "rules": [
 				{"verbs": ["get", "list"], "resourceKinds": ["ConfigMap"]},
 				{"verbs": ["create", "update"], "resourceKinds": ["ConfigMap"], "where": "resource.metadata.labels['team'] == 'a'"},
 				{"deny": true, "verbs": ["delete"], "resourceKinds": ["ConfigMap"], "attributeRestrictions": {"labelsContain": ["protected"]}}]}`},
-			object{views + in + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "writers"}, "roleRef": {"namespace": %q, "name": "writers"}, "userNames": %s}`, ns, users)})
+			object{viewsPath + in + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "writers"}, "roleRef": {"namespace": %q, "name": "writers"}, "userNames": %s}`, ns, users)})
 	}
 	all = append(all,
 		object{rbacPath + "clusterroles", `{"metadata": {"name": "release-managers"}}`},

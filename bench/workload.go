@@ -109,8 +109,9 @@ func configMap(name string, version int) *corev1.ConfigMap {
 }
 
 const (
-	rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
-	ourPath  = "/apis/policy.proviso.dev/v1alpha1/"
+	rbacPath  = "/apis/rbac.authorization.k8s.io/v1/"
+	ourPath   = "/apis/policy.proviso.dev/v1alpha1/"
+	viewsPath = "/apis/authorization.proviso.dev/v1alpha1/"
 )
 
 func bindEdgar(ctx context.Context, admin *live.Client) error {
