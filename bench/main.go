@@ -49,11 +49,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	b := &bench{rounds: 31, turn: 20 * time.Millisecond, budget: 8 * time.Second, patience: 15 * time.Second,
 		sizes: []int{100, 1_000, 10_000, 100_000}, all: []int{100, 1_000, 10_000, 100_000, 1_000_000},
 		variables: []int{4, 60, 620, 6_200},
-		clients:   4, turns: 9, stretch: 400 * time.Millisecond, idle: 10 * time.Second, crowd: 20_000, writes: 200, ctx: ctx, match: match}
+		clients:   4, turns: 9, stretch: 400 * time.Millisecond, starts: 3, idle: 10 * time.Second, crowd: 20_000, writes: 200, ctx: ctx, match: match}
 	if *quick {
 		b.rounds, b.turn, b.budget, b.sizes = 5, 2*time.Millisecond, time.Second, []int{100, 10_000}
 		b.all, b.variables = b.sizes, []int{4, 500}
-		b.turns, b.stretch, b.idle, b.crowd, b.writes = 3, 150*time.Millisecond, 2*time.Second, 2_000, 20
+		b.turns, b.stretch, b.starts, b.idle, b.crowd, b.writes = 3, 150*time.Millisecond, 1, 2*time.Second, 2_000, 20
 	}
 	w := bufio.NewWriter(out)
 	var results []result

@@ -28,6 +28,8 @@ type bench struct {
 	// clients load a server at the same time, for stretch in each of turns rounds.
 	clients, turns int
 	stretch        time.Duration
+	// starts is how often every server is started.
+	starts int
 	// idle is how long a server is left alone before its memory is looked at.
 	idle time.Duration
 	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed there.
