@@ -21,14 +21,18 @@ const goal = 100 * time.Millisecond
 
 // effective is the time from sending a changed role to a server until the decision has changed for a user that is bound to it, the
 // write itself included: of the cluster role that all n cluster role bindings of the server refer to, and of a role of a policy beside
-// them. The peer is the goal.
+// them. Of it, -after is what comes after the answer to the write. The peer is the goal.
 func effective(b *bench) error {
 	const rbac, policy = "e2e-role-write-effective", "e2e-policy-write-effective"
 	quantiles := []struct {
 		name string
 		q    float64
 	}{{"-p50", 0.5}, {"-p99", 0.99}}
-	if !slices.ContainsFunc([]string{rbac + "-p50", rbac + "-p99", policy + "-p50", policy + "-p99"}, b.wanted) {
+	var names []string
+	for _, q := range quantiles {
+		names = append(names, rbac+q.name, rbac+"-after"+q.name, policy+q.name, policy+"-after"+q.name)
+	}
+	if !slices.ContainsFunc(names, b.wanted) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -61,17 +65,21 @@ func effective(b *bench) error {
 		if err := eventually(b.ctx, func() error { return user.Must(b.ctx, http.MethodGet, f.flip.object, nil) }); err != nil {
 			return err
 		}
-		var delays live.Load
+		var whole, after live.Load
 		for i := range b.writes {
-			took, err := f.flip.once(b.ctx, s.Admin, user, i%2 == 1)
+			write, rest, err := f.flip.once(b.ctx, s.Admin, user, i%2 == 1)
 			if err != nil {
 				return err
 			}
-			delays.Each = append(delays.Each, took)
+			whole.Each, after.Each = append(whole.Each, write+rest), append(after.Each, rest)
 		}
-		delays.Sort()
+		whole.Sort()
+		after.Sort()
 		for _, q := range quantiles {
-			if err := b.pair(f.name+q.name, n, "ns", []float64{float64(delays.Quantile(q.q))}, "goal", []float64{float64(goal)}); err != nil {
+			if err := b.pair(f.name+q.name, n, "ns", []float64{float64(whole.Quantile(q.q))}, "goal", []float64{float64(goal)}); err != nil {
+				return err
+			}
+			if err := b.pair(f.name+"-after"+q.name, n, "ns", []float64{float64(after.Quantile(q.q))}, "goal", []float64{float64(goal)}); err != nil {
 				return err
 			}
 		}
@@ -85,29 +93,29 @@ type flip struct {
 	with         func(right bool) any
 }
 
-// once writes the role and returns how long the user saw the old decision.
-func (f flip) once(ctx context.Context, admin, user *live.Client, right bool) (time.Duration, error) {
+// once writes the role, and returns how long that took and for how long the user saw the old decision afterwards.
+func (f flip) once(ctx context.Context, admin, user *live.Client, right bool) (write, rest time.Duration, err error) {
 	want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[right]
 	body, err := json.Marshal(f.with(right))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	began := time.Now()
 	if err := admin.Must(ctx, http.MethodPut, f.role, body); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for time.Since(began) < time.Minute {
+	for written := time.Now(); time.Since(written) < time.Minute; {
 		status, text, err := user.Do(ctx, http.MethodGet, f.object, nil)
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, 0, err
 		case status == want:
-			return time.Since(began), nil
+			return written.Sub(began), time.Since(written), nil
 		case status != http.StatusOK && status != http.StatusForbidden:
-			return 0, fmt.Errorf("status %d: %s", status, text)
+			return 0, 0, fmt.Errorf("status %d: %s", status, text)
 		}
 	}
-	return 0, errors.New("the change of a role was not effective after a minute")
+	return 0, 0, errors.New("the change of a role was not effective after a minute")
 }
 
 func clusterRoleWith(right bool) any {
