@@ -41,6 +41,11 @@ func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	condition := ""
 	switch {
 	case !strings.Contains(string(body), `"conditionalAuthorization"`):
+	case strings.Contains(string(body), `"resource":"serviceaccounts"`) && strings.Contains(string(body), `"verb":"granular"`):
+		condition = `{"id":"hook.example.com/try","effect":"Allow","type":"k8s.io/authorization-cel","condition":"true"}`
+	case strings.Contains(string(body), `"resource":"serviceaccounts"`) && strings.Contains(string(body), `"verb":"granular:labels"`):
+		condition = `{"id":"hook.example.com/core","effect":"Allow","type":"k8s.io/authorization-cel","condition":"object.metadata.labels.team == 'core'"}`
+	case strings.Contains(string(body), `"verb":"granular`):
 	case strings.Contains(string(body), `"resource":"configmaps"`):
 		condition = `{"id":"hook.example.com/dev","effect":"Allow","type":"k8s.io/authorization-cel","condition":"object.data.env == 'dev'","description":"only env dev"}`
 	case strings.Contains(string(body), `"resource":"secrets"`):
@@ -163,6 +168,25 @@ func TestWebhookConditions(t *testing.T) {
 			if got, _ := hook.lastObject.Load().(string); !strings.Contains(got, want) {
 				t.Errorf("%s is missing in %s", want, got)
 			}
+		}
+	})
+
+	// FP-8: a webhook may give field permissions under conditions too.
+	t.Run("field permissions", func(t *testing.T) {
+		account := func(team string, annotations map[string]string) error {
+			_, err := client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &corev1.ServiceAccount{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "a-", Labels: map[string]string{"team": team}, Annotations: annotations},
+			}, dryRun)
+			return err
+		}
+		if err := account("core", nil); err != nil {
+			t.Error(err)
+		}
+		if err := account("other", nil); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs granular:label(team)") {
+			t.Errorf("got %v", err)
+		}
+		if err := account("core", map[string]string{"a": "b"}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs granular:annotation(a)") {
+			t.Errorf("got %v", err)
 		}
 	})
 

@@ -2,6 +2,7 @@ package webhookauthz
 
 import (
 	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,16 +12,23 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/fieldperm"
 )
 
 // conditionalVerbs are those whose objects admission sees (CA-6). A connect request is asked about as create.
-var conditionalVerbs = []string{"create", "update", "patch", "delete", "deletecollection"}
+var conditionalVerbs = []string{"create", "update", "patch", "delete", "deletecollection", fieldperm.Verb}
+
+// isConditional tells the verbs on which a condition can be enforced: those, and those of field permissions, which are asked
+// about when the object is known (FP-8).
+func isConditional(verb string) bool {
+	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix)
+}
 
 // enforceable tells requests on which a condition can be enforced. For all others the webhook had better answer for good. So it does
 // for impersonation: what rules can make conditional there is the request that is to be made in the other's name, of which neither
 // review can tell a webhook.
 func enforceable(a authorizer.Attributes) bool {
-	if !a.IsResourceRequest() || !slices.Contains(conditionalVerbs, a.GetVerb()) {
+	if !a.IsResourceRequest() || !isConditional(a.GetVerb()) {
 		return false
 	}
 	for _, part := range []string{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource()} {

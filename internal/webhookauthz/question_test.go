@@ -101,7 +101,7 @@ func TestStockQuestion(t *testing.T) {
 	}
 }
 
-// CA-6, CA-17: the webhook is told that conditions are understood when they can be enforced, and only then.
+// CA-6, CA-17, FP-8: the webhook is told that conditions are understood when they can be enforced, and only then.
 func TestWhenConditionsAreAskedFor(t *testing.T) {
 	base := create()
 	for _, tc := range []struct {
@@ -112,6 +112,9 @@ func TestWhenConditionsAreAskedFor(t *testing.T) {
 		{"create", func(*authorizer.AttributesRecord) {}, true},
 		{"deletecollection", func(a *authorizer.AttributesRecord) { a.Verb = "deletecollection" }, true},
 		{"patch of a subresource", func(a *authorizer.AttributesRecord) { a.Verb, a.Subresource = "patch", "status" }, true},
+		{"granular", func(a *authorizer.AttributesRecord) { a.Verb = "granular" }, true},
+		{"a field permission", func(a *authorizer.AttributesRecord) { a.Verb = "granular:label(example.com)" }, true},
+		{"no field permission", func(a *authorizer.AttributesRecord) { a.Verb = "granularity" }, false},
 		{"get", func(a *authorizer.AttributesRecord) { a.Verb = "get" }, false},
 		{"impersonate", func(a *authorizer.AttributesRecord) { a.Verb = "impersonate" }, false},
 		{"any verb", func(a *authorizer.AttributesRecord) { a.Verb = "*" }, false},
