@@ -13,7 +13,8 @@ import (
 // Declared reads what a stored definition declares, each declaration for its own version of the resource. With an error,
 // which is about what was stored while this system was off, comes as much as could be read.
 //
-// Objects are compared in the storage version (FP-10); what may be stored has every declaration there.
+// Objects are compared in one version (FP-10), whichever that is: what may be stored has every permission in every version that
+// is served.
 func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declaration, error) {
 	text, ok := crd.Annotations[Annotation]
 	if !ok {

@@ -2,6 +2,7 @@ package crdschema
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/handoff"
 )
 
 // Name is how the plugin shows up in metrics.
@@ -164,7 +166,7 @@ func (w *write) invalid(errs field.ErrorList) error {
 }
 
 // Validate refuses what does not follow the rules, whoever put it there.
-func (p *Plugin) Validate(_ context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
 	w, ok := writeOf(attrs)
 	if !ok || w.hasSent == w.hasStored && w.sent == w.stored {
 		return nil
@@ -172,6 +174,10 @@ func (p *Plugin) Validate(_ context.Context, attrs admission.Attributes, _ admis
 	at := field.NewPath("metadata", "annotations").Key(Annotation)
 	if attrs.GetSubresource() != "" {
 		return w.invalid(field.ErrorList{field.Forbidden(at, "the server keeps this annotation")})
+	}
+	if holder := handoff.From(ctx); holder != nil && holder.WasGranular() {
+		// Its place in an annotation must not make a right to annotations a right to declare permissions.
+		return apierrors.NewForbidden(definitions, w.new.Name, fmt.Errorf("declaring field permissions needs the right to write the whole definition"))
 	}
 	r, err := decode(w.sent)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
+
+	"proviso.dev/proviso/internal/handoff"
 )
 
 // warnings collects what a request is warned of.
@@ -131,9 +133,11 @@ func TestSettle(t *testing.T) {
 		{name: "identity", to: strings.ReplaceAll(definition(plain), "properties: {spec:", "properties: {kind: {type: string, x-kubernetes-permission-verb: example.com/kind}, spec:"), err: "never needs a permission"},
 		{name: "in one version only", to: fmt.Sprintf(rocket, guarded, plain), err: inOne + `: Invalid value: "example.com/fire": version v2 has the same field and declares nothing, or something else`},
 		{name: "exclusive in one version only", to: fmt.Sprintf(rocket, guarded, named("example.com/fire")), err: "a permission is the same in every version"},
-		{name: "another version has no such field", to: fmt.Sprintf(rocket, guarded, "level: {type: string}"), want: "v1 .spec.fire=example.com/fire!true()"},
+		{name: "another version has no such field", to: fmt.Sprintf(rocket, guarded, "level: {type: string}"), err: "version v2 does not declare this permission in the same way"},
+		{name: "nor does one that is not served", to: strings.Replace(fmt.Sprintf(rocket, guarded, "level: {type: string}"), "served: true\n    storage: false", "served: false\n    storage: false", 1),
+			want: "v1 .spec.fire=example.com/fire!true()"},
 		{name: "elsewhere in another version", to: fmt.Sprintf(rocket, guarded, strings.Replace(guarded, "fire:", "ignite:", 1)), want: "v1 .spec.fire=example.com/fire!true() v2 .spec.ignite=example.com/fire!true()"},
-		{name: "not in the storage version", to: fmt.Sprintf(rocket, "level: {type: string}", guarded), err: "version v1, in which objects are stored and compared, does not declare this permission"},
+		{name: "not in the storage version", to: fmt.Sprintf(rocket, "level: {type: string}", guarded), err: "version v1 does not declare this permission"},
 		{name: "null in one version only", stored: definition(guarded), to: fmt.Sprintf(rocket, plain, removed), err: "a permission is the same in every version"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -247,6 +251,31 @@ func TestTypedClients(t *testing.T) {
 	new.Annotations = nil
 	if _, _, err := admit(t, ctx, nil, new, ""); err == nil {
 		t.Error("declarations got lost on their way")
+	}
+}
+
+// FP-6: a caller who has rights to single fields only changes what a schema declares with the right to the schema, and not with
+// the right to annotations, which is only where it is kept.
+func TestGranularCallers(t *testing.T) {
+	stored := internal(t, definition(guarded))
+	changed := internal(t, definition(strings.ReplaceAll(guarded, "true", "false")))
+	for _, tc := range []struct {
+		name     string
+		granular bool
+		new      *apiextensions.CustomResourceDefinition
+		refused  bool
+	}{
+		{"general", false, changed, false}, {"granular", true, changed, true}, {"granular, nothing declared", true, stored.DeepCopy(), false},
+	} {
+		ctx := handoff.With(t.Context(), nil)
+		if tc.granular {
+			handoff.From(ctx).NoteGranular()
+		}
+		attrs := admission.NewAttributesRecord(tc.new, stored, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", "x",
+			apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), "", admission.Update, nil, false, nil)
+		if err := (&Plugin{}).Validate(ctx, attrs, nil); apierrors.IsForbidden(err) != tc.refused || !tc.refused && err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
 	}
 }
 

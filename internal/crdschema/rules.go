@@ -75,20 +75,19 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 }
 
 // checkVersions holds a declaration against those of the other versions. The same field must be declared in the same way in
-// each version that has it (FP-1). And the storage version must have every permission, since objects are compared there whatever
-// version a request uses (FP-10): what is declared elsewhere only would guard nothing.
+// each version that has it (FP-1). And every version that is served or stored must have every permission, at whatever field:
+// objects are compared in one version, whatever version a request uses (FP-10), and what is not declared there guards nothing.
 func (r record) checkVersions(crd *apiextensions.CustomResourceDefinition, version string, at place, path *field.Path) field.ErrorList {
-	storage := storageVersion(crd)
 	for i := range crd.Spec.Versions {
-		other := crd.Spec.Versions[i].Name
+		v := &crd.Spec.Versions[i]
 		switch {
-		case other == version || reflect.DeepEqual(r[other][at], r[version][at]):
-		case hasPlace(crd, other, at):
+		case v.Name == version || reflect.DeepEqual(r[v.Name][at], r[version][at]):
+		case hasPlace(crd, v.Name, at):
 			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
-				"version "+other+" has the same field and declares nothing, or something else, for it: a permission is the same in every version of a resource")}
-		case other == storage && !r.hasPermission(other, r[version][at]):
+				"version "+v.Name+" has the same field and declares nothing, or something else, for it: a permission is the same in every version of a resource")}
+		case (v.Served || v.Storage) && !r.hasPermission(v.Name, r[version][at]):
 			return field.ErrorList{field.Invalid(path, r[version][at].text(KeyVerb),
-				"version "+other+", in which objects are stored and compared, does not declare this permission in the same way for any of its fields")}
+				"version "+v.Name+" does not declare this permission in the same way for any of its fields: a permission is the same in every version of a resource")}
 		}
 	}
 	return nil

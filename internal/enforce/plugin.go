@@ -60,6 +60,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		}
 		if granular {
 			mode = fieldperm.Granular
+			holder.NoteGranular()
 		}
 	}
 	if attrs.GetOperation() == admission.Connect {

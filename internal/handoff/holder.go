@@ -75,6 +75,7 @@ type Holder struct {
 	mu        sync.Mutex
 	decisions [slots]Decision
 	attrs     authorizer.Attributes
+	granular  bool
 }
 
 type key struct{}
@@ -112,4 +113,18 @@ func (h *Holder) Attributes() authorizer.Attributes {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attrs
+}
+
+// NoteGranular records that, when all conditions were resolved, the caller was left with rights to single fields only.
+func (h *Holder) NoteGranular() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.granular = true
+}
+
+// WasGranular tells later stages of admission what the enforcer noted.
+func (h *Holder) WasGranular() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.granular
 }

@@ -80,7 +80,7 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 	aggregator.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		filters := *c
 		filters.Authorization.Authorizer = s.gate.AtFilter()
-		if enabled(FieldPermissions) {
+		if s.fields != nil {
 			api = liftDeclarations(api, c)
 		}
 		return s.pinSnapshot(build(api, &filters))
@@ -118,8 +118,8 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	if generic.AdmissionControl != nil {
 		chain = append(chain, generic.AdmissionControl)
 	}
-	if enabled(FieldPermissions) {
-		chain = append(chain, admissionmetrics.WithControllerMetrics(&crdschema.Plugin{}, crdschema.Name))
+	if s.fields != nil {
+		chain = append(chain, admissionmetrics.WithControllerMetrics(&crdschema.Plugin{Expressions: s.fields.cel}, crdschema.Name))
 	}
 	generic.AdmissionControl = admission.NewChainHandler(chain...)
 }
