@@ -38,23 +38,6 @@ func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declar
 	return all, first
 }
 
-// Scale is where a custom resource with a scale subresource has its scale field in the storage version; nil without one.
-func Scale(crd *apiextensionsv1.CustomResourceDefinition) (fieldperm.Resource, fieldperm.Path) {
-	r := fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
-	for i := range crd.Spec.Versions {
-		v := &crd.Spec.Versions[i]
-		if !v.Storage || v.Subresources == nil || v.Subresources.Scale == nil {
-			continue
-		}
-		path, err := fieldperm.ParsePath(v.Subresources.Scale.SpecReplicasPath)
-		if err != nil {
-			return r, nil // upstream accepts no such path
-		}
-		return r, path
-	}
-	return r, nil
-}
-
 // resource is the custom resource that a definition defines.
 type resource struct{ definition, group, plural string }
 
