@@ -59,7 +59,11 @@ func readDefinition(definition any) snapshot.CustomFields {
 		return snapshot.CustomFields{}
 	}
 	custom := snapshot.CustomFields{Resource: fieldperm.Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}}
-	custom.Declared, custom.Err = crdschema.Declared(crd)
+	declared, err := crdschema.Declared(crd)
+	custom.Declared = declared
+	if err != nil {
+		custom.Problem = err.Error()
+	}
 	custom.Scale = scaleField(crd)
 	return custom
 }

@@ -29,11 +29,13 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, unless that is nil.
 	Resource fieldperm.Resource
 	Scale    fieldperm.Path
-	// Err is set if the declarations cannot be read; as many as could be are there.
-	Err error
+	// Problem is set if the declarations cannot be read; as many as could be are there.
+	Problem string
 }
 
-func (c CustomFields) isEmpty() bool { return len(c.Declared) == 0 && c.Scale == nil && c.Err == nil }
+func (c CustomFields) isEmpty() bool {
+	return len(c.Declared) == 0 && c.Scale == nil && c.Problem == ""
+}
 
 // Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and mostly
 // without anything that concerns it: only what they declare is compared.
@@ -122,8 +124,8 @@ func (f *Fields) build() {
 		if custom.Scale != nil {
 			cfg.Scaled[custom.Resource] = custom.Scale
 		}
-		if custom.Err != nil {
-			unreadable = append(unreadable, fieldperm.Issue{Source: name, Message: custom.Err.Error()})
+		if custom.Problem != "" {
+			unreadable = append(unreadable, fieldperm.Issue{Source: name, Message: custom.Problem})
 		}
 	}
 	table, issues := fieldperm.New(cfg)
