@@ -79,6 +79,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 			return err
 		}
 	}
+	holder.Admit()
 	return nil
 }
 

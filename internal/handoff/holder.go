@@ -76,6 +76,7 @@ type Holder struct {
 	decisions [slots]Decision
 	attrs     authorizer.Attributes
 	granular  bool
+	admitted  bool
 }
 
 type key struct{}
@@ -127,4 +128,18 @@ func (h *Holder) WasGranular() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.granular
+}
+
+// Admit notes that the enforcer has let an object pass: what is said about the request from now on, the caller may see.
+func (h *Holder) Admit() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.admitted = true
+}
+
+// Admitted tells whether the enforcer has let an object pass.
+func (h *Holder) Admitted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.admitted
 }

@@ -31,6 +31,7 @@ import (
 //	     system-masters → policy-sync → node-restriction → the configured authorizers, lazily
 //	     nothing can allow it: 403, the body is never read
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   crdschema
+//	» withhold                     errors that quote an object stay with who may not see it
 //	  aggregator → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
 //	  mutating admission           last of all, what a CRD declares is settled with what is stored          crdschema
@@ -83,7 +84,7 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 		if s.fields != nil {
 			api = liftDeclarations(api, c)
 		}
-		return s.pinSnapshot(build(api, &filters))
+		return s.pinSnapshot(build(s.withhold(api), &filters))
 	}
 }
 

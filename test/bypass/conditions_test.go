@@ -105,11 +105,8 @@ func (w *world) conditionsTwin(t *testing.T) {
 		for _, e := range endpoints {
 			g := p.target(e)
 			for _, r := range slices.Concat(g.writes(touch), g.connects(), g.removals()) {
-				if r.sloppy {
-					continue
-				}
-				if r.verb == "update" && r.way == "JSON" {
-					g = p.target(e) // each write makes the next one's resourceVersion stale, which is fine, but one has to succeed
+				if r.sloppy || r.method == "DELETE" && strings.HasPrefix(e.Resource, "polic") {
+					continue // without its containers, no role could be made
 				}
 				o := w.try(system, c, r)
 				switch text := string(o.answer); {

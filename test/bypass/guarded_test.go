@@ -31,6 +31,7 @@ const kept = "kept"
 // hunt tries to set, change and remove it on every endpoint; in templates; and by having a webhook do it after the request was sent.
 func (g guarded) hunt(t *testing.T, w *world) {
 	c, namespace := w.caller(g.user), w.settle(g.user+"-"+g.field)
+	inHisName := w.caller("boss").impersonating(g.user)
 	var mu sync.Mutex
 	var refused, unaffected, beside int
 	w.each(func(gr schema.GroupResource, endpoints []endpoint) {
@@ -47,6 +48,12 @@ func (g guarded) hunt(t *testing.T, w *world) {
 				}
 				for _, r := range ways {
 					o := w.try(g.system, c, r)
+					if c1.name == "set" && r.way == "JSON" {
+						// In his name it is not allowed either, whoever asks; the answer is what counts.
+						if other := w.try(g.system, inHisName, r); other.code != o.code && other.code != 409 {
+							t.Errorf("in the name of %s it is another answer than to himself, %d: %s", g.user, o.code, other)
+						}
+					}
 					mu.Lock()
 					switch {
 					case o.code == 403:

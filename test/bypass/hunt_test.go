@@ -13,6 +13,7 @@ func TestBypassHunt(t *testing.T) {
 	t.Logf("%d endpoints", len(w.endpoints))
 	t.Run("conditions", w.conditions)
 	t.Run("policy", w.policy)
+	t.Run("paths", w.paths)
 	t.Run("fields", w.fields)
 	t.Run("protected", w.protected)
 	t.Run("nothing was created", w.nothingCreated)

@@ -131,6 +131,7 @@ func (w *world) installPolicy() {
 		"cond-true":   `[{"verbs": ["*", ` + special + `], "resourceKinds": ["*"], "when": "operation != 'NEVER'"}]`,
 		"where-false": `[{"verbs": ["*", ` + special + `], "resourceKinds": ["*"], "where": "resource.metadata.labels['mine'] == 'yes'", "description": "only mine"}]`,
 		"denied":      `[{"deny": true, "verbs": ["*", ` + special + `, "impersonate"], "resourceKinds": ["*"]}, {"deny": true, "verbs": ["*"], "nonResourceURLs": ["*"]}]`,
+		"no-secrets":  `[{"deny": true, "verbs": ["*"], "resourceKinds": ["secrets"]}]`,
 		"cond-denied": `[{"deny": true, "verbs": ["create", "update", "patch", "delete", "deletecollection", "exec", "proxy"], "resourceKinds": ["*"], "when": "operation != 'NEVER'", "description": "nothing"}]`,
 	} {
 		w.install(master+"roles", fmt.Sprintf(`{"metadata": {"name": %q}, "rules": %s}`, name, rules))
@@ -146,7 +147,7 @@ func (w *world) installPolicy() {
 		w.install(rbac+"clusterroles", fmt.Sprintf(`{"metadata": {"name": %q}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": [%s]}]}`, name, verbs))
 	}
 	for user, role := range map[string]string{
-		"denied": "cluster-admin", "cond-denied": "cluster-admin", "boss": "cluster-admin", "general": "writer", "outsider": "writer", "granular": "granular",
+		"denied": "cluster-admin", "cond-denied": "cluster-admin", "no-secrets": "cluster-admin", "boss": "cluster-admin", "general": "writer", "outsider": "writer", "granular": "granular",
 	} {
 		w.install(rbac+"clusterrolebindings", fmt.Sprintf(`{"metadata": {"name": "hunt-%s"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": %q},
 			"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q}]}`, user, role, user))
