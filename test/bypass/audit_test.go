@@ -9,7 +9,7 @@ import (
 // resource and the answer, at the level that the sink asks for.
 func (w *world) audit(t *testing.T) {
 	made := w.ledger.made
-	if len(made) < 10000 {
+	if len(made) < 10000 && !w.partial {
 		t.Errorf("the hunt made %d requests only", len(made))
 	}
 	deadline := time.Now().Add(time.Minute)

@@ -125,7 +125,7 @@ func (w *world) conditionsTwin(t *testing.T) {
 		}
 	})
 	t.Logf("%d succeeded, %d failed for a reason of their own", succeeded.Load(), failed.Load())
-	if succeeded.Load() < failed.Load() {
+	if succeeded.Load() < failed.Load() && !w.partial {
 		t.Error("most requests fail whoever makes them: what the hunt tries proves little")
 	}
 }

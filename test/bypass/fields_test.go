@@ -84,7 +84,7 @@ func (w *world) granular(t *testing.T) {
 	}
 	w.covered(t, system, []string{"create", "update", "patch", "delete", "deletecollection"}, everyones)
 	t.Logf("%d writes of the permitted field went through", twins.Load())
-	if twins.Load() < 200 {
+	if twins.Load() < 200 && !w.partial {
 		t.Error("too few for the refusals to prove much")
 	}
 }

@@ -85,7 +85,7 @@ func (g guarded) hunt(t *testing.T, w *world) {
 	})
 	w.covered(t, g.system, []string{"create", "update", "patch"}, proxiedElsewhere)
 	t.Logf("%d refused, %d went through without it, %d failed for a reason of their own", refused, unaffected, beside)
-	if refused < unaffected+beside {
+	if refused < unaffected+beside && !w.partial {
 		t.Error("most requests do not get as far as being refused: what the hunt tries proves little")
 	}
 	g.sweep(t, w, namespace)
