@@ -100,20 +100,20 @@ func (ref *reference) evaluate(source string, vars map[string]any) answer {
 }
 
 // chain asks every link, in order, with everything known: the first opinion decides.
-func (ref *reference) chain(w *world, r *refmodel.Request, f *facts) verdict {
+func (ref *reference) chain(w *world, found refmodel.Hits, r *refmodel.Request, f *facts) verdict {
 	for _, link := range w.order {
 		v := verdict{decision: authorizer.DecisionNoOpinion}
 		switch link {
 		case "policy-master":
-			v = ref.rules(w, r, f, w.Policy(r, true))
+			v = ref.rules(w, r, f, found.Master)
 		case "policy-namespace":
-			hits := w.Policy(r, false)
-			if len(w.RBAC(r, true)) > 0 { // PO-7: a namespace deny yields to a cluster-wide grant
-				hits = slices.DeleteFunc(hits, func(h refmodel.Hit) bool { return h.Deny })
+			hits := found.Local
+			if len(found.Cluster) > 0 { // PO-7: a namespace deny yields to a cluster-wide grant
+				hits = slices.DeleteFunc(slices.Clone(hits), func(h refmodel.Hit) bool { return h.Deny })
 			}
 			v = ref.rules(w, r, f, hits)
 		case "rbac":
-			if len(w.RBAC(r, true))+len(w.RBAC(r, false)) > 0 {
+			if len(found.Cluster)+len(found.RBAC) > 0 {
 				v.decision = authorizer.DecisionAllow
 			}
 		default:
