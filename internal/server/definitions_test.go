@@ -250,6 +250,28 @@ func TestDeclarationsInSchemas(t *testing.T) {
 		quiet(t, changed, "apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", "-")
 		shown(t, `{"exclusive":false,"verb":"example.com/fire"}`)
 	})
+	t.Run("what is declared is enforced", func(t *testing.T) {
+		remove(t)
+		does(t, full, "create", "-f", "-")
+		does(t, "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
+		does(t, "", "create", "clusterrole", "rocketeer", "--verb=get,create,update,patch", "--resource=rockets.example.com")
+		does(t, "", "create", "clusterrolebinding", "rocketeer", "--clusterrole=rocketeer", "--user=edgar")
+		s.await("a rocket by one who may write rockets", func() (bool, error) {
+			_, ok := s.kubectl("apiVersion: example.com/v1\nkind: Rocket\nmetadata: {name: r, namespace: default}\nspec: {level: low}\n", "create", "--as=edgar", "-f", "-")
+			return ok, nil
+		})
+		const set = `{"spec":{"fire":true}}`
+		s.await("the declaration to take effect", func() (bool, error) {
+			out, ok := s.kubectl("", "patch", "rocket", "r", "--as=edgar", "--type=merge", "--dry-run=server", "-p", set)
+			return !ok && strings.Contains(out, "field .spec.fire needs granular:example.com/fire"), nil
+		})
+		does(t, "", "patch", "rocket", "r", "--as=edgar", "--type=merge", "-p", `{"spec":{"level":"high"}}`)
+		does(t, rocketFile("verb: null"), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		s.await("the declaration to be gone", func() (bool, error) {
+			_, ok := s.kubectl("", "patch", "rocket", "r", "--as=edgar", "--type=merge", "-p", set)
+			return ok, nil
+		})
+	})
 	t.Run("typed clients", func(t *testing.T) { typedClients(t, s, name, full) })
 }
 
