@@ -132,11 +132,11 @@ fuzz: ## Try every law and fuzz target on new inputs for FUZZTIME each (FUZZ=reg
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' FUZZ='$(or $(FUZZ),.)' LAWS='$(or $(LAWS),yes)' hack/fuzz.sh
 
 .PHONY: bench
-bench: ## Proviso and its peers on the same work, with ratios
+bench: ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-quick
-bench-quick: ## The same with small sizes, to see that it runs
+bench-quick: ## The same with small sizes, about two minutes, to see that it runs
 	$(GO) -C bench run . -quick $(BENCHFLAGS)
 
 # ---- Generated files --------------------------------------------------------
