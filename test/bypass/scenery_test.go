@@ -159,3 +159,36 @@ func (w *world) installPolicy() {
 			"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "keepers"}}`, field, kind))
 	}
 }
+
+// awaitPolicy waits until everything that was installed is in effect: each of these requests is refused from then on, and the last
+// one is not.
+func (w *world) awaitPolicy() {
+	w.t.Helper()
+	w.settle("probe")
+	quiet := func(user string) *caller { return newCaller(w.t, w.as(user), user, &ledger{}) }
+	widget := func(field, key string) request {
+		object := change{field: field, key: key, value: "x"}.done(parse(`{"apiVersion": "hunt.example.com/v2", "kind": "Widget", "metadata": {"name": "probe"}}`))
+		return request{method: "POST", path: "/apis/hunt.example.com/v2/namespaces/hunt-probe/widgets", query: "dryRun=All", body: encodeJSON(object),
+			header: map[string]string{"Content-Type": jsonType}}
+	}
+	for _, probe := range []struct {
+		user    string
+		request request
+		refused bool
+	}{
+		{"denied", request{method: "GET", path: "/version"}, true},
+		{"denied", request{method: "GET", path: "/api/v1/nodes"}, true},
+		{"no-secrets", request{method: "GET", path: "/api/v1/secrets"}, true},
+		{"cond-denied", widget("labels", "x"), true},
+		{"general", widget("labels", "example.com/guarded"), true},
+		{"outsider", widget("labels", "example.com/protected"), true},
+		{"outsider", widget("annotations", "example.com/protected"), true},
+		{"outsider", widget("labels", "x"), false},
+		{"granular", widget("labels", "ok.example.com/x"), false},
+		{"cond-true", widget("labels", "x"), false},
+		{"boss", widget("labels", "x"), false},
+	} {
+		c := quiet(probe.user)
+		w.await("the policy about "+probe.user, func() bool { return (c.do(w.ctx, probe.request).code == 403) == probe.refused })
+	}
+}

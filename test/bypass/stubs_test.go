@@ -201,8 +201,10 @@ func objectName(e endpoint, stub any, group string, n int) string {
 		return "things." + group
 	case "ipaddresses":
 		return fmt.Sprintf("192.168.%d.%d", n/250, n%250+1)
-	case "clustertrustbundles", "storageversions":
-		return fmt.Sprintf("%s%d", base, n)
+	case "clustertrustbundles":
+		return fmt.Sprintf("example.com:signer:hunt-%d", n)
+	case "storageversions":
+		return fmt.Sprintf("hunt.number%d", n)
 	}
 	return fmt.Sprintf("hunt-%d", n)
 }

@@ -55,6 +55,7 @@ func newWorld(t *testing.T) *world {
 		var lists struct{ Resources []any }
 		return json.Unmarshal(w.admins("GET", "/apis/hunt.example.com/v2", nil).answer, &lists) == nil && len(lists.Resources) > 0
 	})
+	w.awaitPolicy()
 	w.endpoints = discover(t, h)
 	if only := os.Getenv("PROVISO_HUNT"); only != "" {
 		match := regexp.MustCompile(only)
