@@ -108,17 +108,30 @@ func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsA
 		rest := anyOf(denies[limit-1:])
 		denies = append(denies[:limit-1:limit-1], rest)
 	}
+	if len(denies)+len(allows) <= limit {
+		return oneSet(denies, allows)
+	}
+	return manySets(denies, allows)
+}
+
+// oneSet is what nearly every decision is. It is called deep down a request's stack, and takes as little of it as it can:
+// making a stack larger costs more than deciding.
+func oneSet(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
+	vetted := vet(denies, allows)
+	d := authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows)
+	vetted.publish()
+	return d
+}
+
+func manySets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
 	vetted := vet(denies, allows)
 	defer vetted.publish()
-	if len(denies)+len(allows) <= limit {
-		return authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows)
-	}
 	var union authorizer.ConditionsAwareDecisionUnion
-	room := limit - len(denies)
+	room := authorizer.MaxConditionsPerMap - len(denies)
 	for part := 1; len(allows) > 0 || part == 1; part++ {
 		n := min(room, len(allows))
 		union.Add(fmt.Sprintf("part-%d", part), authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows[:n]))
-		allows, denies, room = allows[n:], nil, limit
+		allows, denies, room = allows[n:], nil, authorizer.MaxConditionsPerMap
 	}
 	return union.ToDecision()
 }

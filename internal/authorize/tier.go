@@ -80,7 +80,11 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil)
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		return t.conditional(&q, m, attrs)
+		denies, allows, final := t.conditional(&q, m, attrs)
+		if final != nil {
+			return *final
+		}
+		return conditionSets(denies, allows)
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil)
 	}
@@ -122,11 +126,13 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 	return why
 }
 
-// conditional collects the rules that depend on the object. Denies are decided first: one that holds for every object ends
-// it.
-func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+// conditional collects the rules that depend on the object, unless the decision turns out to be final without it. Denies are
+// decided first: one that holds for every object ends it.
+func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
 	req := expr.NewRequest(attrs)
-	var denies, allows []authorizer.Condition
+	decided := func(d authorizer.ConditionsAwareDecision) ([]authorizer.Condition, []authorizer.Condition, *authorizer.ConditionsAwareDecision) {
+		return nil, nil, &d
+	}
 	if m.ConditionalDeny {
 		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Denies) {
 			c := bind(hit)
@@ -136,7 +142,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 				c.residual = o.Residual()
 				denies = append(denies, c)
 			default: // it holds, or fails, for every object
-				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o))
+				return decided(authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o)))
 			}
 		}
 	}
@@ -167,13 +173,13 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	}
 	switch {
 	case allowed && len(denies) == 0:
-		return authorizer.ConditionsAwareDecisionAllow(why, nil)
+		return decided(authorizer.ConditionsAwareDecisionAllow(why, nil))
 	case allowed:
 		allows = []authorizer.Condition{always(why)}
 	case len(denies) == 0 && len(allows) == 0:
-		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure)
+		return decided(authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure))
 	}
-	return conditionSets(denies, allows)
+	return denies, allows, nil
 }
 
 // EvaluateConditions decides a set that this tier answered.
