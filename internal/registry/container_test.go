@@ -64,9 +64,9 @@ func TestContainerDeletion(t *testing.T) {
 	s.must("POST", bindingsIn("hammer"), bindingYAML("readers", "hammer", "reader", "edgar"))
 	policies, bindings := policyAPI+"/namespaces/hammer/policies", policyAPI+"/namespaces/hammer/policybindings"
 
-	s.refuse(409, "DELETE", policies+"/default", nil, "1 roles (reader)", "delete them first")
+	s.refuse(409, "DELETE", policies+"/default", nil, "1 role (reader)", "delete them first")
 	s.refuse(409, "DELETE", policies, nil, "reader")
-	s.refuse(409, "DELETE", bindings+"/hammer", nil, "1 role bindings (readers)")
+	s.refuse(409, "DELETE", bindings+"/hammer", nil, "1 role binding (readers)")
 	s.must("DELETE", policyAPI+"/namespaces/nail/policies/default", nil)
 
 	w.mu.Lock()
