@@ -38,7 +38,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// The sides alternate, and a wrong answer ends the measure without a line.
+// SV-11: the sides alternate, and a wrong answer ends the measure without a line.
 func TestCompare(t *testing.T) {
 	var lines []result
 	b := &bench{rounds: 4, turn: time.Nanosecond, match: regexp.MustCompile("^wanted"), emit: func(r result) error { lines = append(lines, r); return nil }}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/fieldperm"
 )
 
 // codeConditional is the exit code of an answer that depends on the object.
@@ -70,28 +69,19 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 		return outcome
 	}
 	if o.output == "table" {
-		if _, err := fmt.Fprintf(o.Out, "\nThat is the right to write the whole object. The verb granular is there, so that it can be done if a permission\n"+
-			"covers every field that changes: `proviso permissions %s` lists them.\n", args[1]); err != nil {
+		if _, err := fmt.Fprintf(o.Out, singleFieldsText, args[1]); err != nil {
 			return err
 		}
 	}
 	return exitError{code: codeConditional}
 }
 
-// singleFields tells whether somebody who does not have the verb of a write may change single fields all the same (FP-6).
+// singleFields tells whether somebody who does not have the verb of a write may change single fields all the same.
 func (o *CanIOptions) singleFields(ctx context.Context, args []string) bool {
-	_, subresource, _ := strings.Cut(args[1], "/")
-	if !slices.Contains([]string{"create", "update", "patch"}, args[0]) || !slices.Contains([]string{"", "status", "scale"}, subresource) {
+	if !o.writesFields(args) {
 		return false
 	}
-	mapper, err := o.config.ToRESTMapper()
-	if err != nil {
-		return false
-	}
-	if _, err := mapper.ResourceFor(authz.SchemeGroupVersion.WithResource("permissions")); err != nil {
-		return false // field permissions are off
-	}
-	review, err := o.ask(ctx, append([]string{"granular"}, args[1:]...))
+	review, err := o.ask(ctx, append([]string{fieldperm.Verb}, args[1:]...))
 	return err == nil && (review.Status.Allowed || canBecomeAllowed(review.Status))
 }
 

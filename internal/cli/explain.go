@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/fieldperm"
 )
 
 // codeFailed is the exit code of a question that got no answer.
@@ -82,8 +83,33 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 		return nil
 	case authz.AnswerConditional:
 		return exitError{code: codeConditional}
+	case authz.AnswerDeny:
+		return exitError{code: 1}
 	}
-	return exitError{code: 1}
+	if !o.singleFields(ctx, args) {
+		return exitError{code: 1}
+	}
+	if o.output == "table" {
+		if _, err := fmt.Fprintf(o.Out, singleFieldsText, args[1]); err != nil {
+			return exitError{code: codeFailed, message: err.Error()}
+		}
+	}
+	return exitError{code: codeConditional}
+}
+
+// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same.
+func (o *ExplainOptions) singleFields(ctx context.Context, args []string) bool {
+	if !o.writesFields(args) {
+		return false
+	}
+	plain := *o
+	plain.File = "" // granular is no verb that an object could be had for
+	review, err := plain.ask(ctx, append([]string{fieldperm.Verb}, args[1:]...))
+	if err != nil {
+		return false
+	}
+	decision := review.Status.Trace.Decision
+	return decision == authz.AnswerAllow || decision == authz.AnswerConditional
 }
 
 // ask sends the question as the caller, which --as makes somebody else.

@@ -203,3 +203,40 @@ func squeeze(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// FP-6: explain says so too, unless something denies.
+func TestExplainSingleFields(t *testing.T) {
+	s := func(general authz.TracedAnswer) *answering {
+		return answer(t, map[string]any{
+			"/apis/authorization.proviso.dev/v1alpha1": resources("authorization.proviso.dev/v1alpha1", metav1.APIResource{Name: "permissions", SingularName: "permission", Kind: "Permission"}),
+			"/apis/authorization.proviso.dev/v1alpha1/namespaces/default/subjectaccessreviews": func(r *http.Request) any {
+				var review authz.SubjectAccessReview
+				if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+					t.Error(err)
+				}
+				review.Status.Trace = &authz.DecisionTrace{Decision: general}
+				if review.Spec.Verb == "granular" {
+					review.Status.Trace.Decision = authz.AnswerAllow
+				}
+				return review
+			},
+		})
+	}
+	for _, tc := range []struct {
+		general authz.TracedAnswer
+		verb    string
+		code    int
+		says    bool
+	}{
+		{authz.AnswerNoOpinion, "update", 2, true},
+		{authz.AnswerNoOpinion, "delete", 1, false},
+		{authz.AnswerDeny, "update", 1, false},
+		{authz.AnswerConditional, "update", 2, false},
+	} {
+		out, err := s(tc.general).run(t, "explain", tc.verb, "deployments", "-n", "default")
+		var coded exitError
+		if !errors.As(err, &coded) || coded.code != tc.code || strings.Contains(out, "proviso permissions deployments") != tc.says {
+			t.Errorf("%s, %s: %v\n%s", tc.general, tc.verb, err, out)
+		}
+	}
+}
