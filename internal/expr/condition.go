@@ -57,10 +57,14 @@ func (a all) Type() string {
 // Allow: a later false must not hide that the earlier part may fail (CA-12).
 func (a all) Decide(req *Request, effect Effect) Outcome {
 	open := false
+	var failure error
 	for _, c := range a {
 		out := c.Decide(req, effect)
 		switch out.Verdict() {
 		case True:
+			if failure == nil {
+				failure = out.err // the where of a deny holds if it fails, and still says so
+			}
 			continue
 		case False, Failed:
 			if !open || effect == Allow {
@@ -76,7 +80,7 @@ func (a all) Decide(req *Request, effect Effect) Outcome {
 	if open {
 		return Undecided(a, req, effect)
 	}
-	return Decided(true)
+	return Outcome{verdict: True, err: failure}
 }
 
 func (a all) Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {

@@ -209,3 +209,16 @@ func TestRequestVariable(t *testing.T) {
 		t.Errorf("%v %v", out.Verdict(), out.Err())
 	}
 }
+
+// CA-10: the where of a deny that fails holds, and says so, also beside a when that holds.
+func TestAllKeepsFailures(t *testing.T) {
+	failing, holds := compile(t, Where, `request.extra["none"][0] == "x"`), compile(t, When, `request.user == "edgar"`)
+	for _, c := range []Condition{All(failing, holds), All(holds, failing), All(failing)} {
+		if out := c.Decide(edgar(), Deny); out.Verdict() != True || out.Err() == nil {
+			t.Errorf("%v, %v", out.Verdict(), out.Err())
+		}
+	}
+	if out := All(holds, holds).Decide(edgar(), Deny); out.Verdict() != True || out.Err() != nil {
+		t.Errorf("%v, %v", out.Verdict(), out.Err())
+	}
+}
