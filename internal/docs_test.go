@@ -1,0 +1,169 @@
+package internal_test
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Requirements are written down in docs/requirements, one list entry each: "- **CA-7** …". One that is still to be built says so
+// at its end.
+var (
+	requirementEntry = regexp.MustCompile(`(?m)^- \*\*([A-Z]{2}-[0-9]+)\*\*`)
+	requirementID    = regexp.MustCompile(`\b(?:CA|PO|FP|PA|DA|SV|SC|RD|TR|EX|OP)-[0-9]+\b`)
+)
+
+const notBuilt = "(Not built yet.)"
+
+// requirements maps every ID on the pages to whether it is built.
+func requirements(t *testing.T) map[string]bool {
+	t.Helper()
+	pages, err := filepath.Glob("../docs/requirements/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages in docs/requirements: %v", err)
+	}
+	all := map[string]bool{}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := requirementEntry.FindAllSubmatchIndex(text, -1)
+		for i, at := range found {
+			end := len(text)
+			if i+1 < len(found) {
+				end = found[i+1][0]
+			}
+			id := string(text[at[2]:at[3]])
+			if _, twice := all[id]; twice {
+				t.Errorf("%s: %s is defined twice", page, id)
+			}
+			all[id] = !strings.Contains(string(text[at[0]:end]), notBuilt)
+		}
+	}
+	return all
+}
+
+// TestRequirementsResolve: whoever reads an ID in the code finds it in docs/requirements.
+func TestRequirementsResolve(t *testing.T) {
+	known := requirements(t)
+	for _, f := range tree(t) {
+		for _, id := range idsIn(t, f) {
+			if _, ok := known[id]; !ok {
+				t.Errorf("%s refers to %s, which no page of docs/requirements defines", f.path, id)
+			}
+		}
+	}
+}
+
+// TestRequirementsAreProven: a requirement that no test names is not done.
+func TestRequirementsAreProven(t *testing.T) {
+	named := map[string]bool{}
+	for _, f := range tree(t) {
+		if !f.isTest() || f.path == "internal/docs_test.go" {
+			continue
+		}
+		for _, id := range idsIn(t, f) {
+			named[id] = true
+		}
+	}
+	for id, built := range requirements(t) {
+		if built && !named[id] {
+			t.Errorf("no test names %s: add a test that proves it, or write %q at the end of its entry", id, notBuilt)
+		}
+	}
+}
+
+func idsIn(t *testing.T, f file) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", f.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return requirementID.FindAllString(string(text), -1)
+}
+
+// TestArchitectureListsEveryPackage: ARCHITECTURE.md links to every directory below internal/.
+func TestArchitectureListsEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missing []string
+	for _, f := range tree(t) {
+		if dir := ringDir(f.dir()); dir != "" && !strings.Contains(string(text), "](internal/"+dir+")") && !slices.Contains(missing, dir) {
+			missing = append(missing, dir)
+		}
+	}
+	for _, dir := range missing {
+		t.Errorf("ARCHITECTURE.md has no link to internal/%s: say in its ring what it is for", dir)
+	}
+}
+
+var (
+	adrTitle  = regexp.MustCompile(`^# ([0-9]+)\. .+\n\nStatus: (accepted|superseded by .+)\n`)
+	linkToDoc = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+)
+
+// TestDecisionsHaveAStatus: every ADR has its number, a title and a status, and no number is used twice.
+func TestDecisionsHaveAStatus(t *testing.T) {
+	pages, err := filepath.Glob("../docs/adr/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no decisions in docs/adr: %v", err)
+	}
+	used := map[string]string{}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := adrTitle.FindSubmatch(text)
+		if m == nil {
+			t.Errorf("%s does not begin with `# N. Title`, an empty line and `Status: accepted` or `Status: superseded by …`", page)
+			continue
+		}
+		number := fmt.Sprintf("%04s", m[1])
+		if !strings.HasPrefix(filepath.Base(page), number+"-") {
+			t.Errorf("%s calls itself number %s", page, m[1])
+		}
+		if other, twice := used[number]; twice {
+			t.Errorf("%s and %s have the same number", other, page)
+		}
+		used[number] = page
+	}
+}
+
+// TestLinksInDocsResolve: a link to a file of the repository leads somewhere.
+func TestLinksInDocsResolve(t *testing.T) {
+	pages, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"../docs/*.md", "../docs/*/*.md", "../examples/*/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, more...)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range linkToDoc.FindAllSubmatch(text, -1) {
+			target := string(m[1])
+			if strings.ContainsAny(target, " `<") {
+				continue
+			}
+			if _, err := os.Stat(path.Join(path.Dir(filepath.ToSlash(page)), target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, target)
+			}
+		}
+	}
+}
