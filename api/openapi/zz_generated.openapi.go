@@ -351,7 +351,14 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkReplicaStatus(ref co
 					},
 					"dropped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dropped is the number of events that are lost because the spool was full.",
+							Description: "dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could not be written, or because they were set aside.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"setAside": {
+						SchemaProps: spec.SchemaProps{
+							Description: "setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are kept beside the spool.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -437,7 +444,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: \"Active\" is True while the sink gets events; otherwise its reason and message say why not.",
+							Description: "conditions: \"Active\" is True while the sink gets events; otherwise its reason and message say why not. \"Delivering\" is False while deliveries fail on any replica of the server, with the last error as its message.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -490,7 +497,14 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref common.Re
 					},
 					"dropped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dropped is the number of events that are lost because the spool was full.",
+							Description: "dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could not be written, or because they were set aside.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"setAside": {
+						SchemaProps: spec.SchemaProps{
+							Description: "setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are kept beside the spool.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -211,6 +211,11 @@ func (s *spool) ack(b *batch, truncated int) {
 	defer s.mu.Unlock()
 	s.cursor.Delivered += uint64(len(b.events))
 	s.cursor.Truncated += uint64(truncated)
+	s.done(b)
+}
+
+// done moves past the batch, whatever has become of its events.
+func (s *spool) done(b *batch) {
 	s.cursor.Corrupt += b.lost
 	s.flying = nil
 	if !b.dropped {

@@ -27,12 +27,13 @@ type counts struct {
 	Disk      uint64 `json:"disk"`      // dropped because they could not be written
 	Oversize  uint64 `json:"oversize"`  // dropped because they were too large even without their bodies
 	Corrupt   uint64 `json:"corrupt"`   // lost because a segment was damaged
+	SetAside  uint64 `json:"setAside"`  // refused by the sink, even alone and without their bodies
 	Torn      uint64 `json:"torn"`      // cut off by the death of the server, before their requests had been answered
-	Truncated uint64 `json:"truncated"` // delivered or kept without their bodies because they were too large
+	Truncated uint64 `json:"truncated"` // delivered or kept without their bodies because they were too large or refused
 }
 
 // dropped is what a sink should have got and will not get.
-func (c *counts) dropped() uint64 { return c.Full + c.Disk + c.Oversize + c.Corrupt }
+func (c *counts) dropped() uint64 { return c.Full + c.Disk + c.Oversize + c.Corrupt + c.SetAside }
 
 func (c *cursor) moveTo(seq, segment uint64, offset int64) {
 	c.Seq, c.Segment, c.Offset = seq, segment, offset

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -31,8 +30,12 @@ type delivery struct {
 	failure  failure
 
 	attempts attempts
+	tries    int // in a row, for the span
 	done     chan struct{}
 	limit    int // of events in a batch, lower while the sink finds batches too large
+	hunt     hunt
+	taker    *target   // has taken something since an event was last set aside; nil if none has
+	said     time.Time // when the log last said that one was
 }
 
 // failure is the last one, until a batch is delivered.
@@ -84,7 +87,11 @@ func (d *delivery) run(ctx context.Context) {
 	defer close(d.done)
 	defer d.reader.close()
 	for ctx.Err() == nil {
-		b, err := d.reader.next(d.limit, d.cfg.BatchBytes)
+		limit := d.limit
+		if d.hunt.on() {
+			limit = d.hunt.next()
+		}
+		b, err := d.reader.next(limit, d.cfg.BatchBytes)
 		if err != nil {
 			d.failed(plainText(err.Error()))
 			if !d.pause(ctx, d.cfg.MaxBackoff) {
@@ -123,11 +130,11 @@ func (d *delivery) awaitEvents(ctx context.Context) bool {
 	return true
 }
 
-// deliver tries until the sink has the batch or there is no sense in it any more; false if the delivery has to end.
+// deliver tries until the sink has the batch, or less is to be sent first, or there is no sense in it any more; false if the delivery
+// has to end.
 func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 	backoff := d.cfg.MinBackoff
-	truncated := 0
-	for attempt := 1; ; attempt++ {
+	for {
 		t, draining, changed := d.state()
 		if t == nil {
 			if draining {
@@ -140,14 +147,23 @@ func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 				return false
 			}
 		}
-		if !draining && t.limiter.Wait(ctx) != nil {
+		// The parts of a batch that was refused count as one: finding one event must not take the turns of others.
+		if !draining && !d.hunt.on() && t.limiter.Wait(ctx) != nil {
 			return false
 		}
-		err := d.attempt(ctx, t, b, attempt)
-		if err == nil {
-			d.spool.ack(b, truncated)
-			d.succeeded()
+		err := d.attempt(ctx, t, b.events)
+		switch {
+		case err == nil:
+			d.spool.ack(b, 0)
+			d.succeeded(t, len(b.events))
 			return true
+		case refusedForGood(err) && len(b.events) > 1:
+			d.hunt.refused(len(b.events))
+			return true
+		case refusedForGood(err):
+			if err = d.isolated(ctx, t, b); err == nil {
+				return true
+			}
 		}
 		if ctx.Err() != nil {
 			return false
@@ -156,16 +172,6 @@ func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 		wait := backoff/2 + rand.N(backoff/2+1)
 		var answer *answerError
 		if errors.As(err, &answer) {
-			if answer.code == http.StatusRequestEntityTooLarge {
-				if len(b.events) > 1 {
-					d.limit = len(b.events) / 2
-					return true // read again, less
-				}
-				if event, ok := withoutBodies(b.events[0]); ok {
-					b.events[0], truncated = event, 1
-					continue
-				}
-			}
 			wait = max(wait, answer.retryAfter)
 		}
 		if draining || d.spool.superseded(b) {
@@ -181,19 +187,22 @@ func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 	}
 }
 
-// attempt sends the batch once, in a span of its own.
-func (d *delivery) attempt(ctx context.Context, t *target, b *batch, number int) error {
+// attempt sends the events once, in a span of its own.
+func (d *delivery) attempt(ctx context.Context, t *target, events [][]byte) error {
+	d.tries++
 	ctx, span := d.tracer.Start(ctx, "audit.deliver", oteltrace.WithAttributes(
-		attribute.String("sink", d.name), attribute.Int("events", len(b.events)), attribute.Int("attempt", number)))
+		attribute.String("sink", d.name), attribute.Int("events", len(events)), attribute.Int("attempt", d.tries)))
 	defer span.End()
 	start := time.Now()
-	released, err := t.post(ctx, b.events)
+	released, err := t.post(ctx, events)
 	d.attempts.observe(time.Since(start), err)
 	if !released {
 		d.reader.buf = nil
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
+	} else {
+		d.tries = 0
 	}
 	return err
 }
@@ -225,12 +234,25 @@ func (d *delivery) failed(text string) {
 	}
 }
 
-func (d *delivery) succeeded() {
+// succeeded notes that the sink has taken n events. If a batch was refused that it takes in parts, batches stay as small as the
+// largest of them for a while.
+func (d *delivery) succeeded(t *target, n int) {
+	d.taker = t
+	switch {
+	case d.hunt.took(n):
+		d.limit, d.hunt = max(1, d.hunt.passed), hunt{}
+	case !d.hunt.on():
+		d.limit = min(d.limit+d.limit/8+1, d.cfg.BatchEvents)
+	}
+	d.recovered()
+}
+
+// recovered notes that the sink answers as it should.
+func (d *delivery) recovered() {
 	d.mu.Lock()
 	first := d.failure.text != ""
 	d.failure = failure{}
 	d.mu.Unlock()
-	d.limit = min(d.limit+d.limit/8+1, d.cfg.BatchEvents)
 	if first {
 		klog.InfoS("Audit sink takes events again", "sink", d.name)
 	}

@@ -21,6 +21,7 @@ import (
 // valid until the next reset.
 type encoder struct {
 	event           *auditinternal.Event
+	id              []byte
 	texts           [4]encoded // per level
 	request, answer body
 }
@@ -39,6 +40,7 @@ type body struct {
 
 func (e *encoder) reset(ev *auditinternal.Event) {
 	e.event = ev
+	e.id = appendIdentity(e.id[:0])
 	for i := range e.texts {
 		e.texts[i] = encoded{text: recycled(e.texts[i].text)}
 	}
@@ -102,12 +104,12 @@ func (e *encoder) append(b []byte, level auditrule.Level, request, answer, trunc
 	}
 	b = appendTime(append(b, `,"requestReceivedTimestamp":`...), ev.RequestReceivedTimestamp)
 	b = appendTime(append(b, `,"stageTimestamp":`...), ev.StageTimestamp)
-	b = appendAnnotations(b, ev.Annotations, level, truncated)
+	b = e.appendAnnotations(b, level, truncated)
 	return append(b, '}')
 }
 
-// of returns the object as compact JSON. Something that is not JSON, which upstream's handlers rule out, becomes a string,
-// so that one odd body does not cost the whole event.
+// of returns the object as compact JSON. A caller chooses the body of a patch, byte for byte, and it is recorded before anybody
+// has parsed it: what some parser could trip over becomes a string, so that it costs neither its own event nor the batch.
 func (c *body) of(obj *runtime.Unknown) []byte {
 	if c.done {
 		return c.text
@@ -118,12 +120,40 @@ func (c *body) of(obj *runtime.Unknown) []byte {
 		return c.text
 	}
 	buf := bytes.NewBuffer(c.text[:0])
-	if json.Compact(buf, obj.Raw) == nil {
+	if utf8.Valid(obj.Raw) && json.Compact(buf, obj.Raw) == nil && !tooDeep(buf.Bytes()) {
 		c.text = buf.Bytes()
 	} else {
 		c.text = appendString(c.text[:0], string(obj.Raw))
 	}
 	return c.text
+}
+
+// maxDepth is how deep a body may be nested to be recorded as JSON. Parsers give up at 10,000 levels or far below; the bodies of
+// real requests have a few dozen.
+const maxDepth = 512
+
+// tooDeep tells whether JSON is nested deeper than maxDepth.
+func tooDeep(text []byte) bool {
+	if bytes.Count(text, []byte{'['})+bytes.Count(text, []byte{'{'}) <= maxDepth {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 func appendUser(b []byte, u *authnv1.UserInfo) []byte {
@@ -180,25 +210,30 @@ func appendTime(b []byte, t metav1.MicroTime) []byte {
 	return append(b, '"')
 }
 
-func appendAnnotations(b []byte, annotations map[string]string, level auditrule.Level, truncated bool) []byte {
-	keys := slices.Sorted(maps.Keys(annotations))
-	if level < auditrule.Request {
-		keys = slices.DeleteFunc(keys, needsRequestLevel)
+// appendAnnotations writes the annotations of the event and our own. Ours win: an admission policy or webhook can have any
+// annotation written that begins with its own name.
+func (e *encoder) appendAnnotations(b []byte, level auditrule.Level, truncated bool) []byte {
+	keys := make([]string, 0, len(e.event.Annotations)+2)
+	for key := range e.event.Annotations {
+		if key != identityKey && (key != truncatedKey || !truncated) && (level >= auditrule.Request || !needsRequestLevel(key)) {
+			keys = append(keys, key)
+		}
 	}
-	if truncated && !slices.Contains(keys, truncatedKey) {
-		at, _ := slices.BinarySearch(keys, truncatedKey)
-		keys = slices.Insert(keys, at, truncatedKey)
+	keys = append(keys, identityKey)
+	if truncated {
+		keys = append(keys, truncatedKey)
 	}
-	if len(keys) == 0 {
-		return b
-	}
+	slices.Sort(keys)
 	b = append(b, `,"annotations":{`...)
 	for _, k := range keys {
 		b = append(appendString(separate(b), k), ':')
-		if value, ok := annotations[k]; ok {
-			b = appendString(b, value)
-		} else {
+		switch {
+		case k == identityKey:
+			b = append(append(append(b, '"'), e.id...), '"')
+		case k == truncatedKey && truncated:
 			b = appendString(b, truncatedValue)
+		default:
+			b = appendString(b, e.event.Annotations[k])
 		}
 	}
 	return append(b, '}')

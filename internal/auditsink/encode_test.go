@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	authnv1 "k8s.io/api/authentication/v1"
@@ -68,8 +69,14 @@ func fillEvents(seed int64) *randfill.Filler {
 	)
 }
 
-func upstreamText(t testing.TB, ev *auditinternal.Event) string {
+// upstreamText is the event, with our identity, as upstream's encoder writes it.
+func upstreamText(t testing.TB, ev *auditinternal.Event, id []byte) string {
 	t.Helper()
+	ev = ev.DeepCopy()
+	if ev.Annotations == nil {
+		ev.Annotations = map[string]string{}
+	}
+	ev.Annotations[identityKey] = string(id)
 	text, err := runtime.Encode(audit.Codecs.LegacyCodec(auditv1.SchemeGroupVersion), &auditinternal.EventList{Items: []auditinternal.Event{*ev}})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +94,7 @@ func TestEncodingIsUpstreams(t *testing.T) {
 		e.reset(ev)
 		for level := auditrule.Metadata; level <= auditrule.RequestResponse; level++ {
 			got := listBegin + string(e.at(level, 1<<20).text) + listEnd
-			if want := upstreamText(t, trimmed(ev, level)); got != want {
+			if want := upstreamText(t, trimmed(ev, level), e.id); got != want {
 				t.Fatalf("seed %d, level %s\n got %s\nwant %s", seed, level, got, want)
 			}
 		}
@@ -128,7 +135,7 @@ func TestTrimmedIsAsMadeAtThatLevel(t *testing.T) {
 			if diff := cmp.Diff(madeAt(t, want.Audit()), trimmed(ev, want)); diff != "" {
 				t.Errorf("%s trimmed to %s: %s", have, want, diff)
 			}
-			if got, want := listBegin+string(e.at(want, 1<<20).text)+listEnd, upstreamText(t, madeAt(t, want.Audit())); got != want {
+			if got, want := listBegin+string(e.at(want, 1<<20).text)+listEnd, upstreamText(t, madeAt(t, want.Audit()), e.id); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		}
@@ -146,20 +153,70 @@ func TestPatchAnnotationPrefix(t *testing.T) {
 	}
 }
 
-// A body that is not JSON must not cost the event.
+// DA-8: a body that is no JSON, or that parsers give up on, is recorded as a string; every other one as it is.
 func TestEncodingOddBodies(t *testing.T) {
-	for _, raw := range []string{"", "{", "not: json", "\xff\xfe", `{"a":1}{"b":2}`} {
+	nested := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2) }
+	for name, tc := range map[string]struct {
+		raw string
+		odd bool
+	}{
+		"empty":                          {"", false},
+		"cut off":                        {"{", true},
+		"YAML":                           {"not: json", true},
+		"no text":                        {"\xff\xfe", true},
+		"not UTF-8 within a string":      {"{\"a\":\"\xff\"}", true},
+		"not UTF-8 within a key":         {"{\"a\xc3\":1}", true},
+		"a record of the spool":          {`{"a":"` + magic + `"}`, true},
+		"UTF-8":                          {`{"ü":" "}`, false},
+		"two values":                     {`{"a":1}{"b":2}`, true},
+		"as deep as parsers can":         {nested(9990), true},
+		"deeper than parsers can":        {nested(20000), true},
+		"a little too deep":              {nested(maxDepth + 2), true},
+		"deep":                           {nested(maxDepth), false},
+		"many and not deep":              {"[" + strings.Repeat("{},", 2*maxDepth) + `"[[[\\\"[["]`, false},
+		"brackets in a string, not deep": {`{"a":"` + strings.Repeat("[", 2*maxDepth) + `"}`, false},
+	} {
 		ev := madeAt(t, auditinternal.LevelRequest)
-		ev.RequestObject = &runtime.Unknown{Raw: []byte(raw)}
+		ev.RequestObject = &runtime.Unknown{Raw: []byte(tc.raw)}
 		var e encoder
 		e.reset(ev)
-		text := e.at(auditrule.Request, 1<<20).text
-		var got auditv1.Event
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Errorf("body %q: %v in %s", raw, err, text)
-		} else if got.AuditID != "id" {
-			t.Errorf("body %q: the event is damaged: %s", raw, text)
+		text := listBegin + string(e.at(auditrule.Request, 1<<20).text) + listEnd
+		var got auditv1.EventList
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !utf8.ValidString(text) {
+			t.Errorf("%s: %v", name, err)
+			continue
 		}
+		body := got.Items[0].RequestObject
+		if got.Items[0].AuditID != "id" || (body != nil && body.Raw[0] == '"') != tc.odd {
+			t.Errorf("%s: recorded as %.60v, want a string: %v", name, body, tc.odd)
+		}
+	}
+}
+
+// DA-8: the identity of an event is its own, whatever a caller, an admission policy or a webhook calls it.
+func TestIdentity(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		ev := madeAt(t, auditinternal.LevelRequestResponse)
+		ev.Annotations[identityKey] = "chosen"
+		var e encoder
+		e.reset(ev)
+		var id string
+		for level := auditrule.Metadata; level <= auditrule.RequestResponse; level++ {
+			var got auditv1.Event
+			if err := json.Unmarshal(e.at(level, 1<<20).text, &got); err != nil {
+				t.Fatal(err)
+			}
+			if next := got.Annotations[identityKey]; next == "" || next == "chosen" || id != "" && next != id {
+				t.Errorf("%s has the identity %q, another level %q", level, next, id)
+			} else {
+				id = next
+			}
+		}
+		if seen[id] {
+			t.Errorf("two events are called %s", id)
+		}
+		seen[id] = true
 	}
 }
 
@@ -211,7 +268,7 @@ func FuzzEncoding(f *testing.F) {
 		}
 		if json.Valid([]byte(raw)) {
 			var want auditv1.EventList
-			if err := json.Unmarshal([]byte(upstreamText(t, ev)), &want); err != nil {
+			if err := json.Unmarshal([]byte(upstreamText(t, ev, e.id)), &want); err != nil {
 				t.Fatal(err)
 			}
 			want.Items[0].RequestObject, got.Items[0].RequestObject = nil, nil

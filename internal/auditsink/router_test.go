@@ -36,6 +36,10 @@ func TestSinksAtDifferentLevels(t *testing.T) {
 	ev.AuditID, ev.RequestObject.Raw[2] = "reused", 'X' // as the server does
 	for sink, level := range map[*httpSink]auditinternal.Level{a: auditinternal.LevelMetadata, b: auditinternal.LevelRequestResponse} {
 		got := sink.await(t, 1)[0]
+		if got.Annotations[identityKey] == "" {
+			t.Errorf("%s: the event has no identity", level)
+		}
+		got.Annotations = nil
 		want := before.DeepCopy()
 		want.Level = level
 		if level == auditinternal.LevelMetadata {

@@ -26,7 +26,7 @@ type SinkStatus struct {
 	SpoolBytes                  int64
 	// Drops says why.
 	Drops Drops
-	// Truncated is how many events have lost their bodies because they were too large. Torn is how many were cut off by
+	// Truncated is how many events have lost their bodies because they were too large, or refused with them. Torn is how many were cut off by
 	// the death of a server, before their requests had been answered; they count as neither delivered nor dropped.
 	Truncated, Torn uint64
 
@@ -49,6 +49,8 @@ type Drops struct {
 	Oversize uint64
 	// Corrupt: the event was damaged on disk.
 	Corrupt uint64
+	// SetAside: the sink refused the event, even alone and without its bodies. It is kept beside the spool.
+	SetAside uint64
 }
 
 // Status returns how each sink is doing, in the order of the last Update. It can be called at any time.
@@ -76,7 +78,7 @@ func (s *sink) fill(st *SinkStatus, now time.Time) {
 	trouble := sp.trouble
 	sp.mu.Unlock()
 	st.Delivered, st.Dropped, st.Truncated, st.Torn = c.Delivered, c.dropped(), c.Truncated, c.Torn
-	st.Drops = Drops{Full: c.Full, Disk: c.Disk, Oversize: c.Oversize, Corrupt: c.Corrupt}
+	st.Drops = Drops{Full: c.Full, Disk: c.Disk, Oversize: c.Oversize, Corrupt: c.Corrupt, SetAside: c.SetAside}
 	st.Lag = sp.lag(now)
 	st.attempts = s.delivery.attempts.counts()
 	s.delivery.mu.Lock()

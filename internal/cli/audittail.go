@@ -156,8 +156,13 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 			auditv1.Event `json:",inline"`
 			Count         uint64 `json:"count"`
 		}
-		if err := json.Unmarshal(line, &event); err != nil {
-			return fmt.Errorf("the stream broke: %w", err)
+		if broken := json.Unmarshal(line, &event); broken != nil {
+			// A line that is whole and looks like an event is one that this version cannot read. It must not end the others.
+			if err != nil || line[0] != '{' {
+				return fmt.Errorf("the stream broke: %w", broken)
+			}
+			fmt.Fprintf(o.ErrOut, "an event cannot be read: %v\n", broken)
+			continue
 		}
 		switch {
 		case event.Kind == "Dropped":

@@ -37,6 +37,7 @@ func TestTailShows(t *testing.T) {
 	for _, tc := range []struct{ stream, out, errOut, err string }{
 		{event + event, event + event, "", ""},
 		{`{"kind":"Dropped","count":12}` + "\n" + event, event, "12 events are missing", ""},
+		{event + `{"auditID":7}` + "\n" + `{"requestObject":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}\n" + event, event + event, "an event cannot be read", ""},
 		{event + `{"kind":"Ev`, event, "", "broke"},
 		{"<html>\n", "", "", "broke"},
 	} {

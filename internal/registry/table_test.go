@@ -54,7 +54,7 @@ func TestTables(t *testing.T) {
 	s.must("POST", policyAPI+"/namespaces/hammer/protectedattributes", `{apiVersion: policy.proviso.dev/v1alpha1, kind: ProtectedAttribute, metadata: {name: env}, attributeKind: Label, attributeName: env, protectedValues: [a, b], roleRef: {kind: Role, name: rm}}`)
 	s.must("POST", auditAPI+"/auditclasses", `{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditClass, metadata: {name: c}, spec: {rules: [{verbs: [get]}]}}`)
 	s.must("POST", auditAPI+"/auditsinks", `{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: s}, spec: {policy: {level: Metadata}, webhook: {clientConfig: {url: "https://a.example/"}}}}`)
-	s.must("PATCH", auditAPI+"/auditsinks/s/status", `{"status":{"compiledRules":4,"delivered":7,"spooled":2,"dropped":1,"lagSeconds":3,"lastError":"no route","conditions":[{"type":"Active","status":"False","reason":"AuditClassesMissing","message":"x","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "Content-Type", mergePatch)
+	s.must("PATCH", auditAPI+"/auditsinks/s/status", `{"status":{"compiledRules":4,"delivered":7,"spooled":2,"dropped":1,"setAside":1,"lagSeconds":3,"lastError":"no route","conditions":[{"type":"Active","status":"False","reason":"AuditClassesMissing","message":"x","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Delivering","status":"False","reason":"DeliveryFailed","message":"no route","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "Content-Type", mergePatch)
 
 	for _, tc := range []struct{ path, header, row string }{
 		{policyAPI + "/policies", "Name | Roles | Unresolved | Last Modified | (Compiled) | Age", "default | 1 | 0 | _ | Unknown | _"},
@@ -65,8 +65,8 @@ func TestTables(t *testing.T) {
 			"pod-security-level | proviso.dev/podSecurityLevel | .metadata.labels[pod-security.kubernetes.io/enforce] | namespaces | true | key | Unknown | _"},
 		{policyAPI + "/clusterprotectedattributes", "Name | Kind | Attribute | Values | Role | (Scope) | (Resolved) | Age", "env | Label | env | <all> | ClusterRole/rm | IncludeTemplates | Unknown | _"},
 		{policyAPI + "/protectedattributes", "Name | Kind | Attribute | Values | Role | (Scope) | (Resolved) | Age", "env | Label | env | a,b | Role/rm | IncludeTemplates | Unknown | _"},
-		{auditAPI + "/auditsinks", "Name | Active | Level | Rules | Delivered | Spooled | Dropped | Lag | (Target) | (Last Error) | Age",
-			"s | False (AuditClassesMissing) | Metadata | 4 | 7 | 2 | 1 | 3s | https://a.example/ | no route | _"},
+		{auditAPI + "/auditsinks", "Name | Active | Delivering | Level | Rules | Delivered | Spooled | Dropped | (Set Aside) | Lag | (Target) | (Last Error) | Age",
+			"s | False (AuditClassesMissing) | False (DeliveryFailed) | Metadata | 4 | 7 | 2 | 1 | 1 | 3s | https://a.example/ | no route | _"},
 		{auditAPI + "/auditclasses", "Name | Rules | Age", "c | 1 | _"},
 		{rolesIn("hammer") + "/dev", "Name | Rules | Denies | Conditional | Unresolved | Age", "dev | 2 | 1 | 1 | 0 | _"},
 	} {

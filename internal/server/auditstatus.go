@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -39,6 +40,7 @@ type sinkReporter struct {
 	router  *auditsink.Router
 	sinks   cache.SharedIndexInformer
 	client  *rest.RESTClient
+	events  corev1client.EventsGetter
 	replica string
 	counted map[string]time.Time
 }
@@ -48,11 +50,15 @@ func newSinkReporter(router *auditsink.Router, sinks cache.SharedIndexInformer, 
 	if err != nil {
 		return nil, err
 	}
+	events, err := corev1client.NewForConfig(server.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
 	replica, err := replicaName(spoolDir, server.APIServerID)
 	if err != nil {
 		return nil, err
 	}
-	return &sinkReporter{router: router, sinks: sinks, client: client, counted: map[string]time.Time{}, replica: replica}, nil
+	return &sinkReporter{router: router, sinks: sinks, client: client, events: events, counted: map[string]time.Time{}, replica: replica}, nil
 }
 
 // replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of the
@@ -107,7 +113,8 @@ func (r *sinkReporter) report(ctx context.Context, s auditsink.SinkStatus) error
 		return nil
 	}
 	r.counted[s.Name] = time.Now()
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	before := sink
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		err := r.client.Put().Resource("auditsinks").Name(s.Name).SubResource("status").Body(next).Do(ctx).Error()
 		if !apierrors.IsConflict(err) {
 			return err
@@ -116,9 +123,13 @@ func (r *sinkReporter) report(ctx context.Context, s auditsink.SinkStatus) error
 		if err := r.client.Get().Resource("auditsinks").Name(s.Name).Do(ctx).Into(current); err != nil {
 			return err
 		}
-		next = r.merge(current, s)
+		before, next = current, r.merge(current, s)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return r.announce(ctx, before, next)
 }
 
 // heard tells whether the others know that this server is there.
@@ -134,7 +145,7 @@ func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStat
 	status := &next.Status
 	own := auditv1alpha1.AuditSinkReplicaStatus{
 		Name: r.replica, LastUpdate: metav1.Now(), Delivered: int64(s.Delivered), Spooled: int64(s.Spooled), Dropped: int64(s.Dropped),
-		LagSeconds: int64(s.Lag.Seconds()), LastError: s.LastError,
+		SetAside: int64(s.Drops.SetAside), LagSeconds: int64(s.Lag.Seconds()), LastError: s.LastError,
 	}
 	if s.LastError != "" {
 		own.LastErrorTime = &metav1.Time{Time: s.LastErrorTime}
@@ -148,11 +159,12 @@ func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStat
 	status.ObservedGeneration = s.Generation
 	status.MissingClasses = s.Missing
 	status.CompiledRules = int32(s.Rules)
-	status.Delivered, status.Spooled, status.Dropped, status.LagSeconds, status.LastError, status.LastErrorTime = 0, 0, 0, 0, "", nil
+	status.Delivered, status.Spooled, status.Dropped, status.SetAside, status.LagSeconds, status.LastError, status.LastErrorTime = 0, 0, 0, 0, 0, "", nil
 	for _, x := range status.Replicas {
 		status.Delivered += x.Delivered
 		status.Spooled += x.Spooled
 		status.Dropped += x.Dropped
+		status.SetAside += x.SetAside
 		status.LagSeconds = max(status.LagSeconds, x.LagSeconds)
 		if x.LastError != "" {
 			status.LastError, status.LastErrorTime = x.LastError, x.LastErrorTime
@@ -163,22 +175,26 @@ func (r *sinkReporter) merge(sink *auditv1alpha1.AuditSink, s auditsink.SinkStat
 		active.Status, active.Reason = metav1.ConditionTrue, auditv1alpha1.ReasonActive
 	}
 	meta.SetStatusCondition(&status.Conditions, active)
+	meta.SetStatusCondition(&status.Conditions, deliveringCondition(status, s))
 	return next
 }
 
 // sameState compares what a person waits for, and leaves the figures out.
 func sameState(a, b auditv1alpha1.AuditSinkStatus) bool {
-	active := func(s auditv1alpha1.AuditSinkStatus) (metav1.ConditionStatus, string, string) {
-		c := meta.FindStatusCondition(s.Conditions, auditv1alpha1.ConditionActive)
-		if c == nil {
-			return "", "", ""
+	for _, kind := range []string{auditv1alpha1.ConditionActive, auditv1alpha1.ConditionDelivering} {
+		if !sameCondition(meta.FindStatusCondition(a.Conditions, kind), meta.FindStatusCondition(b.Conditions, kind)) {
+			return false
 		}
-		return c.Status, c.Reason, c.Message
 	}
-	as, ar, am := active(a)
-	bs, br, bm := active(b)
-	return as == bs && ar == br && am == bm && a.LastError == b.LastError && a.ObservedGeneration == b.ObservedGeneration &&
-		(a.Dropped == 0) == (b.Dropped == 0)
+	return a.LastError == b.LastError && a.ObservedGeneration == b.ObservedGeneration &&
+		(a.Dropped == 0) == (b.Dropped == 0) && (a.SetAside == 0) == (b.SetAside == 0)
+}
+
+func sameCondition(a, b *metav1.Condition) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
 // withoutTimes lets a status that only got older be equal to itself.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -49,5 +50,44 @@ func TestSinkStatusOfReplicas(t *testing.T) {
 	}
 	if !r.heard(next) {
 		t.Error("a report of now is not taken as a sign of life")
+	}
+}
+
+// DA-8, DA-11: the status says while deliveries fail on any replica, and what the receiver refused; a change of that is an Event.
+func TestSinkStatusDelivering(t *testing.T) {
+	r := &sinkReporter{replica: "this"}
+	now := metav1.Now()
+	failing := auditsink.SinkStatus{Active: true, LastError: "connection refused", LastErrorTime: now.Time}
+	working := auditsink.SinkStatus{Active: true, Dropped: 3, Drops: auditsink.Drops{SetAside: 2, Full: 1}}
+	other := func(lastError string) *auditv1alpha1.AuditSink {
+		return &auditv1alpha1.AuditSink{Status: auditv1alpha1.AuditSinkStatus{Replicas: []auditv1alpha1.AuditSinkReplicaStatus{{Name: "other", LastUpdate: now, LastError: lastError, SetAside: 5}}}}
+	}
+	for name, tc := range map[string]struct {
+		before *auditv1alpha1.AuditSink
+		after  auditsink.SinkStatus
+		want   metav1.ConditionStatus
+		event  string
+	}{
+		"a new sink that works":          {other(""), working, "True", ""},
+		"a new sink that fails":          {other(""), failing, "False", "Warning"},
+		"another replica fails":          {other("no route"), working, "False", "Warning"},
+		"it begins to fail":              {r.merge(other(""), working), failing, "False", "Warning"},
+		"it goes on failing":             {r.merge(other(""), failing), failing, "False", ""},
+		"it works again":                 {r.merge(other(""), failing), working, "True", "Normal"},
+		"it works again, not everywhere": {r.merge(other("no route"), failing), working, "False", ""},
+		"it is switched off":             {r.merge(other(""), working), auditsink.SinkStatus{}, "Unknown", ""},
+	} {
+		after := r.merge(tc.before, tc.after)
+		is := meta.FindStatusCondition(after.Status.Conditions, auditv1alpha1.ConditionDelivering)
+		event := ""
+		if e := deliveringEvent(meta.FindStatusCondition(tc.before.Status.Conditions, auditv1alpha1.ConditionDelivering), is); e != nil {
+			event = e.Type
+		}
+		if is == nil || is.Status != tc.want || event != tc.event {
+			t.Errorf("%s: %+v, event %q; want %s, %q", name, is, event, tc.want, tc.event)
+		}
+		if tc.after.Drops.SetAside > 0 && after.Status.SetAside != 7 {
+			t.Errorf("%s: %d events are set aside, want 7", name, after.Status.SetAside)
+		}
 	}
 }

@@ -153,6 +153,20 @@ const (
 	ReasonInvalid = "Invalid"
 )
 
+// ConditionDelivering is True while what an active sink gets is delivered, False while deliveries fail, and Unknown while the sink
+// is inactive.
+const ConditionDelivering = "Delivering"
+
+// Reasons of the condition Delivering, and of the Events when it changes.
+const (
+	// ReasonDelivering: no delivery is failing.
+	ReasonDelivering = "Delivering"
+	// ReasonDeliveryFailed: deliveries fail; the message says why. Events wait and are sent again.
+	ReasonDeliveryFailed = "DeliveryFailed"
+	// ReasonInactive: the sink gets no events; the condition Active says why.
+	ReasonInactive = "Inactive"
+)
+
 // AuditSinkStatus says whether a sink is active and what it has delivered. The counters are the sums over the replicas of
 // the server.
 type AuditSinkStatus struct {
@@ -160,7 +174,8 @@ type AuditSinkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: "Active" is True while the sink gets events; otherwise its reason and message say why not.
+	// conditions: "Active" is True while the sink gets events; otherwise its reason and message say why not. "Delivering" is
+	// False while deliveries fail on any replica of the server, with the last error as its message.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -183,9 +198,15 @@ type AuditSinkStatus struct {
 	// +optional
 	Spooled int64 `json:"spooled,omitempty"`
 
-	// dropped is the number of events that are lost because the spool was full.
+	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could
+	// not be written, or because they were set aside.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
+
+	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are
+	// kept beside the spool.
+	// +optional
+	SetAside int64 `json:"setAside,omitempty"`
 
 	// lagSeconds is the age of the oldest event that waits for delivery.
 	// +optional
@@ -223,9 +244,15 @@ type AuditSinkReplicaStatus struct {
 	// +optional
 	Spooled int64 `json:"spooled,omitempty"`
 
-	// dropped is the number of events that are lost because the spool was full.
+	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could
+	// not be written, or because they were set aside.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
+
+	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are
+	// kept beside the spool.
+	// +optional
+	SetAside int64 `json:"setAside,omitempty"`
 
 	// lagSeconds is the age of the oldest event that waits for delivery.
 	// +optional
