@@ -131,6 +131,12 @@ cover: ## Test coverage of the packages under internal/, as coverage.html
 fuzz: ## Try every law and fuzz target on new inputs for FUZZTIME each (FUZZ=regexp picks some)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' FUZZ='$(or $(FUZZ),.)' LAWS='$(or $(LAWS),yes)' hack/fuzz.sh
 
+# Packages whose mistakes let somebody in, with the further tests that decide about them.
+MUTATE ?= ./internal/authorize=./test/law ./internal/enforce ./internal/handoff ./internal/snapshot ./internal/protect ./internal/ruleset
+.PHONY: mutate
+mutate: ## Break the security-relevant packages in small ways and see that tests notice (MUTATEFLAGS='-n 30 -seed 7')
+	$(GO) run ./hack/mutate $(MUTATEFLAGS) $(MUTATE)
+
 .PHONY: bench
 bench: ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
