@@ -22,11 +22,8 @@ func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (a
 	if SnapshotOf(ctx, u.Store).Synced {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	if !attrs.IsResourceRequest() && attrs.GetVerb() == "get" {
-		switch attrs.GetPath() {
-		case "/livez", "/readyz", "/healthz":
-			return authorizer.DecisionAllow, "health endpoint", nil
-		}
+	if isHealth(attrs) {
+		return authorizer.DecisionAllow, "health endpoint", nil
 	}
 	return authorizer.DecisionDeny, "the server has not read its policy yet, try again in a moment", nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -37,6 +38,11 @@ func (c *Controllers) campaign(ctx context.Context) error {
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.cfg.Identity},
 	}
+	// Right after its first start a server does not have the namespace yet, and the elector takes seconds until it tries again.
+	_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().Namespaces().Get(ctx, leaseNamespace, metav1.GetOptions{})
+		return err == nil, nil
+	})
 	for ctx.Err() == nil {
 		led, err := c.candidacy(ctx, lock)
 		if err != nil {

@@ -37,8 +37,10 @@ import (
 
 // authorizerKit builds authorizers by type. Those with informers are built once and survive a reload of the chain.
 type authorizerKit struct {
-	informers    informers.SharedInformerFactory
-	store        *snapshot.Store
+	informers informers.SharedInformerFactory
+	store     *snapshot.Store
+	// agreed is nil while this server decides as the other replicas do.
+	agreed       func() error
 	abacFile     string
 	retryBackoff *wait.Backoff
 	dial         utilnet.DialFunc
@@ -56,10 +58,11 @@ type authorizerKit struct {
 type builtAuthorizers map[string]authorizer.Authorizer
 
 // links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that nobody
-// can be locked out, and the guard that refuses everybody else until the policy is known.
+// can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and the policy is known.
 func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		{Name: "replicas", Authorizer: authorize.Unready{Why: k.agreed}},
 		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.store}},
 	}
 	if k.restriction != nil {

@@ -28,7 +28,7 @@ import (
 //	  impersonation                asks the gate whether the user may act as somebody else                    authorize
 //	  priority and fairness
 //	» authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
-//	     system-masters → policy-sync → node-restriction → the configured authorizers, lazily
+//	     system-masters → replicas → policy-sync → node-restriction → the configured authorizers, lazily
 //	     nothing can allow it: 403, the body is never read
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   crdschema
 //	» withhold                     errors that quote an object stay with who may not see it

@@ -25,7 +25,8 @@ what the first one made.
 
 All flags of kube-apiserver are accepted. With --etcd-servers it uses that etcd cluster and, unless --data-dir is given
 too, behaves as a drop-in for kube-apiserver: nothing is generated, no controllers run, every default is upstream's.
-Replicas with a data directory of their own must share one PKI: copy the first one's pki directory to the others.`
+Replicas with a data directory of their own must share one PKI: copy the first one's pki directory to the others. A replica
+with another PKI does not start, one with other feature gates or another master namespace is not ready (see --agree).`
 
 const serveExample = `  # Everything from nothing, on 127.0.0.1:6443
   proviso serve

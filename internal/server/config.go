@@ -121,6 +121,8 @@ func newConfig(opts *completed) (*config, error) {
 			return nil, err
 		}
 		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
+	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member.Agreed); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -150,6 +152,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	s.kit = &authorizerKit{
 		informers:    informers,
 		store:        s.store,
+		agreed:       opts.member.Agreed,
 		abacFile:     opts.Authorization.PolicyFile,
 		retryBackoff: opts.Authorization.WebhookRetryBackoff,
 		compiler:     authorizationcel.NewDefaultCompiler(),

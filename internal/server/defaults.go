@@ -64,9 +64,12 @@ func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
 }
 
 // ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right after
-// the start the server may not serve everything yet.
-func ensureDefaults(ctx context.Context, loopback *rest.Config, master string) {
+// the start the server may not serve everything yet. A server whose replicas have agreed on another master namespace writes nothing.
+func ensureDefaults(ctx context.Context, loopback *rest.Config, master string, agreed func() error) {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if agreed() != nil {
+			return false, nil
+		}
 		if err := writeDefaults(ctx, loopback, master); err != nil {
 			klog.V(2).InfoS("Default roles are not written yet", "err", err)
 			return false, nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	"proviso.dev/proviso/internal/controllers"
+	"proviso.dev/proviso/internal/replicas"
 )
 
 // Options are the flags of `proviso serve`: all of kube-apiserver's and a few of our own.
@@ -29,6 +30,8 @@ type Options struct {
 	LogOutput string
 	// PolicyMasterNamespace is the namespace whose bindings apply everywhere.
 	PolicyMasterNamespace string
+	// Agree changes what the replicas on this etcd have agreed on to the settings of this one.
+	Agree bool
 	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
 	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
 
@@ -75,6 +78,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Where the log goes: 'stderr', 'file' (log/proviso.log under the data directory), or 'auto': stderr with --etcd-servers, file otherwise.")
 	ours.StringVar(&o.PolicyMasterNamespace, "policy-master-namespace", o.PolicyMasterNamespace,
 		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
+	ours.BoolVar(&o.Agree, "agree", false,
+		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
 		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
@@ -138,6 +143,8 @@ type completed struct {
 	own *Options
 	// authz is the authorizer chain; nil when the server is stock and upstream builds its own.
 	authz *authzPlan
+	// member is this server among the replicas on its etcd.
+	member *replicas.Member
 }
 
 // complete fills in what the user left open and lets upstream complete and validate its part.
@@ -146,6 +153,9 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m := o.Kube.Metrics; m != nil && m.AllowListMapping == nil && m.AllowListMappingManifest == "" {
+		m.AllowListMapping = map[string]string{} // otherwise upstream complains about a file that nobody has named
+	}
 	opts, err := o.Kube.Complete(ctx)
 	if err != nil {
 		return nil, err
@@ -153,7 +163,9 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	return &completed{CompletedOptions: opts, own: o, authz: plan}, nil
+	c := &completed{CompletedOptions: opts, own: o, authz: plan}
+	c.member, err = newMember(c)
+	return c, err
 }
 
 // defaultNetwork makes the server reachable from this machine only, unless the user says otherwise.

@@ -169,11 +169,19 @@ func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress) 
 	if err != nil {
 		return err
 	}
+	leave, err := joinReplicas(ctx, opts, p)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	aggregator, err := c.assemble()
 	if err != nil {
 		return err
 	}
 	server := aggregator.GenericAPIServer
+	if err := readyWhenAgreed(server, opts.member.Agreed); err != nil {
+		return err
+	}
 	if !opts.own.dropIn() {
 		server.ShutdownTimeout = shutdownTimeout
 	}
@@ -197,7 +205,8 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 	cfg := controllers.Config{
 		RestConfig:  rest.CopyConfig(server.LoopbackClientConfig),
 		Names:       o.Controllers,
-		LeaderElect: true, // its identity is random: two servers on one host have the same API server ID
+		LeaderElect: true,
+		Identity:    o.identity(),
 	}
 	if files != nil {
 		cfg.ServiceAccountKeyFile = files.SAKey
@@ -211,12 +220,33 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 	if err != nil {
 		return nil, fmt.Errorf("--controllers: %w", err)
 	}
-	return running, server.AddPostStartHook("proviso-controllers", func(ctx genericapiserver.PostStartHookContext) error {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	err = server.AddPostStartHook("proviso-controllers", func(hook genericapiserver.PostStartHookContext) error {
+		// The hook's own context ends when the server no longer listens, which is too late to give the lease back.
+		ctx, cancel := context.WithCancel(hook)
 		go func() {
+			<-stop
+			cancel()
+		}()
+		go func() {
+			defer close(stopped)
 			if err := running.Run(ctx); err != nil {
 				klog.ErrorS(err, "Running the controllers")
 			}
 		}()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The server goes on serving until the controllers have stopped and given back their lease: the next one need not wait for it.
+	return running, server.AddPreShutdownHook("proviso-controllers", func() error {
+		close(stop)
+		select {
+		case <-stopped:
+		case <-time.After(shutdownTimeout / 2):
+			klog.InfoS("The controllers did not stop in time; their lease ends by itself")
+		}
 		return nil
 	})
 }

@@ -115,7 +115,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 			go reporter.run(ctx)
 		}
 		if enabled(PolicyAuthorization) {
-			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master)
+			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master, c.opts.member.Agreed)
 			go policies.run(ctx)
 		}
 		if declarations != nil {

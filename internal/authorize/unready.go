@@ -1,0 +1,50 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Unready stands right behind system:masters and refuses everything but GET on the health endpoints for as long as the server
+// must not decide requests (SV-14). Otherwise it has no opinion.
+type Unready struct {
+	// Why is nil while the server may serve.
+	Why func() error
+}
+
+var _ authorizer.Authorizer = Unready{}
+
+// Authorize denies with the reason.
+func (u Unready) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	err := u.Why()
+	switch {
+	case err == nil:
+		return authorizer.DecisionNoOpinion, "", nil
+	case isHealth(attrs):
+		return authorizer.DecisionAllow, "health endpoint", nil
+	}
+	return authorizer.DecisionDeny, err.Error(), nil
+}
+
+// ConditionsAwareAuthorize never has conditions.
+func (u Unready) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(u.Authorize(ctx, attrs))
+}
+
+// EvaluateConditions fails closed: there is nothing to evaluate.
+func (u Unready) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
+// isHealth tells the questions that everybody may ask a server that is not ready.
+func isHealth(attrs authorizer.Attributes) bool {
+	if attrs.IsResourceRequest() || attrs.GetVerb() != "get" {
+		return false
+	}
+	switch attrs.GetPath() {
+	case "/livez", "/readyz", "/healthz":
+		return true
+	}
+	return false
+}
