@@ -3446,7 +3446,7 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonate and unsafe-delete-ignore-read-errors, which match only when named. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
+							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\" and \"granular:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -68,7 +68,7 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool) error {
 			positive = append(positive, verbAll)
 		}
 	}
-	r.verbs = policyVerbs(positive, negative)
+	r.verbs = policyVerbs(positive, negative, src.Deny)
 	if r.groups, err = policyGroups(src.APIGroups); err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}

@@ -134,8 +134,7 @@ func (s *sights) of(w *rule) (out []string) {
 
 // seesVerb is how a rule sees a verb, on each family of subresources.
 func seesVerb(r *rule, verb string) (code byte) {
-	q := Query{verb: verb, bit: bitOf(verb)}
-	q.special = q.bit == 0 && isSpecial(verb)
+	q := Query{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
 	for q.family = familyNone; q.family < families; q.family++ {
 		code <<= 2
 		if r.verbs.matches(&q) {

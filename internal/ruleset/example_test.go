@@ -69,7 +69,15 @@ func TestRuleMeaning(t *testing.T) {
 		{name: "negations have no bind", verbs: []string{"-get"}, kinds: []string{"*"}, verb: "bind", resource: "roles"},
 		{name: "star has no impersonate-on", verbs: []string{"*"}, kinds: []string{"*"}, verb: "impersonate-on:user-info:list", resource: "pods"},
 		{name: "impersonate* has impersonate-on", verbs: []string{"impersonate*"}, kinds: []string{"*"}, verb: "impersonate-on:user-info:list", resource: "pods", want: true},
-		{name: "star has granular", verbs: []string{"*"}, kinds: []string{"*"}, verb: "granular:label(example.com)", resource: "pods", want: true},
+		{name: "star has the right to ask for fields", verbs: []string{"*"}, kinds: []string{"*"}, verb: "granular", resource: "pods", want: true},
+		{name: "star has no right to a field", verbs: []string{"*"}, kinds: []string{"*"}, verb: "granular:label(example.com)", resource: "pods"},
+		{name: "negations have no right to a field", verbs: []string{"-delete"}, kinds: []string{"*"}, verb: "granular:labels", resource: "pods"},
+		{name: "granular:* has every field", verbs: []string{"granular:*"}, kinds: []string{"pods"}, verb: "granular:label(example.com)", resource: "pods", want: true},
+		{name: "granular:* is not granular", verbs: []string{"granular:*"}, kinds: []string{"pods"}, verb: "granular", resource: "pods"},
+		{name: "granular:* but one field", verbs: []string{"granular:*", "-granular:labels"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
+		{name: "one field but granular:*", verbs: []string{"granular:labels", "-granular:*"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
+		{name: "all verbs of a review are not in a star", verbs: []string{"*"}, kinds: []string{"*"}, verb: "*", resource: "pods"},
+		{name: "all verbs of a review when all are named", verbs: append([]string{"*", "impersonate*", "granular:*"}, namedSpecials...), kinds: []string{"*"}, verb: "*", resource: "pods", want: true},
 		{name: "granular literally", verbs: []string{"granular:labels"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods", want: true},
 		{name: "granular is not every granular", verbs: []string{"granular"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
 		{name: "kind", verbs: []string{"get"}, kinds: []string{"Pod"}, verb: "get", resource: "pods", want: true},
@@ -93,6 +101,32 @@ func TestRuleMeaning(t *testing.T) {
 			m := one(t, rule, someKinds, test.verb, test.group, test.resource, test.sub, test.oname)
 			if m.Allow.Found() != test.want {
 				t.Errorf("allowed %v, want %v", m.Allow.Found(), test.want)
+			}
+		})
+	}
+}
+
+// PO-9: in a deny rule * is every verb, and so is all but some; what an allow rule has to name is denied without.
+func TestDenyOfEveryVerb(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		verbs []string
+		verb  string
+		want  bool
+	}{
+		{"star denies escalate", []string{"*"}, "escalate", true},
+		{"star denies impersonation", []string{"*"}, "impersonate-on:user-info:list", true},
+		{"star denies fields", []string{"*"}, "granular:labels", true},
+		{"all but get denies bind", []string{"-get"}, "bind", true},
+		{"all but bind does not", []string{"-bind"}, "bind", false},
+		{"all but fields does not", []string{"-granular:*"}, "granular:labels", false},
+		{"one verb is one verb", []string{"delete"}, "escalate", false},
+		{"a review about all verbs", []string{"escalate"}, "*", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rule := policyv1alpha1.PolicyRule{Deny: true, Verbs: test.verbs, ResourceKinds: []string{"*"}}
+			if m := one(t, rule, someKinds, test.verb, "", "pods", "", ""); m.Deny.Found() != test.want {
+				t.Errorf("denied %v, want %v", m.Deny.Found(), test.want)
 			}
 		})
 	}

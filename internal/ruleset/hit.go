@@ -151,6 +151,9 @@ func (h Hit) source() string {
 	return fmt.Sprintf("%s of %s to %s", b.ref, b.role, to.describe())
 }
 
+// maxDescribed is how many entries of a list a description shows.
+const maxDescribed = 8
+
 // Describe is the rule in one line, for blockedBy and traces: what it is about, not who has it.
 func (h Hit) Describe() string {
 	parts := []string{"allow"}
@@ -158,7 +161,10 @@ func (h Hit) Describe() string {
 		parts[0] = "deny"
 	}
 	add := func(label string, list []string) {
-		if len(list) > 0 {
+		switch more := len(list) - maxDescribed; {
+		case more > 1:
+			parts = append(parts, label+" "+strings.Join(list[:maxDescribed], ",")+fmt.Sprintf(" and %d more", more))
+		case len(list) > 0:
 			parts = append(parts, label+" "+strings.Join(list, ","))
 		}
 	}

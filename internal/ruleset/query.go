@@ -27,7 +27,7 @@ type Query struct {
 	served          []string // entries that will be served, so that no plural is guessed for them; likewise
 	resourceRequest bool
 	hasSub          bool
-	special         bool
+	special         special
 	wild            bool // the request, a review, asks about all verbs, resources, groups or subresources
 	bit             verbBit
 	family          family
@@ -63,7 +63,10 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.verb, q.namespace = a.GetVerb(), a.GetNamespace()
 	q.resourceRequest = a.IsResourceRequest()
 	q.bit = bitOf(q.verb)
-	q.special = q.bit == 0 && isSpecial(q.verb)
+	q.special = ordinary
+	if q.bit == 0 {
+		q.special = specialOf(q.verb)
+	}
 	q.nsHash = 0
 	if q.namespace != "" {
 		q.nsHash = ix.hash(q.namespace)

@@ -101,7 +101,7 @@ func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
 // listVerbs writes a list of verbs in RBAC's terms. RBAC's * is everything, so it stands only for a plain * here.
 func listVerbs(verbs []string) (list []string, exact bool) {
 	positive, negative, _ := splitVerbs(verbs)
-	set := policyVerbs(positive, negative)
+	set := policyVerbs(positive, negative, false)
 	if set.full {
 		return []string{verbAll}, true
 	}

@@ -25,7 +25,7 @@ type universe struct {
 // The names that have a meaning without being written in a rule.
 var (
 	builtinVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
-		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", verbImpersonate + other, other}
+		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", verbImpersonate + other, verbGranular + other, other}
 	builtinResources = []string{"pods", "services", "nodes", other}
 	connectSubs      = []string{"exec", "attach", "portforward", "proxy"}
 )

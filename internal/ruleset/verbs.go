@@ -78,15 +78,38 @@ const (
 	verbExec        = "exec"
 	verbProxy       = "proxy"
 	verbImpersonate = "impersonate"
+	verbGranular    = "granular:"
 )
 
-// isSpecial tells the verbs that a wildcard of Policy never covers: they hand out or take away power itself.
-func isSpecial(verb string) bool {
+// special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power itself, or it
+// is the right to a field that may be withheld from whoever has everything else.
+type special uint8
+
+const (
+	ordinary      special = 0
+	byName        special = 1 << (iota - 1) // matched by its name alone
+	impersonating                           // also by impersonate*
+	granular                                // also by granular:*
+)
+
+// namedSpecials are the special verbs that only their names match.
+var namedSpecials = []string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}
+
+// prefixVerbs are the patterns that name all verbs with a prefix.
+var prefixVerbs = map[string]special{verbImpersonate + "*": impersonating, verbGranular + "*": granular}
+
+func specialOf(verb string) special {
 	switch verb {
 	case "escalate", "bind", "deny", "unsafe-delete-ignore-read-errors":
-		return true
+		return byName
 	}
-	return strings.HasPrefix(verb, verbImpersonate)
+	switch {
+	case strings.HasPrefix(verb, verbImpersonate):
+		return impersonating
+	case strings.HasPrefix(verb, verbGranular):
+		return granular
+	}
+	return ordinary
 }
 
 // verbSet is a compiled list of verbs.
@@ -95,18 +118,21 @@ type verbSet struct {
 	masks [families]verbBit
 	// parent are those that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
 	parent [families]verbBit
-	// star covers every verb that is neither standard nor special, starSpecial also the special ones (RBAC only).
+	// star covers every verb that is neither standard nor special, starSpecial also the special ones: RBAC's *, and that of a
+	// rule that denies.
 	star, starSpecial bool
-	// full is a wildcard without exceptions: the only thing that answers a review about all verbs.
-	full bool
+	// full is a wildcard without exceptions, fullSpecial one that has the special verbs as well: the only things that answer a
+	// review about all verbs of a path or a resource.
+	full, fullSpecial bool
 	// proxy covers every verb of the proxy subresources but the special ones.
 	proxy bool
-	// impersonate covers every verb that begins with impersonate.
-	impersonate bool
+	// prefixes are the patterns impersonate* and granular:*.
+	prefixes special
 	// named and negated are the other verbs, literally.
 	named, negated []string
-	// negAll, negProxy and negImpersonate are the negations of *, proxy and impersonate*.
-	negAll, negProxy, negImpersonate bool
+	// negAll, negProxy and negPrefixes are the negations of *, proxy and the patterns.
+	negAll, negProxy bool
+	negPrefixes      special
 }
 
 // standard returns what one entry covers of the standard verbs, by family. Only exec, proxy, a named create and * reach
@@ -131,8 +157,9 @@ func standard(entry string) (masks [families]verbBit) {
 	return masks
 }
 
-// policyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order.
-func policyVerbs(positive, negative []string) verbSet {
+// policyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order. The * of a
+// rule that denies covers every verb.
+func policyVerbs(positive, negative []string, deny bool) verbSet {
 	var v verbSet
 	for _, e := range positive {
 		masks := standard(e)
@@ -144,15 +171,16 @@ func policyVerbs(positive, negative []string) verbSet {
 		}
 		switch {
 		case e == verbAll:
-			v.star = true
-		case e == verbImpersonate+"*":
-			v.impersonate = true
+			v.star, v.starSpecial = true, deny
+		case prefixVerbs[e] != ordinary:
+			v.prefixes |= prefixVerbs[e]
 		case bitOf(e) == 0:
 			v.proxy = v.proxy || e == verbProxy
 			v.named = append(v.named, e)
 		}
 	}
 	v.full = v.star && len(negative) == 0
+	v.fullSpecial = v.full && (deny || v.prefixes == impersonating|granular && subset(namedSpecials, v.named))
 	for _, e := range negative {
 		masks := standard(e)
 		for f := range masks {
@@ -162,8 +190,8 @@ func policyVerbs(positive, negative []string) verbSet {
 		switch {
 		case e == verbAll:
 			v.negAll = true
-		case e == verbImpersonate+"*":
-			v.negImpersonate = true
+		case prefixVerbs[e] != ordinary:
+			v.negPrefixes |= prefixVerbs[e]
 		case bitOf(e) == 0:
 			v.negProxy = v.negProxy || e == verbProxy
 			v.negated = append(v.negated, e)
@@ -178,7 +206,7 @@ func rbacVerbs(verbs []string) verbSet {
 	for _, e := range verbs {
 		bits := bitOf(e)
 		if e == verbAll {
-			v.star, v.starSpecial, v.full, bits = true, true, true, allBits
+			v.star, v.starSpecial, v.full, v.fullSpecial, bits = true, true, true, true, allBits
 		}
 		for f := range v.masks {
 			v.masks[f] |= bits
@@ -202,7 +230,7 @@ func (v *verbSet) matchesParent(q *Query) bool {
 	if q.bit != 0 {
 		return v.parent[q.family]&q.bit != 0
 	}
-	return q.family == familyProxy && v.proxy && !q.special && !v.negates(q)
+	return q.family == familyProxy && v.proxy && q.special == ordinary && !v.negates(q)
 }
 
 func (v *verbSet) other(q *Query) bool {
@@ -212,8 +240,10 @@ func (v *verbSet) other(q *Query) bool {
 	switch {
 	case slices.Contains(v.named, q.verb):
 		return true
-	case q.special:
-		return v.starSpecial || v.impersonate && strings.HasPrefix(q.verb, verbImpersonate)
+	case q.special != ordinary:
+		return v.starSpecial || v.prefixes&q.special != 0
+	case q.verb == verbAll && q.resourceRequest:
+		return v.fullSpecial
 	case q.verb == verbAll:
 		return v.full
 	}
@@ -222,15 +252,15 @@ func (v *verbSet) other(q *Query) bool {
 
 func (v *verbSet) negates(q *Query) bool {
 	return len(v.negated) > 0 && slices.Contains(v.negated, q.verb) ||
-		v.negImpersonate && strings.HasPrefix(q.verb, verbImpersonate) ||
-		!q.special && (v.negAll || v.negProxy && q.family == familyProxy)
+		v.negPrefixes&q.special != 0 ||
+		q.special == ordinary && (v.negAll || v.negProxy && q.family == familyProxy)
 }
 
 // overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could be
 // a connect subresource.
 func (v *verbSet) overlaps(q *Query) bool {
 	if q.verb == verbAll {
-		return v.star || v.impersonate || len(v.named) > 0 || v.masks != [families]verbBit{}
+		return v.star || v.prefixes != 0 || len(v.named) > 0 || v.masks != [families]verbBit{}
 	}
 	for f := familyNone; f < families; f++ {
 		asked := *q
@@ -261,7 +291,7 @@ func (v *verbSet) bits() verbBit {
 	for f := range v.masks {
 		b |= v.masks[f] | v.parent[f]
 	}
-	if v.star || v.starSpecial || v.proxy || v.impersonate || len(v.named) > 0 {
+	if v.star || v.starSpecial || v.proxy || v.prefixes != 0 || len(v.named) > 0 {
 		b |= bitOther
 	}
 	return b

@@ -25,44 +25,6 @@ import (
 // an admin and is left alone.
 const annotationDefault = "policy.proviso.dev/default-rules"
 
-// withheld is what neither viewers, editors nor namespace admins may touch: power over policy, over what is recorded, and
-// over the API itself (PO-10).
-var withheld = []string{
-	"-clusterroles", "-clusterrolebindings", "-*.policy.proviso.dev", "-*.auditregistration.k8s.io", "-*.admissionregistration.k8s.io",
-	"-*.apiextensions.k8s.io", "-*.apiregistration.k8s.io", "-*.certificates.k8s.io",
-}
-
-// specialVerbs are never covered by a wildcard and have to be named.
-var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "unsafe-delete-ignore-read-errors"}
-
-// defaultRoles are the roles of the master namespace, with the meanings of the original design. Where that contradicts itself
-// about admin, its story holds: an admin writes roles and role bindings, but not their containers.
-func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
-	but := func(kinds ...string) []string { return append(append([]string{"*"}, kinds...), withheld...) }
-	return map[string][]policyv1alpha1.PolicyRule{
-		"view": {{
-			Verbs: []string{"get", "list", "watch"}, ResourceKinds: but("-roles", "-rolebindings", "-secrets"),
-			Description: "read everything but secrets and policy",
-		}},
-		"edit": {{
-			Verbs: []string{"*"}, ResourceKinds: but("-roles", "-rolebindings", "-resourceaccessreviews"),
-			Description: "change everything but policy and membership",
-		}},
-		"admin": {
-			{Verbs: []string{"*"}, ResourceKinds: but(), Description: "change everything in the namespace, its roles and their bindings included"},
-			{Verbs: []string{"deny"}, ResourceKinds: []string{"roles.authorization.proviso.dev"}, Description: "write and bind roles that deny"},
-		},
-		"cluster-admin": {
-			{Verbs: append([]string{"*"}, specialVerbs...), ResourceKinds: []string{"*"}, Description: "everything"},
-			{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}, Description: "every path"},
-		},
-		"basic-user": {{
-			Verbs: []string{"create"}, ResourceKinds: []string{"subjectaccessreviews.authorization.proviso.dev"},
-			Where: "!has(resource.spec.userName) && !has(resource.spec.groupName)", Description: "ask only about yourself",
-		}},
-	}
-}
-
 // ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right after
 // the start the server may not serve everything yet. A server whose replicas have agreed on another master namespace writes nothing.
 func ensureDefaults(ctx context.Context, loopback *rest.Config, master string, agreed func() error) {

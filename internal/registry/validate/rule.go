@@ -102,6 +102,9 @@ func oneEdit(a, b string) bool {
 	return false
 }
 
+// verbPatterns are the verbs that stand for all with that prefix.
+var verbPatterns = []string{"impersonate*", "granular:*"}
+
 func verbs(list []string, path *field.Path) (errs field.ErrorList) {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, `name at least one verb, or "*" for all`)}
@@ -115,6 +118,8 @@ func verbs(list []string, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(path.Index(i), v, "takes everything out of the rule; leave the rule out instead"))
 		case strings.ContainsAny(name, " \t\r\n,"):
 			errs = append(errs, field.Invalid(path.Index(i), v, "must be one verb; give several as several entries"))
+		case strings.HasSuffix(name, "*") && name != "*" && !slices.Contains(verbPatterns, name):
+			errs = append(errs, field.Invalid(path.Index(i), v, "* stands for all verbs; the only verbs that can end with it are "+strings.Join(verbPatterns, " and ")))
 		}
 	}
 	return errs

@@ -63,7 +63,7 @@ func yesIf(conditional bool) Answer {
 
 func (w *World) verbs(r *policyv1alpha1.PolicyRule, q *Request) bool {
 	positive, negative := signed(r.Verbs)
-	return slices.ContainsFunc(positive, q.verbEntry) && !slices.ContainsFunc(negative, q.verbEntry)
+	return slices.ContainsFunc(positive, q.verbNamed(r.Deny)) && !slices.ContainsFunc(negative, q.verbEntry)
 }
 
 // verbsAndKinds reads verbs and kinds together, since exec and proxy also work on the parent resource.
@@ -77,7 +77,7 @@ func (w *World) verbsAndKinds(r *policyv1alpha1.PolicyRule, q *Request) bool {
 		return false
 	}
 	for _, k := range kinds {
-		if w.kind(k, q, q.Subresource, r.Deny) && slices.ContainsFunc(verbs, q.verbEntry) {
+		if w.kind(k, q, q.Subresource, r.Deny) && slices.ContainsFunc(verbs, q.verbNamed(r.Deny)) {
 			return true
 		}
 		if c := q.connect(); c != "" && (c == "proxy" || slices.Contains(standardVerbs, q.Verb)) && w.kind(k, q, "", r.Deny) && slices.Contains(verbs, c) && q.verbEntry(c) {

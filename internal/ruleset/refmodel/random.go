@@ -22,7 +22,7 @@ var (
 	Groups     = []string{"team-a", "team-b", "system:authenticated", "system:serviceaccounts"}
 	Namespaces = []string{"hammer", "anvil", "master"}
 	Verbs      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate",
-		"impersonate-on:user-info:list", "granular", "exec", "deny", ""}
+		"impersonate-on:user-info:list", "granular", "granular:labels", "granular:label(a.com)", "exec", "deny", ""}
 	APIGroups    = []string{"", "apps", "example.com"}
 	Plurals      = []string{"pods", "deployments", "widgets", "nodes", "secrets"}
 	Subresources = []string{"", "", "", "exec", "proxy", "scale"}
@@ -32,12 +32,12 @@ var (
 
 var (
 	ruleVerbs = []string{"*", "*", "*", "*", "*", "*", "*", "*", "get", "list", "create", "update", "delete", "exec", "proxy", "-get", "-update", "-delete", "-exec",
-		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "patch", "deny", "-*"}
+		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "patch", "deny", "-*"}
 	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
 		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale"}
 	ruleURLs   = []string{"*", "/metrics", "/debug/*", "/debug*", "/"}
 	conditions = []string{"", "", "", "", "a", "b", Broken}
-	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "exec"}
+	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "granular:labels", "exec"}
 	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes"}
 	allServed  = []Resource{{"", "pods", "Pod"}, {"", "nodes", "Node"}, {"", "secrets", "Secret"}, {"apps", "deployments", "Deployment"},
 		{"example.com", "widgets", "Widget"}, {"example.com", "deployments", "Deployment"}}

@@ -16,7 +16,7 @@ var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch"
 
 func special(verb string) bool {
 	return slices.Contains([]string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}, verb) ||
-		strings.HasPrefix(verb, "impersonate")
+		strings.HasPrefix(verb, "impersonate") || strings.HasPrefix(verb, "granular:")
 }
 
 // connect says which connect subresource the request is about: exec, proxy or none.
@@ -33,11 +33,16 @@ func (r *Request) connect() string {
 	return ""
 }
 
+// verbNamed tells whether a verb that a Policy rule does not negate is about the request: the * of a deny is about every verb.
+func (r *Request) verbNamed(deny bool) func(string) bool {
+	return func(entry string) bool { return deny && entry == "*" || r.verbEntry(entry) }
+}
+
 // verbEntry tells whether one verb of a Policy rule, without its sign, is about the request (PO-9).
 func (r *Request) verbEntry(entry string) bool {
 	verb := r.Verb
 	if special(verb) {
-		return entry == verb || entry == "impersonate*" && strings.HasPrefix(verb, "impersonate")
+		return entry == verb || (entry == "impersonate*" || entry == "granular:*") && strings.HasPrefix(verb, strings.TrimSuffix(entry, "*"))
 	}
 	if entry == "*" {
 		return true
