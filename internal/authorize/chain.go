@@ -95,7 +95,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 		case d.IsDeny():
 			// Whatever was conditional before could only have denied too.
 			v := Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
-			if v.Err = d.Error(); isFailure(v.Err) {
+			if v.Err = d.Error(); FailedClosed(v.Err) {
 				v.Failed, v.Err = v.Err, nil
 			}
 			return v
@@ -150,7 +150,7 @@ func (w *walk) note(name, reason string, err error) {
 		w.reasons = append(w.reasons, name+": "+reason)
 	}
 	switch {
-	case isFailure(err):
+	case FailedClosed(err):
 		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
 	case err != nil:
 		w.errs = append(w.errs, fmt.Errorf("%s: %w", name, err))

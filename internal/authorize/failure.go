@@ -27,10 +27,20 @@ func failed(c *ruleCondition, o expr.Outcome) error {
 	return fmt.Errorf("condition %q: %w", c.GetID(), o.Err())
 }
 
-// isFailure tells a condition that failed from an authorizer that did.
-func isFailure(err error) bool {
-	var e *expr.EvalError
-	return errors.As(err, &e)
+// SetError is a set of conditions that cannot be read. It has failed closed, which is a decision: a 403 and no error of the
+// server's (CA-1).
+type SetError struct{ Err error }
+
+func (e *SetError) Error() string { return e.Err.Error() }
+
+// Unwrap is what is wrong with the set.
+func (e *SetError) Unwrap() error { return e.Err }
+
+// FailedClosed tells conditions that failed, or could not be read, from an authorizer that did not answer.
+func FailedClosed(err error) bool {
+	var evaluation *expr.EvalError
+	var set *SetError
+	return errors.As(err, &evaluation) || errors.As(err, &set)
 }
 
 // withFailures adds the failures that conditions took for a match, as the where of a deny does.

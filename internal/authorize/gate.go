@@ -175,13 +175,16 @@ var (
 	errNoObject = errors.New("a conditional permission does not reach this request: no object is admitted for it")
 	errGet      = errors.New("a conditional permission does not reach get; list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
 	errSelect   = errors.New("a conditional permission does not reach this request: a list or watch needs a label or field selector that implies the condition")
-	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced")
+	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced and selectors need not be honoured")
 )
 
 // Honours tells whether a condition on this request will be evaluated, or why not: only where admission sees an object.
 func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
 		return errNoObject
+	}
+	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+		return errProxied
 	}
 	switch attrs.GetVerb() {
 	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:
@@ -195,9 +198,6 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 		if !strings.HasPrefix(attrs.GetVerb(), fieldperm.VerbPrefix) {
 			return errNoObject
 		}
-	}
-	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
-		return errProxied
 	}
 	return nil
 }

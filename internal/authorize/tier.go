@@ -20,6 +20,9 @@ type Tier struct {
 	label string
 	store *snapshot.Store
 	node  authorizer.UnconditionalAuthorizer
+	// Local tells whether a resource is served in this process; nil means that everything is. Who serves it elsewhere need not
+	// honour selectors, so that there they imply nothing.
+	Local func(group, version string) bool
 }
 
 // NewPolicyMaster is the tier of the master namespace.
@@ -50,7 +53,7 @@ var (
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	d := t.ConditionsAwareAuthorize(ctx, attrs)
 	err := d.Error()
-	if isFailure(err) {
+	if FailedClosed(err) {
 		err = nil
 	}
 	switch {
@@ -159,7 +162,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			case expr.Failed:
 				failure = failed(c, o)
 			case expr.Unresolved:
-				if selected(c, req) {
+				if selected(c, req) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}

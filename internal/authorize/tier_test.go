@@ -173,6 +173,17 @@ func TestListUnderACondition(t *testing.T) {
 	if d, reason, _ := tiers(t, store).Authorize(t.Context(), list); d != authorizer.DecisionAllow {
 		t.Errorf("a list of the node's own pods was refused: %s", reason)
 	}
+	// CA-6: who serves the resource elsewhere need not honour the selector.
+	elsewhere := NewPolicyNamespace(store, nil)
+	elsewhere.Local = func(group, version string) bool { return group != "" || version != "v1" }
+	list.APIVersion = "v1"
+	if d, reason, _ := elsewhere.Authorize(t.Context(), list); d == authorizer.DecisionAllow {
+		t.Errorf("a list that another server answers was allowed: %s", reason)
+	}
+	list.APIVersion = "v2"
+	if d, reason, _ := elsewhere.Authorize(t.Context(), list); d != authorizer.DecisionAllow {
+		t.Errorf("a list of a version that is served here was refused: %s", reason)
+	}
 }
 
 // SV-8: a tier that has read nothing denies.

@@ -20,6 +20,9 @@ func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (aut
 	for _, link := range c.Links() {
 		decision, reason, err := link.Authorizer.Authorize(ctx, attrs)
 		if decision != authorizer.DecisionNoOpinion {
+			if FailedClosed(err) {
+				err = nil // it has decided; of an error, upstream would make a 500
+			}
 			return decision, reason, err
 		}
 		w.note(link.Name, reason, err)

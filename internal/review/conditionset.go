@@ -45,8 +45,6 @@ func decisionOf(set *reviewv1.SubjectAccessReviewConditionSet) authorizer.Condit
 // checkCondition checks what Kubernetes' own constructor of a set does not.
 func checkCondition(c *reviewv1.SubjectAccessReviewCondition) error {
 	switch {
-	case !strings.Contains(c.ID, "/"):
-		return fmt.Errorf("id %q has no domain, such as example.com/%s", shorten(c.ID), shorten(c.ID))
 	case len(c.Condition) > expr.MaxLength:
 		return fmt.Errorf("its text has %d bytes, at most %d are allowed", len(c.Condition), expr.MaxLength)
 	case len(c.Description) > maxDescription:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/informers"
 	certinformers "k8s.io/client-go/informers/certificates/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/auth/authorizer/abac"
 	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
@@ -49,6 +51,8 @@ type authorizerKit struct {
 	cel *authorize.CELConditions
 	// restriction is what no node may do, whatever others allow; nil while conditional authorization is off.
 	restriction *nodeRestriction
+	// local tells whether a group version is served in this process.
+	local func(group, version string) bool
 	// extra links stand right behind it.
 	extra []authorize.Link
 
@@ -122,9 +126,11 @@ func (k *authorizerKit) policyLinks(plan *authzPlan) []authorize.Link {
 	if plan.has(modes.ModeNode) {
 		nodes = k.node()
 	}
+	master, namespace := authorize.NewPolicyMaster(k.store), authorize.NewPolicyNamespace(k.store, nodes)
+	master.Local, namespace.Local = k.local, k.local
 	return []authorize.Link{
-		{Name: "policy-master", Authorizer: instrumented(modePolicy, "policy-master", authorize.NewPolicyMaster(k.store))},
-		{Name: "policy-namespace", Authorizer: instrumented(modePolicy, "policy-namespace", authorize.NewPolicyNamespace(k.store, nodes))},
+		{Name: "policy-master", Authorizer: instrumented(modePolicy, "policy-master", master)},
+		{Name: "policy-namespace", Authorizer: instrumented(modePolicy, "policy-namespace", namespace)},
 	}
 }
 
@@ -231,8 +237,8 @@ func failsOpen(a authzconfig.AuthorizerConfiguration) bool {
 	return a.Webhook != nil && a.Webhook.FailurePolicy == authzconfig.FailurePolicyNoOpinion
 }
 
-// webhook asks a webhook as upstream does, unless a context of its kubeconfig says where its conditions are evaluated: only
-// then is it told that conditions are understood (CA-17).
+// webhook asks a webhook as upstream does. If a context of its kubeconfig says where its conditions are evaluated, it is told that
+// conditions are understood (CA-17); what it says without being told is not ignored either.
 func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, conditionsContext string) (authorizer.Authorizer, error) {
 	if k.retryBackoff == nil {
 		return nil, errors.New("retry backoff parameters for authorization webhooks are missing")
@@ -260,13 +266,15 @@ func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, condition
 		unauthorizedTTL = 0
 	}
 	metrics := webhookMetrics{WebhookMetrics: webhookmetrics.NewWebhookMetrics(), MatcherMetrics: authorizationcel.NewMatcherMetrics()}
-	if conditionsContext == "" {
-		return webhook.New(client, a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
+	if conditionsContext == "" && a.Webhook.SubjectAccessReviewVersion != authorizationv1.SchemeGroupVersion.Version {
+		return webhook.New(webhookauthz.Unconditional(client), a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
 			onError, a.Webhook.MatchConditions, a.Name, metrics, k.compiler)
 	}
-	conditions, err := webhookauthz.ConditionsEndpoint(file, conditionsContext, client)
-	if err != nil {
-		return nil, err
+	var conditions *rest.Config
+	if conditionsContext != "" {
+		if conditions, err = webhookauthz.ConditionsEndpoint(file, conditionsContext, client); err != nil {
+			return nil, err
+		}
 	}
 	return webhookauthz.New(webhookauthz.Config{
 		Name: a.Name, Reviews: client, Conditions: conditions, Version: a.Webhook.SubjectAccessReviewVersion,

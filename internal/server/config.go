@@ -159,6 +159,8 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		cel:          authorize.NewCELConditions(cel),
 		extra:        s.plugs.links,
 		built:        builtAuthorizers{},
+		// Asked when a request is decided, when the gate has long been made.
+		local: func(group, version string) bool { return s.gate.Local == nil || s.gate.Local(group, version) },
 	}
 	if enabled(ConditionalAuthorization) && opts.authz.has(modes.ModeNode) {
 		s.kit.restriction = newNodeRestriction(informers)

@@ -52,10 +52,19 @@ func (p *proxied) see(obj any, gone bool) {
 	}
 }
 
-// local tells whether this process serves a group version.
+// local tells whether this process serves a group version; without a version, or with *, whether it serves all of the group's.
 func (p *proxied) local(group, version string) bool {
 	p.mu.RLock()
+	defer p.mu.RUnlock()
+	over := func(end time.Time) bool { return !end.IsZero() && time.Now().After(end) }
+	if version == "" || version == "*" {
+		for gv, end := range p.until {
+			if gv.group == group && !over(end) {
+				return false
+			}
+		}
+		return true
+	}
 	end, known := p.until[groupVersion{group, version}]
-	p.mu.RUnlock()
-	return !known || (!end.IsZero() && time.Now().After(end))
+	return !known || over(end)
 }

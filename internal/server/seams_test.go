@@ -168,6 +168,17 @@ func TestConditionsReachEveryServer(t *testing.T) {
 				Create(ctx, label(object("applied.example.org/v1", "Thing", "x", nil), "yes"), metav1.CreateOptions{})
 			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "served by another API server"), nil
 		})
+		// CA-6, CA-16: a selector that implies the condition is worth something only where this process honours it.
+		applyPolicy(t, s, "reads-good", `resource.metadata.labels["good"] == "yes"`, "reader", "list", "things.applied.example.org", "widgets.example.com")
+		reader := dynamic.NewForConfigOrDie(s.as("reader"))
+		list := func(group, resource string) error {
+			_, err := reader.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{LabelSelector: "good=yes"})
+			return err
+		}
+		s.await("the list of what is served here", func() (bool, error) { return list("example.com", "widgets") == nil, nil })
+		if err := list("applied.example.org", "things"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "served by another API server") {
+			t.Errorf("a list that another server answers: %v", err)
+		}
 	})
 
 	t.Run("deletecollection object by object", func(t *testing.T) {
@@ -351,4 +362,26 @@ func installWidgets(t *testing.T, s *instance) {
 		_, err := aggregator.ApiregistrationV1().APIServices().Get(t.Context(), "v1.example.com", metav1.GetOptions{})
 		return err == nil, nil
 	})
+}
+
+// applyPolicy gives a user a verb on resources, everywhere, under a where.
+func applyPolicy(t *testing.T, s *instance, name, where, user, verb string, resources ...string) {
+	t.Helper()
+	rules := []any{}
+	for _, resource := range resources {
+		gr := schema.ParseGroupResource(resource)
+		rules = append(rules, map[string]any{"verbs": []any{verb}, "apiGroups": []any{gr.Group}, "resourceKinds": []any{gr.Resource}, "where": where})
+	}
+	admin := dynamic.NewForConfigOrDie(s.admin)
+	gv := schema.GroupVersion{Group: "authorization.proviso.dev", Version: "v1alpha1"}
+	for _, u := range []*unstructured.Unstructured{
+		{Object: map[string]any{"apiVersion": gv.String(), "kind": "Role", "metadata": map[string]any{"name": name, "namespace": "master"}, "rules": rules}},
+		{Object: map[string]any{"apiVersion": gv.String(), "kind": "RoleBinding", "metadata": map[string]any{"name": name, "namespace": "master"},
+			"roleRef": map[string]any{"namespace": "master", "name": name}, "userNames": []any{user}}},
+	} {
+		resource := strings.ToLower(u.GetKind()) + "s"
+		if _, err := admin.Resource(gv.WithResource(resource)).Namespace("master").Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -40,7 +40,11 @@ func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.reviews.Add(1)
 	condition := ""
 	switch {
+	case strings.Contains(string(body), `"resource":"podtemplates"`) && strings.Contains(string(body), `"verb":"create"`): // asked for or not
+		condition = `{"id":"only-good","effect":"Allow","type":"k8s.io/authorization-cel","condition":"object.metadata.labels.good == 'yes'"}`
 	case !strings.Contains(string(body), `"conditionalAuthorization"`):
+	case strings.Contains(string(body), `"resource":"endpoints"`):
+		condition = `{"id":"not a label key","effect":"Deny","type":"k8s.io/authorization-cel","condition":"true"}`
 	case strings.Contains(string(body), `"resource":"serviceaccounts"`) && strings.Contains(string(body), `"verb":"granular"`):
 		condition = `{"id":"hook.example.com/try","effect":"Allow","type":"k8s.io/authorization-cel","condition":"true"}`
 	case strings.Contains(string(body), `"resource":"serviceaccounts"`) && strings.Contains(string(body), `"verb":"granular:labels"`):
@@ -196,6 +200,27 @@ func TestWebhookConditions(t *testing.T) {
 		}
 	})
 
+	template := func(good string) error {
+		_, err := client.CoreV1().PodTemplates("kube-system").Create(ctx, &corev1.PodTemplate{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Labels: map[string]string{"good": good}},
+			Template:   corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		}, dryRun)
+		return err
+	}
+	// CA-1: an ID needs no domain, and a set that cannot be read is a 403 with a reason.
+	t.Run("IDs", func(t *testing.T) {
+		if err := template("yes"); err != nil {
+			t.Error(err)
+		}
+		if err := template("no"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `condition "only-good" was not met`) {
+			t.Errorf("got %v", err)
+		}
+		_, err := client.CoreV1().Endpoints("kube-system").Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{GenerateName: "e-"}}, dryRun)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "malformed") {
+			t.Errorf("got %v", err)
+		}
+	})
+
 	t.Run("reload", func(t *testing.T) {
 		for name, bad := range map[string]string{
 			"nonsense":            "authorizers: [",
@@ -220,6 +245,15 @@ func TestWebhookConditions(t *testing.T) {
 		}
 		write(withoutHook)
 		s.await("the webhook to be gone", func() (bool, error) { return apierrors.IsForbidden(configMap("dev")), nil })
+		// CA-17: without an endpoint the webhook is not told of conditions, and what it says all the same is evaluated in process.
+		write(strings.Replace(config, "conditionsEndpointKubeConfigContext: conditions\n", "\n", 1))
+		s.await("the webhook to be back", func() (bool, error) { return template("yes") == nil, nil })
+		if err := template("no"); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+		if err := configMap("dev"); !apierrors.IsForbidden(err) {
+			t.Errorf("a webhook that has no conditions endpoint was told of conditions: %v", err)
+		}
 		write(config)
 		s.await("the webhook to be back", func() (bool, error) { return configMap("dev") == nil, nil })
 		if err := configMap("prod"); !apierrors.IsForbidden(err) {

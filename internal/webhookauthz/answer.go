@@ -7,15 +7,21 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
 )
 
 var (
 	errAllowAndDeny       = errors.New("webhook subject access review returned both allow and deny response")
-	errDenyAndConditions  = errors.New("webhook subject access review returned both deny and conditional response")
-	errAllowAndConditions = errors.New("webhook subject access review returned both allow and conditional response")
+	errDenyAndConditions  = malformed("webhook subject access review returned both deny and conditional response")
+	errAllowAndConditions = malformed("webhook subject access review returned both allow and conditional response")
 	errSeveralSets        = errors.New("webhook subject access review returned more than one condition set, exactly one is accepted")
 )
+
+// malformed is an error that fails closed, and that is no error of the server's (CA-1).
+func malformed(format string, values ...any) error {
+	return &authorize.SetError{Err: fmt.Errorf(format, values...)}
+}
 
 // decisionOf reads an answer. Contradictions never allow: one with a deny in it denies, one between allow and conditions
 // is a failure of the webhook.
@@ -109,14 +115,18 @@ func knownDecision(t reviewv1.DecisionType) bool {
 	return false
 }
 
+// reasonMalformed is what a caller is told; the audit event says more.
+const reasonMalformed = "the conditions of the webhook are malformed and failed closed"
+
 // folded is the decision for what is malformed: Deny if any of it could have denied, else no opinion (CA-1).
 func folded(err error, sets ...reviewv1.SubjectAccessReviewConditionSet) authorizer.ConditionsAwareDecision {
+	err = &authorize.SetError{Err: err}
 	for i := range sets {
 		if canDeny(&sets[i]) {
-			return authorizer.ConditionsAwareDecisionDeny("failed closed", err)
+			return authorizer.ConditionsAwareDecisionDeny(reasonMalformed, err)
 		}
 	}
-	return authorizer.ConditionsAwareDecisionNoOpinion("failed closed", err)
+	return authorizer.ConditionsAwareDecisionNoOpinion(reasonMalformed, err)
 }
 
 // canDeny also counts effects that nobody knows.
@@ -134,6 +144,10 @@ func (w *Webhook) conditionsOf(answer reviewv1.SubjectAccessReviewConditionSet, 
 	if err := checkSet(&answer); err != nil {
 		return folded(fmt.Errorf("webhook authorizer %s: condition set: %w", w.name, err), answer)
 	}
+	if foreign := notBuiltIn(&answer); foreign != nil && w.conditions == nil {
+		return w.failed("nobody here can evaluate the conditions of the webhook", malformed(
+			"webhook authorizer %s: condition %q is of type %q, and there is no conditionsEndpointKubeConfigContext that says who evaluates it", w.name, foreign.ID, foreign.Type))
+	}
 	set := &conditionSet{webhook: w, answer: answer, request: expr.NewRequest(attrs)}
 	var deny, noOpinion, allow []authorizer.Condition
 	for i := range answer.Conditions {
@@ -147,5 +161,19 @@ func (w *Webhook) conditionsOf(answer reviewv1.SubjectAccessReviewConditionSet, 
 			deny = append(deny, c)
 		}
 	}
-	return authorizer.ConditionsAwareDecisionConditionsMap(deny, noOpinion, allow)
+	d := authorizer.ConditionsAwareDecisionConditionsMap(deny, noOpinion, allow)
+	if err := d.Error(); err != nil { // Kubernetes' own constructor has found more
+		return folded(fmt.Errorf("webhook authorizer %s: condition set: %w", w.name, err), answer)
+	}
+	return d
+}
+
+// notBuiltIn returns a condition that cannot be evaluated in process, if there is one.
+func notBuiltIn(set *reviewv1.SubjectAccessReviewConditionSet) *reviewv1.SubjectAccessReviewCondition {
+	for i := range set.Conditions {
+		if set.Conditions[i].Type != expr.TypeCEL {
+			return &set.Conditions[i]
+		}
+	}
+	return nil
 }

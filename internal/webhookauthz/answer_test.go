@@ -5,8 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
+	webhookmetrics "k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
+
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/handoff"
 )
 
 const isDev = "object.data.env == 'dev'"
@@ -51,7 +59,20 @@ func TestAnswers(t *testing.T) {
 		{name: "too many with a deny", status: chainOf("", append(many[:128:128], deny)...), want: "Deny"},
 		{name: "an ID twice", status: chainOf("", allow, allow), want: "NoOpinion"},
 		{name: "an ID twice with a deny", status: chainOf("", deny, deny), want: "Deny"},
-		{name: "no domain", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Allow"}]}]}`, want: "NoOpinion"},
+		{name: "no domain", status: `{"conditionsChain":[{"conditions":[{"id":"no-pod-exec","effect":"Deny"}]}]}`, want: "Conditions"},
+		{name: "no ID", status: `{"conditionsChain":[{"conditions":[{"effect":"Allow"}]}]}`, want: "NoOpinion"},
+		{name: "a type that is no label key", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Deny","type":"a b"}]}]}`, want: "Deny"},
+		{name: "as the design spells it", status: `{"conditionsChain":[{"conditionsSet":[{"id":"lucas-only","effect":"Allow","type":"k8s.io/authorization-cel","condition":"true"}]}]}`, want: "Conditions"},
+		{name: "both spellings", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Allow"}],"conditionsSet":[{"id":"b","effect":"Deny"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		// A key that nobody knows may narrow what it stands beside.
+		{name: "an unknown key of a condition", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Allow","unless":"x"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "an unknown key of a set", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Allow"}],"denyConditions":[]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "an unknown key beside a set", status: `{"validFor":"1s","conditionsChain":[{"conditions":[{"id":"a","effect":"Allow"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "a key twice", status: `{"conditionsChain":[{"conditions":[{"id":"a","effect":"Deny","effect":"Allow"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "a key in another case", status: `{"conditionsChain":[{"conditions":[{"id":"a","Effect":"Allow"}]}]}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "an unknown key of a tree", status: `{"conditionalDecision":{"type":"ConditionsMap","conditionsMap":{"allowConditions":[{"id":"a","unless":"x"}]}}}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "an unknown dialect", status: `{"allowed":true,"conditionTree":{}}`, want: "Deny", wantOpen: "NoOpinion"},
+		{name: "an unknown key without conditions", status: `{"allowed":true,"cost":3}`, want: "Allow"},
 		{name: "no label key", status: `{"conditionsChain":[{"conditions":[{"id":"e.com/ä","effect":"Allow"}]}]}`, want: "NoOpinion"},
 		{name: "longest text", status: longer(allow, expr.MaxLength, 1024), want: "Conditions"},
 		{name: "text too long", status: longer(allow, expr.MaxLength+1, 0), want: "NoOpinion"},
@@ -84,6 +105,10 @@ func TestAnswers(t *testing.T) {
 					if got := name(d); !strings.HasSuffix(want, ": "+got) {
 						t.Errorf("got %s, want %s", d, want)
 					}
+					// Conditions that cannot be read are a 403; only what stock Kubernetes takes for an error may be a 500.
+					if err := d.Error(); err != nil && saysConditions([]byte(`{"status":`+tc.status+`}`)) && !authorize.FailedClosed(err) {
+						t.Errorf("%v would be an error of the server's", err)
+					}
 				}
 			}
 		})
@@ -103,6 +128,103 @@ func TestUnaskedConditionsFold(t *testing.T) {
 		f.answer(status)
 		if got, _, _ := f.Authorize(t.Context(), create()); finals[got] != want {
 			t.Errorf("%s: got %s, want %s", status, finals[got], want)
+		}
+	}
+}
+
+// CA-17: without a conditions endpoint, the webhook is not told of conditions. A set of the built-in type is evaluated in process all
+// the same, and any other is answered by the failure mode: a condition is never ignored.
+func TestConditionsWithoutEndpoint(t *testing.T) {
+	noEndpoint := func(c *Config) { c.Conditions = nil }
+	cel := func(effect reviewv1.ConditionEffect, text string) reviewv1.SubjectAccessReviewCondition {
+		return cond("c", effect, expr.TypeCEL, text)
+	}
+	for _, tc := range []struct {
+		name, status   string
+		want, wantOpen string
+	}{
+		{"a deny that holds", chainOf("", cel("Deny", isDev)), "Deny", "Deny"},
+		{"a deny that does not hold", chainOf("", cel("Deny", "object.data.env == 'prod'")), "NoOpinion", "NoOpinion"},
+		{"an allow that holds", chainOf("", cel("Allow", isDev)), "Allow", "Allow"},
+		{"an allow that does not hold", chainOf("", cel("Allow", "object.data.env == 'prod'")), "NoOpinion", "NoOpinion"},
+		{"a deny that does not compile", chainOf("", cel("Deny", "nonsense(")), "Deny", "NoOpinion"},
+		{"an allow that does not compile", chainOf("", cel("Allow", "nonsense(")), "NoOpinion", "NoOpinion"},
+		{"an opaque deny", chainOf("", cond("c", "Deny", opaque, "x")), "Deny", "NoOpinion"},
+		{"an opaque allow", chainOf("", cond("c", "Allow", opaque, "x")), "Deny", "NoOpinion"},
+		{"a mixed set", chainOf("", cel("Allow", "true"), cond("o", "NoOpinion", opaque, "x")), "Deny", "NoOpinion"},
+		{"a malformed set", chainOf("", cel("Perhaps", "true")), "Deny", "Deny"},
+		{"an allow", `{"allowed":true}`, "Allow", "Allow"},
+	} {
+		for want, policy := range map[string]func(*Config){"Deny: " + tc.want: func(*Config) {}, "NoOpinion: " + tc.wantOpen: failOpen} {
+			f := newFixture(t, noEndpoint, policy)
+			f.answer(tc.status)
+			link := authorize.Link{Name: "hook", Authorizer: f.Webhook, FailOpen: strings.HasPrefix(want, "NoOpinion")}
+			chain, err := authorize.NewChain(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := chain.Decide(t.Context(), create())
+			got := v.Decision
+			for _, rest := range []handoff.Pending{v.Pending, v.Denies} {
+				if rest != nil {
+					got = rest.Resolve(t.Context(), createOf("dev")).Decision
+				}
+			}
+			if !strings.HasSuffix(want, ": "+finals[got]) || v.Err != nil {
+				t.Errorf("%s: got %s, %v, want %s", tc.name, finals[got], v.Err, want)
+			}
+			for _, call := range f.server.calls(t, f.reviews) {
+				if strings.Contains(call.Body, "conditionalAuthorization") {
+					t.Errorf("the webhook is told of conditions: %s", call.Body)
+				}
+			}
+		}
+	}
+}
+
+// CA-17: a version of the review that cannot say conditions does not make them disappear.
+func TestConditionsInOldVersion(t *testing.T) {
+	for status, want := range map[string]string{
+		`{"allowed":true}`:  "Allow",
+		`{"allowed":false}`: "NoOpinion",
+		`{"allowed":false,"conditionsChain":[{"conditions":[{"id":"a","effect":"Deny","type":"k8s.io/authorization-cel","condition":"true"}]}]}`: "Deny",
+	} {
+		f := newFixture(t)
+		f.server.behave(t, f.reviews, script{Body: `{"apiVersion":"authorization.k8s.io/v1beta1","kind":"SubjectAccessReview","status":` + status + `}`})
+		hook, err := webhook.New(Unconditional(f.server.at(f.reviews)), "v1beta1", 0, 0, wait.Backoff{Steps: 1}, authorizer.DecisionDeny, nil, "hook",
+			webhookmetrics.NoopAuthorizerMetrics{}, authorizationcel.NewDefaultCompiler())
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain, err := authorize.NewChain(authorize.Link{Name: "hook", Authorizer: hook})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := chain.Decide(t.Context(), create()); finals[v.Decision] != want || v.Err != nil {
+			t.Errorf("%s: got %s, %v, want %s", status, finals[v.Decision], v.Err, want)
+		}
+	}
+}
+
+// CA-17: redirects are not followed, by neither client.
+func TestRedirects(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		f := newFixture(t)
+		elsewhere := f.reviews + "/elsewhere"
+		f.server.behave(t, elsewhere, script{Body: `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`})
+		f.server.behave(t, f.reviews, script{Status: code, Location: elsewhere})
+		if d := f.ConditionsAwareAuthorize(t.Context(), create()); !d.IsDeny() || !strings.Contains(d.Error().Error(), "redirects are not followed") {
+			t.Errorf("%d: got %s, %v", code, d, d.Error())
+		}
+		f.answer(chainOf("", cond("a", "Allow", opaque, "x")))
+		d := f.ConditionsAwareAuthorize(t.Context(), create())
+		f.server.behave(t, elsewhere, script{Body: `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","response":{"allowed":true}}`})
+		f.server.behave(t, f.conditions, script{Status: code, Location: elsewhere})
+		if got, _, err := f.EvaluateConditions(t.Context(), d, createOf("dev")); finals[got] != "NoOpinion" || err == nil {
+			t.Errorf("%d: got %s, %v", code, finals[got], err)
+		}
+		if n := len(f.server.calls(t, elsewhere)); n != 0 {
+			t.Errorf("%d: the other address was asked %d times", code, n)
 		}
 	}
 }

@@ -35,10 +35,12 @@ func TestMain(m *testing.M) {
 type script struct {
 	Status int    // HTTP status, 200 if 0
 	Body   string // the answer
-	Fill   int    // that many bytes of a long string follow
-	Tail   string // what comes after them
-	Hang   bool   // no answer until the caller gives up
-	Drop   bool   // the connection is closed instead
+	// Location is where a redirect leads.
+	Location string
+	Fill     int    // that many bytes of a long string follow
+	Tail     string // what comes after them
+	Hang     bool   // no answer until the caller gives up
+	Drop     bool   // the connection is closed instead
 }
 
 // recorded is what the webhook has received.
@@ -85,6 +87,9 @@ func runChild() {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if s.Location != "" {
+			w.Header().Set("Location", s.Location)
+		}
 		if s.Status != 0 {
 			w.WriteHeader(s.Status)
 		}

@@ -28,6 +28,7 @@ const maxResponse = 4 << 20
 // client posts reviews of one version to one address.
 type client struct {
 	rest    rest.Interface
+	scheme  *runtime.Scheme
 	backoff wait.Backoff
 }
 
@@ -44,13 +45,13 @@ func newClient(config *rest.Config, backoff wait.Backoff, version schema.GroupVe
 	if err := addToScheme(scheme); err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
+	config = Direct(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
 	generic, err := webhookutil.NewGenericWebhook(scheme, serializer.NewCodecFactory(scheme), config, []schema.GroupVersion{version}, backoff)
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: generic.RestClient, backoff: backoff}, nil
+	return &client{rest: generic.RestClient, scheme: scheme, backoff: backoff}, nil
 }
 
 // attempt is one round-trip.
@@ -61,14 +62,17 @@ type attempt struct {
 }
 
 // post sends a review and reads the answer. It is repeated as upstream does, after failures that may pass. Each attempt is
-// reported and reads into an object of its own: nothing of an answer that failed may be left in the next.
-func (c *client) post(ctx context.Context, review runtime.Object, into func() runtime.Object, report func(attempt)) error {
+// reported and read anew: nothing of an answer that failed may be left in the next.
+func (c *client) post(ctx context.Context, review runtime.Object, read func(body []byte) error, report func(attempt)) error {
 	return webhookutil.WithExponentialBackoff(ctx, c.backoff, func() error {
 		start := time.Now()
 		var code int
 		response := c.rest.Post().Body(review).Do(ctx)
 		response.StatusCode(&code)
-		err := response.Into(into())
+		body, err := response.Raw()
+		if err == nil {
+			err = read(body)
+		}
 		a := attempt{result: outcome(ctx, code, err), latency: time.Since(start)}
 		switch {
 		case code != 0:
@@ -98,11 +102,11 @@ func outcome(ctx context.Context, code int, err error) string {
 func (w *Webhook) review(ctx context.Context, review *reviewv1.SubjectAccessReview) (*reviewv1.SubjectAccessReviewStatus, error) {
 	var last attempt
 	var answer *reviewv1.SubjectAccessReview
-	fresh := func() runtime.Object {
-		answer = &reviewv1.SubjectAccessReview{}
-		return answer
+	read := func(body []byte) (err error) {
+		answer, err = w.reviews.readReview(body)
+		return err
 	}
-	err := w.reviews.post(ctx, review, fresh, func(a attempt) {
+	err := w.reviews.post(ctx, review, read, func(a attempt) {
 		last = a
 		w.metrics.RecordWebhookEvaluation(ctx, w.name, a.result)
 		w.metrics.RecordWebhookDuration(ctx, w.name, a.result, a.latency.Seconds())
@@ -119,6 +123,27 @@ func (w *Webhook) review(ctx context.Context, review *reviewv1.SubjectAccessRevi
 	}
 	return &answer.Status, nil
 }
+
+// Direct refuses redirects: who answers a question about access is configured, and not chosen by who is asked.
+func Direct(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return direct{next} })
+	return config
+}
+
+type direct struct{ next http.RoundTripper }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := d.next.RoundTrip(r)
+	if err == nil && response.StatusCode >= 300 && response.StatusCode < 400 {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("the webhook answered %d %s, and redirects are not followed", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (d direct) WrappedRoundTripper() http.RoundTripper { return d.next }
 
 // limited fails a response that is too large, instead of reading all of it.
 type limited struct{ next http.RoundTripper }

@@ -44,7 +44,7 @@ func (c *condition) GetCondition() string   { return c.said.Condition }
 func (c *condition) GetDescription() string { return c.said.Description }
 
 // Evaluate decides conditions of the built-in type in process. Those that do not compile are left to the webhook, which
-// may know a later CEL, as are all other types.
+// may know a later CEL, as are all other types. Without an endpoint to ask, they fail.
 func (c *condition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 	return c.evaluate(ctx, factsOf(data))
 }
@@ -54,7 +54,10 @@ func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.C
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
 	}
 	program, err := c.set.webhook.cel.Compile(c.said.Condition)
-	if err != nil {
+	switch {
+	case err != nil && c.set.webhook.conditions == nil:
+		return authorizer.ConditionEvaluationResultError(err)
+	case err != nil:
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
 	}
 	// The effect only matters to conditions of another kind than those that come as text.
@@ -95,8 +98,6 @@ func checkSet(set *reviewv1.SubjectAccessReviewConditionSet) error {
 
 func checkCondition(c *reviewv1.SubjectAccessReviewCondition) error {
 	switch {
-	case !strings.Contains(c.ID, "/"):
-		return fmt.Errorf("id %q has no domain, such as example.com/%s", shorten(c.ID), shorten(c.ID))
 	case len(c.Condition) > expr.MaxLength:
 		return fmt.Errorf("its text has %d bytes, at most %d are allowed", len(c.Condition), expr.MaxLength)
 	case len(c.Description) > maxDescription:

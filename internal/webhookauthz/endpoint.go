@@ -70,12 +70,12 @@ func (w *Webhook) reviewConditions(ctx context.Context, set *conditionSet, facts
 		return nil, err
 	}
 	var answer *reviewv1alpha1.AuthorizationConditionsReview
-	fresh := func() runtime.Object {
-		answer = &reviewv1alpha1.AuthorizationConditionsReview{}
-		return answer
+	read := func(body []byte) (err error) {
+		answer, err = w.conditions.readConditionsReview(body)
+		return err
 	}
 	review := &reviewv1alpha1.AuthorizationConditionsReview{Request: request}
-	if err := w.conditions.post(ctx, review, fresh, func(a attempt) {
+	if err := w.conditions.post(ctx, review, read, func(a attempt) {
 		conditionsCalls.WithContext(ctx).WithLabelValues(w.name, a.result).Inc()
 	}); err != nil {
 		return nil, err

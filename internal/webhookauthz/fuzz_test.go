@@ -28,7 +28,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal([]byte(text), &status) != nil {
 			return
 		}
-		w := &Webhook{name: "hook", failOpen: open}
+		w := &Webhook{name: "hook", failOpen: open, conditions: &client{}}
 		d := w.decisionOf(&status, create())
 		conditional := len(status.ConditionsChain) > 0 || status.ConditionalDecision != nil
 		if want := status.Allowed && !status.Denied && !conditional; d.IsAllow() != want {

@@ -244,7 +244,7 @@ func TestConfigErrors(t *testing.T) {
 		"":                              func(*Config) {},
 		"a name is needed":              func(c *Config) { c.Name = "" },
 		"v1beta1 cannot say":            func(c *Config) { c.Version = "v1beta1" },
-		"one for conditions":            func(c *Config) { c.Conditions = nil },
+		"an endpoint for reviews":       func(c *Config) { c.Reviews = nil },
 		"needs compilers":               func(c *Config) { c.CEL = nil },
 		"matchConditions[0].expression": func(c *Config) { c.MatchConditions = []apiserver.WebhookMatchCondition{{Expression: "x +"}} },
 	} {

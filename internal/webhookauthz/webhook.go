@@ -25,7 +25,8 @@ type Config struct {
 	Name string
 	// Reviews is where SubjectAccessReviews are sent, exactly: nothing is added to its path.
 	Reviews *rest.Config
-	// Conditions is where AuthorizationConditionsReviews are sent.
+	// Conditions is where AuthorizationConditionsReviews are sent. Without it the webhook is not told that conditions are
+	// understood; of what it answers all the same, only conditions of the built-in type can be evaluated.
 	Conditions *rest.Config
 	// Version is the version of SubjectAccessReview that the webhook speaks. Only v1 can say conditions.
 	Version string
@@ -67,8 +68,8 @@ func New(cfg Config) (*Webhook, error) {
 	switch {
 	case cfg.Name == "":
 		return nil, errors.New("webhook authorizer: a name is needed")
-	case cfg.Reviews == nil || cfg.Conditions == nil:
-		return nil, fmt.Errorf("webhook authorizer %s: it needs an endpoint for reviews and one for conditions", cfg.Name)
+	case cfg.Reviews == nil:
+		return nil, fmt.Errorf("webhook authorizer %s: it needs an endpoint for reviews", cfg.Name)
 	case cfg.Version != authorizationv1.SchemeGroupVersion.Version:
 		return nil, fmt.Errorf("webhook authorizer %s: subjectAccessReviewVersion %s cannot say conditions, use v1 or remove conditionsEndpointKubeConfigContext", cfg.Name, cfg.Version)
 	case cfg.CEL == nil || cfg.Compiler == nil:
@@ -88,9 +89,11 @@ func New(cfg Config) (*Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook authorizer %s: %w", cfg.Name, err)
 	}
-	conditions, err := newConditionsClient(cfg.Conditions, cfg.Backoff)
-	if err != nil {
-		return nil, fmt.Errorf("webhook authorizer %s: conditions endpoint: %w", cfg.Name, err)
+	var conditions *client
+	if cfg.Conditions != nil {
+		if conditions, err = newConditionsClient(cfg.Conditions, cfg.Backoff); err != nil {
+			return nil, fmt.Errorf("webhook authorizer %s: conditions endpoint: %w", cfg.Name, err)
+		}
 	}
 	registerMetrics()
 	return &Webhook{
@@ -114,13 +117,13 @@ func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (a
 	return d.FailureDecision(), "the webhook answered with conditions, for which it was not asked", nil
 }
 
-// ConditionsAwareAuthorize tells the webhook that conditions are understood, if the request is one on which a condition can
-// be enforced.
+// ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured so and the request is one on which
+// a condition can be enforced.
 func (w *Webhook) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if !enforceable(attrs) {
 		return authorizer.ConditionsAwareDecisionFromParts(w.Authorize(ctx, attrs))
 	}
-	return w.ask(ctx, attrs, true)
+	return w.ask(ctx, attrs, w.conditions != nil)
 }
 
 func (w *Webhook) ask(ctx context.Context, attrs authorizer.Attributes, conditional bool) authorizer.ConditionsAwareDecision {
@@ -142,7 +145,11 @@ func (w *Webhook) ask(ctx context.Context, attrs authorizer.Attributes, conditio
 	countCache(ctx, w.name, cached)
 	if !cached {
 		if status, err = w.review(ctx, review); err != nil {
-			return w.failed("", err)
+			reason := ""
+			if authorize.FailedClosed(err) {
+				reason = reasonMalformed
+			}
+			return w.failed(reason, err)
 		}
 		w.cache.put(key, status)
 	}

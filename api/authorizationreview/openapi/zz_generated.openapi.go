@@ -540,7 +540,7 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewCondition(ref 
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the condition in its set: a label key with a domain.",
+							Description: "id identifies the condition in its set: a label key, with or without a domain.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -80,7 +80,7 @@ const (
 
 // SubjectAccessReviewCondition is one condition of a set.
 type SubjectAccessReviewCondition struct {
-	// id identifies the condition in its set: a label key with a domain.
+	// id identifies the condition in its set: a label key, with or without a domain.
 	ID string `json:"id"`
 
 	// effect is what follows when the condition is met: Allow, Deny or NoOpinion.
