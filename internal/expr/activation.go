@@ -22,11 +22,21 @@ type activation struct {
 	req      *Request
 	data     *Data
 	version  string
-	resource ref.Val // the version that a where is about
-	touched  bool    // a later variable was read while it is unknown
-	loadErr  error   // why a variable could not be had
-	meter    *meter  // of this evaluation, if its cost is tracked or its turns are counted
-	counter  meter   // the latter
+	resource ref.Val      // the version that a where is about
+	touched  bool         // a later variable was read while it is unknown
+	loadErr  error        // why a variable could not be had
+	meter    *meter       // of this evaluation, if its cost is tracked or its turns are counted
+	counter  meter        // the latter
+	field    *FieldValues // instead of data, for a field permission
+	limit    uint64       // of this evaluation, if it is lower than the planner's; 0 if it is not
+}
+
+// within is the limit of an evaluation.
+func (a *activation) within(limit uint64) uint64 {
+	if a.limit != 0 {
+		return min(a.limit, limit)
+	}
+	return limit
 }
 
 // ResolveName implements interpreter.Activation.
@@ -36,6 +46,9 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	}
 	if name == meterVar {
 		return a.meter, true
+	}
+	if a.field != nil {
+		return a.field.resolve(name)
 	}
 	if a.data == nil {
 		switch name {

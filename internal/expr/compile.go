@@ -27,20 +27,23 @@ type Options struct {
 // with it the program is nil and the issues say what and where. Bad input
 // never panics and takes bounded time.
 func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
-	if opts.Kind != When && opts.Kind != Where {
+	if opts.Kind >= kinds {
 		return nil, wholeIssue("kind of expression %d is not known", opts.Kind)
 	}
 	if issues := checkSource(source, opts.Kind); issues != nil {
 		return nil, issues
 	}
+	written, issues := c.parse(source)
+	if issues != nil {
+		return nil, issues
+	}
 	env := c.env(opts)
 	ast, iss := env.Compile(source)
-	if iss != nil && iss.Err() != nil {
+	if failedIssues(iss) {
 		return nil, fromCEL(iss)
 	}
-	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) {
-		return nil, wholeIssue("expression must evaluate to bool but it evaluates to %v; "+
-			"compare the value, for example with == true", out)
+	if issues := checkResult(opts.Kind, ast.OutputType()); issues != nil {
+		return nil, issues
 	}
 	for _, t := range opts.Types {
 		if issues := c.checkType(source, opts, t); issues != nil {
@@ -63,11 +66,9 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 		return nil, wholeIssue("expression cannot be planned: %v", err)
 	}
 	if opts.Kind == Where {
-		if parsed, iss := c.plain.Parse(source); iss == nil || iss.Err() == nil {
-			p.written = parsed.NativeRep().Expr()
-		}
+		p.written = written
 	}
-	if !uses.request {
+	if !uses.request && !opts.Kind.ofField() {
 		p.settle()
 	}
 	return p, nil
@@ -76,18 +77,19 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 // plan makes the steps of the program: one that is right for every input, and
 // one that is faster within the bounds.
 func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) (err error) {
-	if isPlain(ast) && (p.bounds.first || p.bounds.second) {
+	plain := isPlain(ast) && len(guarded(ast)) == 0
+	if plain && (p.bounds.first || p.bounds.second) {
 		code, err := pl.untracked(ast)
 		if err != nil {
 			return err
 		}
 		p.quick = &bounded{code: code, cost: p.bounds.cost}
-		if p.bounds.always {
+		if p.bounds.always && p.bounds.cost <= firstStepLimit {
 			p.full = p.quick
 			return nil
 		}
 	}
-	if isPlain(ast) && !p.bounds.second && p.bounds.turn > 0 {
+	if plain && !p.bounds.second && p.bounds.turn > 0 {
 		code, err := pl.counting(ast)
 		if err != nil {
 			return err
@@ -132,6 +134,21 @@ func checkSource(source string, kind Kind) Issues {
 	return nil
 }
 
+// checkResult refuses what is of another type than the kind needs. What a field
+// permission gives may be known only when it is evaluated.
+func checkResult(kind Kind, out *cel.Type) Issues {
+	switch {
+	case kind == Parameter && !out.IsExactType(cel.StringType) && !out.IsExactType(cel.DynType):
+		return wholeIssue("expression must evaluate to string but it evaluates to %v", out)
+	case kind == Exclusive && !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType):
+		return wholeIssue("expression must evaluate to bool but it evaluates to %v", out)
+	case !kind.ofField() && !out.IsExactType(cel.BoolType):
+		return wholeIssue("expression must evaluate to bool but it evaluates to %v; "+
+			"compare the value, for example with == true", out)
+	}
+	return nil
+}
+
 // checkType compiles the expression once more with the declared type of a
 // kind. The result is thrown away: evaluation works on untyped data, as in
 // ValidatingAdmissionPolicy.
@@ -144,7 +161,7 @@ func (c *Compiler) checkType(source string, opts Options, t *Type) Issues {
 		return wholeIssue("type of the object cannot be used: %v", err)
 	}
 	ast, iss := env.Compile(source)
-	if iss != nil && iss.Err() != nil {
+	if failedIssues(iss) {
 		return fromCEL(iss)
 	}
 	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {

@@ -26,6 +26,12 @@ const (
 	smallBytes = 1024
 )
 
+// A tiny request is one of the many that have a few groups.
+const (
+	tinyItems = 32
+	tinyBytes = 256
+)
+
 // sizes estimates the size of values by what they come from.
 type sizes struct {
 	request *checker.SizeEstimate // lists and maps of the request
@@ -95,6 +101,8 @@ type bounds struct {
 	// turn is the most that everything outside of loops, or one turn of any loop, costs, if the request is small: n turns of loops
 	// cost at most (n+1) times as much. 0 if there is no such bound.
 	turn uint64
+	// brief tells that the first step is short if the request is tiny.
+	brief bool
 }
 
 // boundsOf estimates with sizes without limit, except for those of a small
@@ -105,6 +113,24 @@ type bounds struct {
 // where the runtime charges 1 each; selects, the number of selections and calls
 // in the expression, bounds the factor between the two.
 func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds {
+	b := c.costBounds(env, checked, selects)
+	if b.first && b.cost > firstStepLimit {
+		tiny := sizes{request: upTo(tinyItems), strings: upTo(tinyBytes), other: unknownSize}
+		est, err := estimate(env, checked, tiny)
+		b.brief = err == nil && est.Max <= firstStepLimit/uint64(selects+2)
+	}
+	return b
+}
+
+// unknownSize is the size of the later variables in the first step.
+func unknownSize(n checker.AstNode) *checker.SizeEstimate {
+	if len(n.Path()) == 0 {
+		return nil // computed, not read from a variable
+	}
+	return upTo(1)
+}
+
+func (c *Compiler) costBounds(env *cel.Env, checked *cel.Ast, selects int) bounds {
 	var b bounds
 	most := func(s sizes) (uint64, bool) {
 		est, err := estimate(env, checked, s)
@@ -139,12 +165,7 @@ func (c *Compiler) boundsOf(env *cel.Env, checked *cel.Ast, selects int) bounds 
 		}
 		b.turn, _ = most(oneTurn)
 	}
-	small.other = func(n checker.AstNode) *checker.SizeEstimate {
-		if len(n.Path()) == 0 {
-			return nil // computed, not read from a variable
-		}
-		return upTo(1)
-	}
+	small.other = unknownSize
 	b.first = within(small)
 	return b
 }
@@ -167,29 +188,34 @@ func countable(e ast.Expr) (ranges map[int64]bool, ok bool) {
 }
 
 // isSmall reports whether a request is within the bounds of a small one.
-func (r *Request) isSmall() bool {
-	if r == nil || len(r.Groups) > smallItems || len(r.Extra) > smallItems ||
-		len(r.FieldSelector) > smallItems || len(r.LabelSelector) > smallItems {
+func (r *Request) isSmall() bool { return r.within(smallItems, smallBytes) }
+
+func (r *Request) isTiny() bool { return r.within(tinyItems, tinyBytes) }
+
+func (r *Request) within(items, bytes int) bool {
+	if r == nil || len(r.Groups) > items || len(r.Extra) > items ||
+		len(r.FieldSelector) > items || len(r.LabelSelector) > items {
 		return false
 	}
+	short := func(ss ...string) bool { return short(bytes, ss) }
 	ok := short(r.User, r.UID, r.Verb, r.APIGroup, r.APIVersion, r.Resource, r.Subresource, r.Namespace, r.Name) &&
 		short(r.Groups...)
 	for k, v := range r.Extra {
-		ok = ok && len(v) <= smallItems && short(k) && short(v...)
+		ok = ok && len(v) <= items && short(k) && short(v...)
 	}
 	for _, f := range r.FieldSelector {
 		ok = ok && short(f.Field, f.Value)
 	}
 	for _, l := range r.LabelSelector {
 		values := l.ValuesUnsorted()
-		ok = ok && len(values) <= smallItems && short(l.Key()) && short(values...)
+		ok = ok && len(values) <= items && short(l.Key()) && short(values...)
 	}
 	return ok
 }
 
-func short(ss ...string) bool {
+func short(bytes int, ss []string) bool {
 	for _, s := range ss {
-		if len(s) > smallBytes {
+		if len(s) > bytes {
 			return false
 		}
 	}

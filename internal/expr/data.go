@@ -8,7 +8,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
@@ -58,18 +57,17 @@ type Data struct {
 	operation ref.Val
 	namespace ref.Val
 	nsErr     error
-	budget    int64
+	budget    *Budget
 	failures  []*EvalError
 }
 
 // NewData makes the Data of one request.
 func NewData(cfg DataConfig) *Data {
-	d := &Data{cfg: cfg, budget: cfg.Budget}
-	if d.budget == 0 {
-		d.budget = celconfig.RuntimeCELCostBudget
-	}
-	return d
+	return &Data{cfg: cfg, budget: NewBudget(cfg.Budget)}
 }
+
+// Budget is what all expressions that are evaluated for one request share.
+func (d *Data) Budget() *Budget { return d.budget }
 
 // OwnKind reports whether the bodies are of the resource's own kind.
 func (d *Data) OwnKind() bool { return d.cfg.OwnKind }
@@ -95,15 +93,6 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 // no error was returned.
 func (d *Data) Failures() []*EvalError { return d.failures }
 
-// spend takes cost from the budget and reports whether it sufficed.
-func (d *Data) spend(cost uint64) bool {
-	if d.budget < 0 || cost > uint64(d.budget) {
-		d.budget = -1
-		return false
-	}
-	d.budget -= int64(cost)
-	return true
-}
 
 // loaded is one version of one object.
 type loaded struct {

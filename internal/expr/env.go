@@ -23,15 +23,32 @@ const (
 	// Where is about `resource`, one version of the object at a time, and sees
 	// request besides.
 	Where
+	// Exclusive is the exclusiveWhen of a field permission: it sees key, self
+	// and oldSelf.
+	Exclusive
+	// Parameter is the parameter of a field permission, a text: it sees key,
+	// value and element.
+	Parameter
+
+	kinds = iota
 )
 
-// String returns the name of the rule field that holds such expressions.
+// String returns the name of the field that holds such expressions.
 func (k Kind) String() string {
-	if k == Where {
+	switch k {
+	case Where:
 		return "where"
+	case Exclusive:
+		return "exclusiveWhen"
+	case Parameter:
+		return "parameter"
 	}
 	return "when"
 }
+
+// ofField tells the expressions of field permissions, which are evaluated in
+// one step.
+func (k Kind) ofField() bool { return k == Exclusive || k == Parameter }
 
 // Config is the configuration of a Compiler. The zero value is right for a
 // server.
@@ -53,9 +70,9 @@ type Config struct {
 type Compiler struct {
 	callLimit     uint64
 	estimateLimit uint64
-	base          *environment.EnvSet    // no variables yet
-	envs          [2]*environment.EnvSet // by Kind
-	planners      [2]planners            // by Kind
+	base          *environment.EnvSet        // no variables yet
+	envs          [kinds]*environment.EnvSet // by Kind
+	planners      [kinds]planners            // by Kind
 	plain         *cel.Env               // parses without expanding macros, for residual text
 }
 
@@ -76,7 +93,7 @@ func New(cfg Config) (*Compiler, error) {
 		c.estimateLimit = celconfig.RuntimeCELCostBudget
 	}
 	c.base = environment.MustBaseEnvSet(v)
-	for _, kind := range []Kind{When, Where} {
+	for _, kind := range []Kind{When, Where, Exclusive, Parameter} {
 		set, err := c.base.Extend(declarations(kind, nil))
 		if err != nil {
 			return nil, fmt.Errorf("CEL environment for %s: %w", kind, err)
@@ -110,6 +127,9 @@ func newPlanners(set *environment.EnvSet, limit uint64) (ps planners, err error)
 // declarations declares the variables of a kind of expression. A nil type
 // leaves the object unchecked.
 func declarations(kind Kind, obj *Type) environment.VersionedOptions {
+	if kind.ofField() {
+		return fieldDeclarations(kind)
+	}
 	req := requestType()
 	opts := environment.VersionedOptions{
 		// The variables exist in every version of ours.

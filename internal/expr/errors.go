@@ -59,12 +59,17 @@ func (e *EvalError) Error() string {
 // Unwrap returns the cause, so that errors.Is(err, context.Canceled) works.
 func (e *EvalError) Unwrap() error { return e.cause }
 
+// isCostError tells an evaluation that was ended because it cost too much.
+func isCostError(err error) bool {
+	var cancelled interpreter.EvalCancelledError
+	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
+}
+
 // classify turns an error of cel-go into ours. dataErr is what loading a
 // variable failed with during this evaluation, if it did.
 func classify(ctx context.Context, err, dataErr error) *EvalError {
-	var cancelled interpreter.EvalCancelledError
 	switch {
-	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+	case isCostError(err):
 		return &EvalError{Reason: ReasonCost, Detail: err.Error(), cause: err}
 	case errors.Is(err, interpreter.InterruptError{}), ctx != nil && ctx.Err() != nil:
 		return &EvalError{Reason: ReasonCancelled, Detail: err.Error(), cause: context.Cause(ctx)}

@@ -13,6 +13,10 @@ func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, dat
 	switch {
 	case ctx == nil || data == nil:
 		return false, &EvalError{Reason: ReasonInternal, Detail: "evaluation needs a context and data"}
+	case p.kind.ofField():
+		return false, errNoCondition
+	case data.budget.exhausted():
+		return false, errBudget
 	case p.kind == Where:
 		return p.evaluateWhere(ctx, req, effect, data)
 	}
@@ -22,8 +26,8 @@ func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, dat
 // run evaluates the program once.
 func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
 	out, cost, err := p.evaluated(ctx, a)
-	if !a.data.spend(cost) {
-		return false, &EvalError{Reason: ReasonCost, Detail: "the conditions of this request have used up their cost budget"}
+	if !a.data.budget.spend(cost) {
+		return false, errBudget
 	}
 	if err != nil {
 		return false, classify(ctx, err, a.loadErr)
@@ -37,10 +41,11 @@ func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
 
 // evaluated takes the quickest of the ways that are right for this input.
 func (p *Program) evaluated(ctx context.Context, a *activation) (ref.Val, uint64, error) {
-	if p.quick != nil && (p.bounds.always || p.bounds.second && a.req.isSmall()) {
+	small := !p.uses.request || a.req.isSmall()
+	if p.quick != nil && (p.bounds.always || p.bounds.second && small) {
 		return p.quick.eval(ctx, a)
 	}
-	if p.counted != nil && p.counted.turns > 0 && a.req.isSmall() {
+	if p.counted != nil && p.counted.turns > 0 && small {
 		if out, cost, err, done := p.counted.eval(ctx, a); done {
 			return out, cost, err
 		}

@@ -113,8 +113,13 @@ func (p *Program) everyState(req *Request, use []*attribute, states [][]state) b
 			continue
 		}
 		tried++
-		a := &activation{req: req, data: &Data{}, resource: types.DefaultTypeAdapter.NativeToValue(object)}
-		if out, _, err := p.full.eval(nil, a); err != nil || out != types.True { //nolint:staticcheck // the first step is short and cannot be cancelled
+		a := &activation{req: req, data: &Data{}, resource: types.DefaultTypeAdapter.NativeToValue(object), limit: req.firstStep()}
+		if a.limit == 0 {
+			return false
+		}
+		out, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
+		req.spend(cost)
+		if err != nil || out != types.True {
 			return false
 		}
 	}

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"context"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
@@ -17,6 +19,8 @@ import (
 const (
 	renewEvery   = 128
 	maxLoopTurns = 10000
+	// lookUpEvery is how often a loop whose cost is not tracked looks whether the request is still there.
+	lookUpEvery = 256
 )
 
 // meterVar is how the meter is found from within a loop. It is no identifier
@@ -30,6 +34,9 @@ type meter struct {
 	maxTurns int
 	spent    uint64 // according to the trackers that have been replaced
 	limit    uint64
+	charged  uint64          // by guards, whose limit is another one: they stop what the tracker would see too late
+	guarded  uint64          // that limit
+	ctx      context.Context // of the request; nil in the first step
 	tracker  *interpreter.CostTracker
 	renew    *interpreter.ObservableInterpretable // nil if the tracker cannot be replaced
 }
@@ -37,13 +44,16 @@ type meter struct {
 // turn is called before every turn of a loop.
 func (m *meter) turn(frame *interpreter.ExecutionFrame) {
 	m.turns++
+	if m.ctx != nil && m.turns%lookUpEvery == 0 && m.ctx.Err() != nil {
+		panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: "operation cancelled: " + m.ctx.Err().Error()})
+	}
 	switch {
 	case m.maxTurns > 0:
 		if m.turns > m.maxTurns {
 			panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: too many turns to go uncounted"})
 		}
 	case m.renew == nil:
-		if m.turns > maxLoopTurns {
+		if m.turns > m.loopTurns() {
 			panic(interpreter.EvalCancelledError{
 				Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: too many turns of loops",
 			})
@@ -66,9 +76,39 @@ func (m *meter) observe(observed any) {
 
 func (m *meter) cost() uint64 {
 	if m.tracker == nil {
-		return m.spent
+		return m.spent + m.charged
 	}
-	return m.spent + m.tracker.ActualCost()
+	return m.spent + m.charged + m.tracker.ActualCost()
+}
+
+// loopTurns is how many turns there can be where turns are all that can be limited.
+func (m *meter) loopTurns() int {
+	return min(maxLoopTurns, int(m.guarded/turnCost))
+}
+
+// turnCost is what a turn of a loop costs at least, with everything around it.
+const turnCost = 25
+
+// charge takes what a call is about to cost. It ends the evaluation if that is too much.
+func (m *meter) charge(cost uint64) {
+	if m == nil || cost == 0 {
+		return
+	}
+	if m.ctx != nil && m.ctx.Err() != nil {
+		panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: "operation cancelled: " + m.ctx.Err().Error()})
+	}
+	if cost > m.left() {
+		panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: a call would cost too much"})
+	}
+	m.charged += cost
+}
+
+// left is what can still be charged.
+func (m *meter) left() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.guarded - min(m.guarded, m.charged)
 }
 
 // loopMeter wraps the conditions of all loops of an expression, so that they
@@ -124,8 +164,13 @@ func (m *meteredCall) Eval(vars interpreter.Activation) ref.Val {
 }
 
 func count(frame *interpreter.ExecutionFrame) {
-	v, _ := frame.ResolveName(meterVar)
-	if m, ok := v.(*meter); ok && m != nil {
+	if m := meterOf(frame); m != nil {
 		m.turn(frame)
 	}
+}
+
+func meterOf(frame *interpreter.ExecutionFrame) *meter {
+	v, _ := frame.ResolveName(meterVar)
+	m, _ := v.(*meter)
+	return m
 }

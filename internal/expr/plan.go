@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/interpreter"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -18,13 +19,15 @@ import (
 // third by tracking its cost.
 type planner struct {
 	interpreter.Interpreter
-	limit uint64
-	costs interpreter.PlannerOption
-	renew *interpreter.ObservableInterpretable // does nothing, but under a fresh cost tracker
+	limit    uint64
+	bindings map[string]*functions.Overload // by overload and by function
+	costs    interpreter.PlannerOption
+	renew    *interpreter.ObservableInterpretable // does nothing, but under a fresh cost tracker
 }
 
 func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 	disp := interpreter.NewDispatcher()
+	all := map[string]*functions.Overload{}
 	for name, fn := range env.Functions() {
 		bindings, err := fn.Bindings()
 		if err != nil {
@@ -32,6 +35,9 @@ func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 		}
 		if err := disp.Add(bindings...); err != nil {
 			return nil, fmt.Errorf("function %s: %w", name, err)
+		}
+		for _, b := range bindings {
+			all[b.Operator] = b
 		}
 	}
 	provider, adapter := env.CELTypeProvider(), env.CELTypeAdapter()
@@ -44,6 +50,7 @@ func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 	pl := &planner{
 		Interpreter: interpreter.NewInterpreter(disp, env.Container, provider, adapter, attrs),
 		limit:       limit,
+		bindings:    all,
 		costs:       interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
 	}
 	nothing, iss := env.Compile("true")
@@ -69,8 +76,8 @@ func (pl *planner) counting(checked *cel.Ast) (interpreter.InterpretableV2, erro
 // tracked plans with Kubernetes' cost limit, and so that loops can be
 // interrupted.
 func (pl *planner) tracked(checked *cel.Ast) (*tracked, error) {
-	code, err := pl.observed(checked, interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.InterruptableEval(),
-		interpreter.Optimize(), interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization), pl.costs)
+	code, err := pl.observed(checked, interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.CustomDecoratorV2(pl.guards(guarded(checked))),
+		interpreter.InterruptableEval(), interpreter.Optimize(), interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization), pl.costs)
 	return &tracked{code, pl}, err
 }
 
@@ -92,7 +99,7 @@ func (pl *planner) steps(env *cel.Env, checked *cel.Ast) (steps, error) {
 		return pl.tracked(checked)
 	}
 	prog, err := env.Program(checked, cel.CostLimit(pl.limit), cel.CustomDecoratorV2(loopMeter(checked)),
-		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+		cel.CustomDecoratorV2(pl.guards(guarded(checked))), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	return &program{prog}, err
 }
 

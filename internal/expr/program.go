@@ -52,6 +52,9 @@ func (p *Program) Type() string { return TypeCEL }
 // could still fail, because its cost counts; see whenOutcome and whereOutcome
 // for what is concluded all the same.
 func (p *Program) Decide(req *Request, effect Effect) Outcome {
+	if p.kind.ofField() {
+		return DecidedError(errNoCondition)
+	}
 	r := p.settled
 	if p.uses.request {
 		r = p.partially(req)
@@ -84,17 +87,36 @@ func (p *Program) whenOutcome(r partial, req *Request, effect Effect) Outcome {
 // for every request.
 func (p *Program) settle() { p.settled = p.partially(nil) }
 
-// partially evaluates with the later variables unknown.
-func (p *Program) partially(req *Request) partial {
-	a := &activation{req: req}
-	s := p.full
-	if p.quick != nil && (p.bounds.always || p.bounds.first && (!p.uses.request || req.isSmall())) {
-		s = p.quick
+// isBrief tells whether the first step is short without tracking its cost.
+func (p *Program) isBrief(req *Request) bool {
+	switch {
+	case p.quick == nil:
+		return false
+	case p.bounds.cost <= firstStepLimit:
+		return p.bounds.always || p.bounds.first && (!p.uses.request || req.isSmall())
 	}
-	out, _, err := s.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
+	return p.bounds.brief && (!p.uses.request || req.isTiny())
+}
+
+// partially evaluates with the later variables unknown. It cannot be
+// cancelled, so that it is kept short: what costs more stays open, and is
+// evaluated when the request is admitted.
+func (p *Program) partially(req *Request) partial {
+	a := &activation{req: req, limit: firstStepLimit}
+	s := p.full
+	if p.isBrief(req) {
+		s = p.quick
+	} else if a.limit = req.firstStep(); a.limit == 0 {
+		return partial{touched: true}
+	}
+	out, cost, err := s.eval(nil, a) //nolint:staticcheck // see above
+	if a.meter != nil {
+		req.spend(cost)
+	}
 	r := partial{touched: a.touched}
 	switch {
-	case err != nil:
+	case err != nil && a.limit < p.compiler.callLimit && isCostError(err):
+		r.touched = true
 		r.verdict, r.err = Failed, classify(nil, err, nil) //nolint:staticcheck // the first step is short and cannot be cancelled
 	case out == types.True:
 		r.verdict = True

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"sync/atomic"
+
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -25,6 +27,30 @@ type Request struct {
 
 	FieldSelector fields.Requirements
 	LabelSelector labels.Requirements
+
+	spent uint64 // in the first step, by all conditions; changed atomically
+}
+
+// Limits of the first step, for one condition and for all conditions of a
+// request. The first step is part of authorization, which has to be quick
+// whatever conditions somebody has stored.
+const (
+	firstStepLimit  = 100_000
+	firstStepBudget = 1_000_000
+)
+
+// firstStep is what an evaluation may cost before the request is admitted.
+func (r *Request) firstStep() uint64 {
+	if r == nil {
+		return firstStepLimit
+	}
+	return min(firstStepLimit, firstStepBudget-min(firstStepBudget, atomic.LoadUint64(&r.spent)))
+}
+
+func (r *Request) spend(cost uint64) {
+	if r != nil {
+		atomic.AddUint64(&r.spent, cost)
+	}
 }
 
 // NewRequest reads the attributes of an authorization check. A selector that

@@ -12,7 +12,8 @@ import (
 )
 
 // steps is a planned expression. A nil context means that there is nothing to
-// wait for, as in the first step.
+// wait for, as in the first step. The activation can set a limit that is lower
+// than the planner's.
 type steps interface {
 	eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error)
 }
@@ -50,7 +51,7 @@ func (c *counted) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 	if ctx.Err() != nil {
 		return nil, 0, ctx.Err(), true
 	}
-	a.counter = meter{maxTurns: c.turns}
+	a.counter = meter{maxTurns: c.turns, ctx: ctx}
 	a.meter = &a.counter
 	defer func() {
 		cost, done = c.turn*uint64(a.counter.turns+1), a.counter.turns <= c.turns
@@ -72,7 +73,7 @@ type tracked struct {
 }
 
 func (t *tracked) eval(ctx context.Context, a *activation) (out ref.Val, cost uint64, err error) {
-	m := &meter{limit: t.planner.limit, renew: t.planner.renew}
+	m := &meter{limit: a.within(t.planner.limit), guarded: a.within(guardLimit), renew: t.planner.renew, ctx: ctx}
 	a.meter = m
 	defer func() { cost = m.cost() }()
 	defer recovered(&out, &err)
@@ -89,7 +90,12 @@ func (t *tracked) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 			return nil, 0, err
 		}
 	}
-	out = t.code.ObserveExec(frame, m.observe)
+	out = t.code.ObserveExec(frame, func(observed any) {
+		m.observe(observed)
+		if m.tracker != nil {
+			m.tracker.Limit = &m.limit
+		}
+	})
 	return out, 0, failure(out)
 }
 
@@ -102,16 +108,17 @@ func (p *program) eval(ctx context.Context, a *activation) (ref.Val, uint64, err
 	var out ref.Val
 	var det *cel.EvalDetails
 	var err error
-	a.meter = &meter{}
+	m := &meter{guarded: a.within(guardLimit), ctx: ctx}
+	a.meter = m
 	if ctx == nil {
 		out, det, err = p.prog.Eval(a)
 	} else if err = ctx.Err(); err == nil {
 		out, det, err = p.prog.ContextEval(ctx, a)
 	}
 	if cost := det.ActualCost(); cost != nil {
-		return out, *cost, err
+		return out, *cost + m.charged, err
 	}
-	return out, 0, err
+	return out, m.charged, err
 }
 
 // recovered turns a panic into an error, as cel-go's programs do: the cost

@@ -1,0 +1,108 @@
+package expr
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+)
+
+// Limits of what a cache remembers.
+const (
+	maxCached      = 8192
+	maxCachedBytes = 8 << 20 // of source
+)
+
+// Cache remembers compiled expressions by their text, as many as fit: the same
+// condition in a thousand namespaces is compiled once. It is safe for concurrent
+// use.
+type Cache struct {
+	compiler *Compiler
+
+	mu      sync.Mutex
+	entries map[cacheKey]*list.Element
+	recent  *list.List // of *Deferred, the latest first
+	bytes   int
+}
+
+type cacheKey struct {
+	kind       Kind
+	apiVersion string
+	source     string
+}
+
+// NewCache returns an empty cache.
+func NewCache(c *Compiler) *Cache {
+	return &Cache{compiler: c, entries: map[cacheKey]*list.Element{}, recent: list.New()}
+}
+
+// Compiler is what the cache compiles with.
+func (c *Cache) Compiler() *Compiler { return c.compiler }
+
+// Stored returns the program of a stored expression, to be compiled when somebody
+// needs it. It takes no time, however long compiling takes.
+func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
+	key := cacheKey{kind, apiVersion, source}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries[key]; ok {
+		c.recent.MoveToFront(e)
+		return entryOf(e)
+	}
+	d := &Deferred{compiler: c.compiler, key: key}
+	c.entries[key] = c.recent.PushFront(d)
+	c.bytes += len(source)
+	for c.recent.Len() > maxCached || c.bytes > maxCachedBytes && c.recent.Len() > 1 {
+		last := c.recent.Back()
+		old := entryOf(last)
+		c.recent.Remove(last)
+		delete(c.entries, old.key)
+		c.bytes -= len(old.key.source)
+	}
+	return d
+}
+
+func entryOf(e *list.Element) *Deferred {
+	d, _ := e.Value.(*Deferred)
+	return d
+}
+
+// Deferred is an expression that is compiled when it is needed first, by whoever
+// needs it: whoever publishes policy does not wait for it. Compiling takes
+// bounded time and always gives the same.
+type Deferred struct {
+	compiler *Compiler
+	key      cacheKey
+
+	mu   sync.Mutex // held while it is compiled
+	done atomic.Pointer[compiled]
+}
+
+type compiled struct {
+	program *Program
+	issues  Issues
+}
+
+// Program is the program, or what is wrong with the expression.
+func (d *Deferred) Program() (*Program, Issues) {
+	if done := d.done.Load(); done != nil {
+		return done.program, done.issues
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if done := d.done.Load(); done != nil {
+		return done.program, done.issues
+	}
+	program, issues := d.compiler.Compile(d.key.source, Options{Kind: d.key.kind, APIVersion: d.key.apiVersion, Stored: true})
+	d.done.Store(&compiled{program, issues})
+	return program, issues
+}
+
+// Known tells whether the expression has been compiled, and what is wrong with it. It
+// never waits.
+func (d *Deferred) Known() (Issues, bool) {
+	done := d.done.Load()
+	if done == nil {
+		return nil, false
+	}
+	return done.issues, true
+}

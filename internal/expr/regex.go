@@ -1,0 +1,49 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+)
+
+// regexFunctions have a pattern, at this position with the receiver counted.
+var regexFunctions = map[string]int{"matches": 1, "find": 1, "findAll": 1}
+
+// maxPattern bounds the steps of a regular expression. `x{1000}` has a
+// thousand, and each of them costs time for every byte that is matched.
+const maxPattern = 5000
+
+var errLargePattern = errors.New("it is too large")
+
+// regexSize is the number of steps of a regular expression. Kubernetes' cost
+// goes by the length of its text, which says little about it.
+func regexSize(pattern string) (int, error) {
+	if len(pattern) > MaxLength {
+		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", errLargePattern, len(pattern), MaxLength)
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	size := regexSteps(parsed)
+	if size > maxPattern {
+		return 0, fmt.Errorf("%w: %d steps with its repetitions written out, the limit is %d", errLargePattern, size, maxPattern)
+	}
+	return size, nil
+}
+
+func regexSteps(re *syntax.Regexp) int {
+	n := 1
+	for _, sub := range re.Sub {
+		n = satAdd(n, regexSteps(sub))
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = satAdd(n, len(re.Rune))
+	case syntax.OpCharClass:
+		n = satAdd(n, len(re.Rune)/8)
+	case syntax.OpRepeat:
+		n = satMul(n, max(re.Min, re.Max, 1))
+	}
+	return n
+}
