@@ -55,7 +55,7 @@ func (c *ruleCondition) GetDescription() string { return c.compiled.Description 
 
 // Evaluate needs facts that the enforcer made; other data is converted on the spot.
 func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-	holds, err := c.residual.Evaluate(ctx, factsOf(data))
+	holds, err := c.residual.Evaluate(ctx, factsOf(ctx, data))
 	if err != nil {
 		return authorizer.ConditionEvaluationResultError(err)
 	}
@@ -71,7 +71,7 @@ func (c *ruleCondition) describe() string {
 }
 
 // factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
-func factsOf(data authorizer.ConditionsData) *expr.Data {
+func factsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
 	if f, ok := data.(Facts); ok {
 		return f.Expr()
 	}
@@ -80,6 +80,7 @@ func factsOf(data authorizer.ConditionsData) *expr.Data {
 		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
 		OwnKind:   data.GetSubresource() == "",
 		Options:   data.GetOperationOptions(),
+		Shared:    expr.BudgetOf(ctx),
 	})
 }
 

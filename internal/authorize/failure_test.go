@@ -114,7 +114,7 @@ func TestFailureWithTheObject(t *testing.T) {
 			}
 			before := failures(t)
 			data := created("yes")
-			out := handoff.Observe(ctx, v.Pending, &factsFor{ConditionsData: data, data: factsOf(data)})
+			out := handoff.Observe(ctx, v.Pending, &factsFor{ConditionsData: data, data: factsOf(t.Context(), data)})
 			if out.Decision != tt.want || (out.Detail != nil) != tt.wantDetail {
 				t.Errorf("got %s, %v; want %s, a failure %v", out.Decision, out.Detail, tt.want, tt.wantDetail)
 			}

@@ -22,10 +22,10 @@ func NewBudget(cost int64) *Budget {
 }
 
 // spend takes cost from the budget and reports whether it sufficed. Once it
-// did not, nothing does any more.
+// did not, nothing does any more. No budget does not suffice for anything.
 func (b *Budget) spend(cost uint64) bool {
 	if b == nil {
-		return true
+		return false
 	}
 	if left := b.left.Load(); left < 0 || cost > uint64(left) {
 		b.left.Store(-1)
@@ -34,7 +34,7 @@ func (b *Budget) spend(cost uint64) bool {
 	return b.left.Add(-int64(cost)) >= 0
 }
 
-func (b *Budget) exhausted() bool { return b != nil && b.left.Load() < 0 }
+func (b *Budget) exhausted() bool { return b == nil || b.left.Load() < 0 }
 
 type budgetKey struct{}
 
@@ -43,7 +43,8 @@ func WithBudget(ctx context.Context, b *Budget) context.Context {
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
-func budgetOf(ctx context.Context) *Budget {
+// BudgetOf is the budget of the context; nil if it has none.
+func BudgetOf(ctx context.Context) *Budget {
 	b, _ := ctx.Value(budgetKey{}).(*Budget)
 	return b
 }

@@ -44,6 +44,8 @@ type DataConfig struct {
 	// Budget is the runtime cost that all conditions together may spend; 0
 	// means Kubernetes' budget per policy.
 	Budget int64
+	// Shared is the budget to spend from instead, if the request has one.
+	Shared *Budget
 }
 
 // Data is what admission knows, in the form that conditions read. Make one per
@@ -63,7 +65,11 @@ type Data struct {
 
 // NewData makes the Data of one request.
 func NewData(cfg DataConfig) *Data {
-	return &Data{cfg: cfg, budget: NewBudget(cfg.Budget)}
+	d := &Data{cfg: cfg, budget: cfg.Shared}
+	if d.budget == nil {
+		d.budget = NewBudget(cfg.Budget)
+	}
+	return d
 }
 
 // Budget is what all expressions that are evaluated for one request share.
@@ -92,7 +98,6 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 // result, as a where of a Deny does: they belong in audit and metrics although
 // no error was returned.
 func (d *Data) Failures() []*EvalError { return d.failures }
-
 
 // loaded is one version of one object.
 type loaded struct {

@@ -73,7 +73,7 @@ type Compiler struct {
 	base          *environment.EnvSet        // no variables yet
 	envs          [kinds]*environment.EnvSet // by Kind
 	planners      [kinds]planners            // by Kind
-	plain         *cel.Env               // parses without expanding macros, for residual text
+	plain         *cel.Env                   // parses without expanding macros, for residual text
 }
 
 // New makes a Compiler.

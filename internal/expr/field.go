@@ -96,7 +96,10 @@ func (p *Program) EvaluateParameter(ctx context.Context, values FieldValues) (st
 const fieldCost = 10
 
 func (p *Program) evaluateField(ctx context.Context, kind Kind, values *FieldValues) (ref.Val, error) {
-	budget := budgetOf(ctx)
+	budget := BudgetOf(ctx)
+	if budget == nil {
+		budget = NewBudget(0)
+	}
 	switch {
 	case p.kind != kind:
 		return nil, &EvalError{Reason: ReasonInternal, Detail: fmt.Sprintf("%s evaluated as %s", p.kind, kind)}

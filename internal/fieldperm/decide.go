@@ -87,7 +87,7 @@ func ChangedFields(old, new *typed.TypedValue) ([]Path, error) {
 
 // diff returns the classes of changed fields in the order of their first field.
 func (d *decision) diff(old *typed.TypedValue, keepLeaves bool) ([]*class, error) {
-	w := walker{general: d.req.Mode == General, create: old == nil, keepLeaves: keepLeaves, standIn: standInType(d.req.Target)}
+	w := walker{ctx: d.req.Context, general: d.req.Mode == General, create: old == nil, keepLeaves: keepLeaves, standIn: standInType(d.req.Target)}
 	if err := w.run(d.tree, old, d.new, d.req.Reset); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package fieldperm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,11 +24,11 @@ type goExpressions struct{}
 
 type whenFunc func(Change) (bool, error)
 
-func (f whenFunc) Holds(c Change) (bool, error) { return f(c) }
+func (f whenFunc) Holds(_ context.Context, c Change) (bool, error) { return f(c) }
 
 type parameterFunc func(key string, value, element any) (string, error)
 
-func (f parameterFunc) Parameter(key string, value, element any) (string, error) {
+func (f parameterFunc) Parameter(_ context.Context, key string, value, element any) (string, error) {
 	return f(key, value, element)
 }
 

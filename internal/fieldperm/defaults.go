@@ -37,7 +37,7 @@ func (d *decision) beyondDefaults(about func(*class) bool, classes ...*class) *R
 		return failed()
 	}
 	base := typed.AsTypedUnvalidated(value.NewValueInterface(defaulted), d.new.Schema(), d.new.TypeRef())
-	w := walker{general: d.req.Mode == General, create: true, standIn: standInType(d.req.Target)}
+	w := walker{ctx: d.req.Context, general: d.req.Mode == General, create: true, standIn: standInType(d.req.Target)}
 	if err := w.run(d.tree, base, d.new, d.req.Reset); err != nil {
 		return &Result{Err: fmt.Errorf("comparing with defaults: %w", err)}
 	}

@@ -1,5 +1,7 @@
 package fieldperm
 
+import "context"
+
 // Expressions compiles the CEL of declarations. It is handed in, so that this package needs no CEL environment.
 type Expressions interface {
 	// When compiles an exclusiveWhen.
@@ -10,8 +12,8 @@ type Expressions interface {
 
 // When is a compiled exclusiveWhen.
 type When interface {
-	// Holds tells whether the field is exclusive for this change. An error counts as yes.
-	Holds(change Change) (bool, error)
+	// Holds tells whether the field is exclusive for this change. An error counts as yes. It ends with the request.
+	Holds(ctx context.Context, change Change) (bool, error)
 }
 
 // Change is what an exclusiveWhen is about. Values are decoded JSON; nil stands for a field that is not there.
@@ -26,5 +28,5 @@ type Change struct {
 type Parameterizer interface {
 	// Parameter computes the text from one version of the field: the key of the nearest map entry or list element, the
 	// field's value, and the nearest list element. An error means that the permission does not cover the field.
-	Parameter(key string, value, element any) (string, error)
+	Parameter(ctx context.Context, key string, value, element any) (string, error)
 }

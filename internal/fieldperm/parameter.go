@@ -1,6 +1,7 @@
 package fieldperm
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,12 +12,19 @@ import (
 // excludes tells whether an exclusive permission applies to the change at frame i. Whatever goes wrong means yes.
 func (w *walker) excludes(p *permission, i int) bool {
 	f := &w.frames[i]
-	if p.when == nil || f.opaque {
+	if p.when == nil || f.opaque || w.context().Err() != nil {
 		return true
 	}
 	key, _ := w.keyOf(p, i)
-	holds, err := p.when.Holds(Change{Key: key, Self: p.picked(f.new), OldSelf: p.picked(w.before(f))})
+	holds, err := p.when.Holds(w.context(), Change{Key: key, Self: p.picked(f.new), OldSelf: p.picked(w.before(f))})
 	return err != nil || holds
+}
+
+func (w *walker) context() context.Context {
+	if w.ctx == nil {
+		return context.Background()
+	}
+	return w.ctx
 }
 
 // before is the stored value of a frame. On create there is none, also where the object is compared with its defaults.
@@ -128,7 +136,7 @@ func (w *walker) parameter(p *permission, i int, s side) (string, error) {
 		return "", fmt.Errorf("its parameter is unknown")
 	}
 	key, _ := w.keyOf(p, i)
-	return p.from.Parameter(key, p.picked(w.valueAt(i, s)), w.elementOf(i, s))
+	return p.from.Parameter(w.context(), key, p.picked(w.valueAt(i, s)), w.elementOf(i, s))
 }
 
 // keyOf is the key of the last entry that the permission's path goes through, which ends at frame i.

@@ -1,6 +1,8 @@
 package fieldperm
 
 import (
+	"context"
+
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -17,8 +19,10 @@ const (
 
 // Request is one write to decide.
 type Request struct {
-	Target Target
-	Mode   Mode
+	// Context is the request's: expressions are not evaluated any longer once it has ended. Nil means that it never does.
+	Context context.Context
+	Target  Target
+	Mode    Mode
 	// Objects returns the stored object, nil on create, and the final, mutated one. It is called only if there is something to
 	// compare. Both are of the same type, in the version that Target names whatever version the request uses (FP-10);
 	// see Schemas.

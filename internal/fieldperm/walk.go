@@ -1,6 +1,7 @@
 package fieldperm
 
 import (
+	"context"
 	"fmt"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -12,6 +13,7 @@ import (
 // walker compares two objects in one pass: by their schema, so that sets, maps and keyed lists are compared as such, and
 // along the tree of permissions, so that each changed field is put into its class where it is found.
 type walker struct {
+	ctx    context.Context // may be nil
 	schema *schema.Schema
 	alloc  value.Allocator
 	frames []frame

@@ -40,7 +40,8 @@ func (r *conditionsREST) Create(ctx context.Context, obj runtime.Object, admit r
 	if err := admitted(ctx, review, admit); err != nil {
 		return nil, err
 	}
-	review.Response = r.respond(ctx, &review.Request.ConditionSet, data)
+	// All conditions of a review spend from one budget, as those of a request do.
+	review.Response = r.respond(expr.WithBudget(ctx, expr.NewBudget(0)), &review.Request.ConditionSet, data)
 	return review, nil
 }
 

@@ -134,6 +134,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	if err != nil {
 		return nil, err
 	}
+	cache := expr.NewCache(cel)
 	s := &stages{
 		store:    snapshot.NewStore(),
 		plan:     opts.authz,
@@ -142,9 +143,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		master:   opts.own.PolicyMasterNamespace,
 	}
 	if enabled(FieldPermissions) {
-		if s.fields, err = newFieldRights(s.store); err != nil {
-			return nil, err
-		}
+		s.fields = newFieldRights(s.store, cache)
 	}
 	if s.compiler.Types, err = ruleTypes(s.store, generic.LoopbackClientConfig); err != nil {
 		return nil, err

@@ -29,12 +29,8 @@ type fieldRights struct {
 	cel     *fieldexpr.Compiler
 }
 
-func newFieldRights(store *snapshot.Store) (*fieldRights, error) {
-	cel, err := fieldexpr.New()
-	if err != nil {
-		return nil, err
-	}
-	return &fieldRights{store: store, schemas: newFieldSchemas(), cel: cel}, nil
+func newFieldRights(store *snapshot.Store, cache *expr.Cache) *fieldRights {
+	return &fieldRights{store: store, schemas: newFieldSchemas(), cel: fieldexpr.New(cache)}
 }
 
 // part connects the table of permissions to its sources.

@@ -49,7 +49,7 @@ func (f *fieldWorld) badInput(t *testing.T) {
 		"map":          {`{"resources":["pods"],"field":".metadata.labels.x","permission":"example.com/node"}`, "spec.field", "write its key in brackets"},
 		"identity":     {`{"resources":["pods"],"field":".metadata.name","permission":"example.com/node"}`, "spec", "never needs a permission"},
 		"cel":          {`{"resources":["pods"],"field":".spec.nodeName","permission":"example.com/node","exclusive":true,"exclusiveWhen":"self ="}`, "spec.exclusiveWhen", "line 1, column"},
-		"cel-type":     {`{"resources":["pods"],"field":".spec.nodeName","permission":"example.com/node","exclusive":true,"exclusiveWhen":"1"}`, "spec.exclusiveWhen", "must give a bool"},
+		"cel-type":     {`{"resources":["pods"],"field":".spec.nodeName","permission":"example.com/node","exclusive":true,"exclusiveWhen":"1"}`, "spec.exclusiveWhen", "must evaluate to bool"},
 		"when":         {`{"resources":["pods"],"field":".spec.nodeName","permission":"example.com/node","exclusiveWhen":"true"}`, "spec.exclusiveWhen", "exclusive: true"},
 		"parameter":    {`{"resources":["pods"],"field":".spec.nodeName","permission":"example.com/node","parameter":{"from":"nonsense("}}`, "spec.parameter.from", "line 1, column"},
 		"treatment":    {`{"resources":["pods"],"field":".metadata.labels[]","permission":"example.com/node","parameter":{"from":"key","treatment":"prefix"}}`, "spec.parameter.treatment", "slash-delimited-prefix"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -81,10 +82,11 @@ func TestPerSnapshot(t *testing.T) {
 
 // FP-4: a declaration that does not compile, which only another version can have stored, is told from one that does.
 func TestFieldStatusOfBroken(t *testing.T) {
-	rights, err := newFieldRights(snapshot.NewStore())
+	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	rights := newFieldRights(snapshot.NewStore(), expr.NewCache(cel))
 	rights.schemas.definition = func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition { return nil }
 	declared := func(name, field, when string) *policyv1alpha1.FieldPermission {
 		fp := &policyv1alpha1.FieldPermission{}
@@ -98,6 +100,9 @@ func TestFieldStatusOfBroken(t *testing.T) {
 	var list []*policyv1alpha1.FieldPermission
 	for _, fp := range all {
 		list = append(list, fp)
+	}
+	if when, err := rights.cel.Stored().When("self =="); err == nil { // as the background does
+		_, _ = when.Holds(t.Context(), fieldperm.Change{})
 	}
 	table, _ := fieldperm.New(fieldperm.Config{FieldPermissions: list, Expressions: rights.cel.Stored()})
 	status := rights.statuses(&snapshot.Snapshot{Fields: table, Served: snapshot.NewServed([]*metav1.APIResourceList{

@@ -46,7 +46,7 @@ func (c *condition) GetDescription() string { return c.said.Description }
 // Evaluate decides conditions of the built-in type in process. Those that do not compile are left to the webhook, which
 // may know a later CEL, as are all other types. Without an endpoint to ask, they fail.
 func (c *condition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-	return c.evaluate(ctx, factsOf(data))
+	return c.evaluate(ctx, factsOf(ctx, data))
 }
 
 func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.ConditionEvaluationResult {
@@ -69,7 +69,7 @@ func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.C
 }
 
 // factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
-func factsOf(data authorizer.ConditionsData) *expr.Data {
+func factsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
 	if f, ok := data.(authorize.Facts); ok {
 		return f.Expr()
 	}
@@ -78,6 +78,7 @@ func factsOf(data authorizer.ConditionsData) *expr.Data {
 		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
 		OwnKind:   data.GetSubresource() == "",
 		Options:   data.GetOperationOptions(),
+		Shared:    expr.BudgetOf(ctx),
 	})
 }
 

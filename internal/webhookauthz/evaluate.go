@@ -24,7 +24,7 @@ func (w *Webhook) EvaluateConditions(ctx context.Context, d authorizer.Condition
 	if set == nil || data == nil {
 		return d.FailureDecision(), "failed closed", fmt.Errorf("webhook authorizer %s can only evaluate what it answered itself, got %s", w.name, d)
 	}
-	facts := factsOf(data)
+	facts := factsOf(ctx, data)
 	local := set.inProcess(ctx, d.ConditionsMap(), facts)
 	place := "process"
 	if !local.decided {
