@@ -26,7 +26,8 @@ BUILD_DATE    := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%
 # kubectl and the server report these; with the unset defaults `kubectl version` fails to parse them.
 version_flags = -X $(1).gitVersion=$(KUBE_VERSION) -X $(1).gitMajor=$(KUBE_MAJOR) -X $(1).gitMinor=$(KUBE_MINOR) \
 	-X $(1).gitCommit=$(GIT_COMMIT) -X $(1).gitTreeState=$(GIT_TREE) -X $(1).buildDate=$(BUILD_DATE)
-LDFLAGS := -s -w -X main.version=$(VERSION) \
+release_flags = -X $(1).version=$(VERSION) -X $(1).commit=$(GIT_COMMIT) -X $(1).date=$(BUILD_DATE)
+LDFLAGS := -s -w $(call release_flags,proviso.dev/proviso/internal/release) \
 	$(call version_flags,k8s.io/component-base/version) \
 	$(call version_flags,k8s.io/client-go/pkg/version)
 BUILD := $(GO) build -ldflags '$(LDFLAGS)'

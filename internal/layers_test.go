@@ -42,7 +42,7 @@ var rings = map[string]ring{
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 	"webhookauthz": stage, "crdschema": stage,
 
-	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation,
+	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation,
 
 	"server": host, "webhook": host, "cli": host,
 }

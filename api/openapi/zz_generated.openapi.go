@@ -2365,6 +2365,12 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
 						},
 					},
+					"oldContent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "oldContent is the stored object on update, if it is not the same as content: content is then what it would become. The caller provides it; the server never reads it.",
+							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
+						},
+					},
 					"trace": {
 						SchemaProps: spec.SchemaProps{
 							Description: "trace asks also for how the decision came about.",

@@ -4,7 +4,6 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/cli"
@@ -12,13 +11,5 @@ import (
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	root := &cobra.Command{
-		Use:           "kubectl-proviso",
-		Short:         "Ask a Proviso server who can do what, and why",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl proviso"},
-	}
-	root.AddCommand(cli.Commands(streams)...)
-	os.Exit(cli.Execute(root, streams.ErrOut))
+	os.Exit(cli.Execute(cli.NewPlugin(streams), streams.ErrOut))
 }

@@ -5,45 +5,77 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
-	utilversion "k8s.io/component-base/version"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	provisocli "proviso.dev/proviso/internal/cli"
+	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
 )
 
 func main() {
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	// Under the name of another program, by a link, it is that program.
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case "kubectl":
+		os.Exit(runKubectl(os.Args[1:]))
+	case "kube-apiserver":
+		cmd, err := server.NewKubeAPIServerCommand()
+		if err != nil {
+			os.Exit(fail(err))
+		}
+		os.Exit(cli.Run(cmd))
+	case "kubectl-proviso":
+		os.Exit(provisocli.Execute(provisocli.NewPlugin(streams), os.Stderr))
+	}
 	// kubectl parses its own command line, global flags included.
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
-		os.Args = append([]string{"kubectl"}, os.Args[2:]...)
-		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
+		os.Exit(runKubectl(os.Args[2:]))
 	}
-	root, err := newCommand()
+	root, err := newCommand(streams)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "proviso: %v\n", err)
-		os.Exit(1)
+		os.Exit(fail(err))
 	}
 	os.Exit(provisocli.Execute(root, os.Stderr))
 }
 
-func newCommand() (*cobra.Command, error) {
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+func runKubectl(args []string) int {
+	os.Args = append([]string{"kubectl"}, args...)
+	return cli.Run(kubectl.NewDefaultKubectlCommand())
+}
+
+func fail(err error) int {
+	fmt.Fprintf(os.Stderr, "proviso: %v\n", err)
+	return 1
+}
+
+func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	serve, err := server.NewCommand()
 	if err != nil {
 		return nil, err
 	}
+	provisocli.FailsWith(serve, 1)
+	var version bool
 	root := &cobra.Command{
 		Use:           "proviso",
 		Short:         "A Kubernetes API server with conditional, visible, changeable authorization",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       utilversion.Get().GitVersion,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				_, err := fmt.Fprintln(streams.Out, release.Get())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetVersionTemplate("proviso on Kubernetes {{.Version}}\n")
+	// Kubernetes registers a flag of this name, with values of its own, for every program that links it.
+	root.Flags().BoolVar(&version, "version", false, "Print the versions of Proviso, of the Kubernetes inside and of Go.")
 	root.AddCommand(
 		serve,
 		provisocli.NewKubeconfigCommand(streams),

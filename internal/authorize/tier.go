@@ -64,7 +64,7 @@ func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 	case d.IsDeny():
 		return authorizer.DecisionDeny, d.Reason(), err
 	}
-	return d.FailureDecision(), "it depends on the object", nil
+	return d.FailureDecision(), "conditional: the object decides, and it is not known here", nil
 }
 
 // ConditionsAwareAuthorize is a few look-ups; it allocates only where conditional rules apply.

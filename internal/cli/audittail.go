@@ -30,6 +30,8 @@ type AuditTailOptions struct {
 	Class  []string
 	// Selectors are alternatives each, and all that are given must match.
 	Verb, User, Group, Resource, InNamespace []string
+	// Leases shows also the renewals of leases, of which there are some every second.
+	Leases bool
 
 	genericiooptions.IOStreams
 }
@@ -43,12 +45,13 @@ func newAuditTailCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Show audit events while they happen",
 		Long: `Show the audit events of the server that is asked while they happen, without leaving anything behind. What is shown is
 chosen by audit classes or by selectors: values of one selector are alternatives, users and groups are alternatives of each
-other, and everything else that is given must match. Without either, every request is shown.
+other, and everything else that is given must match. Without either, every request is shown but those about leases, which servers and
+controllers renew every few seconds: --leases shows them too.
 
 It takes what writing an audit sink takes, create on auditsinks.auditregistration.k8s.io, and get on the URL
 /proviso/audit/tail. Only members of system:masters and cluster admins have that from the start.
 
-Exit code 0 after Ctrl-C or when the server ends, 1 if the question failed.`,
+Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be answered.`,
 		Example: `  # Everything that changes a secret, with what was sent
   proviso audit tail --resource secrets --verb create,update,patch,delete --level Request
 
@@ -73,6 +76,7 @@ Exit code 0 after Ctrl-C or when the server ends, 1 if the question failed.`,
 	fs.StringSliceVar(&o.Group, "user-group", nil, "Groups of users.")
 	fs.StringSliceVar(&o.Resource, "resource", nil, "Resources: secrets, deployments.apps, pods/exec; '*.*' for all and '*.*/*' for all subresources.")
 	fs.StringSliceVarP(&o.InNamespace, "namespace", "n", nil, "Namespaces.")
+	fs.BoolVar(&o.Leases, "leases", false, "Show also requests about leases where nothing was selected.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: line, or json for one audit.k8s.io/v1 event per line.")
 	return cmd
 }
@@ -112,6 +116,12 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.ErrOut, "Showing audit events as they happen. Ctrl-C ends it.")
 	return unlessEnded(ctx, o.show(resp.Body))
+}
+
+// noise tells the requests that nobody wants to see who has not asked for anything in particular.
+func (o *AuditTailOptions) noise(e *auditv1.Event) bool {
+	selected := len(o.Class)+len(o.Verb)+len(o.User)+len(o.Group)+len(o.Resource)+len(o.InNamespace) > 0
+	return !selected && !o.Leases && e.ObjectRef != nil && e.ObjectRef.APIGroup == "coordination.k8s.io" && e.ObjectRef.Resource == "leases"
 }
 
 func (o *AuditTailOptions) query() url.Values {
@@ -167,6 +177,8 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 		switch {
 		case event.Kind == "Dropped":
 			fmt.Fprintf(o.ErrOut, "%d events are missing: this client was too slow; select fewer\n", event.Count)
+			continue
+		case o.noise(&event.Event):
 			continue
 		case o.Output == "json":
 			_, err = o.Out.Write(line)

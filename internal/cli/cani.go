@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -15,108 +15,172 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// codeConditional is the exit code of an answer that depends on the object.
-const codeConditional = 2
-
-// CanIOptions are the flags of `proviso can-i` and `proviso explain`.
+// CanIOptions are the flags of `proviso can-i`.
 type CanIOptions struct {
 	*client
 	ClusterWide bool
+	Subresource string
+	List        bool
+	NoHeaders   bool
+	Quiet       bool
 
 	genericiooptions.IOStreams
 }
 
 // NewCanICommand returns `proviso can-i`.
 func NewCanICommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &CanIOptions{client: newClient(), IOStreams: streams}
+	o := &CanIOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:   "can-i VERB RESOURCE [NAME]",
+		Use:   "can-i VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "Say whether you can, and under which conditions",
-		Long: `Say whether you can use a verb on a resource. Where that depends on the object, the conditions are shown: what the object
-must be like, and which protected attributes, exclusive fields and deny rules it must not run into. Verbs of field permissions, such as
-granular:labels, can be asked about like any other.
+		Long: `Say whether you can use a verb on a resource or a path. It takes what 'kubectl auth can-i' takes and means the same by it. Where the
+answer depends on the object, the conditions are shown: what the object must be like, and which protected attributes, exclusive fields
+and deny rules it must not run into. Verbs of field permissions, such as granular:labels, can be asked about like any other.
 
-Exit code 0 for yes, 1 for no, 2 if it depends on the object.`,
+With --list, every rule that gives you something in the namespace is shown, with its condition.
+
+` + exitCodes,
 		Example: `  # Can I create claims here, and of which kind?
   proviso can-i create persistentvolumeclaims -n hammer
 
-  # Can somebody else? (needs the right to impersonate)
-  proviso can-i delete deployments.apps web -n hammer --as edgar`,
-		Args: cobra.RangeArgs(2, 3),
+  # Can I delete the config map ledger?
+  proviso can-i delete configmaps/ledger -n hammer
+
+  # Can somebody else exec into pods? (needs the right to impersonate)
+  proviso can-i create pods --subresource exec -n hammer --as edgar
+
+  # Can I read metrics? Can I do everything?
+  proviso can-i get /metrics
+  proviso can-i '*' '*'
+
+  # What can I do in namespace hammer, and under which conditions?
+  proviso can-i --list -n hammer`,
+		Args: func(_ *cobra.Command, args []string) error { return o.checkArgs(args) },
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
 	}
-	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
+	o.addFlags(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
+	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
+	fs.BoolVar(&o.List, "list", false, "List what you can do in the namespace, with conditions.")
+	fs.BoolVar(&o.NoHeaders, "no-headers", false, "With --list: leave out the headings.")
+	fs.BoolVarP(&o.Quiet, "quiet", "q", false, "Print nothing; the exit code is the answer.")
+	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
+}
+
+func (o *CanIOptions) checkArgs(args []string) error {
+	switch {
+	case o.List && len(args) > 0:
+		return fmt.Errorf("--list takes no arguments: leave out %q", args)
+	case o.List && (o.Quiet || o.ClusterWide || o.Subresource != ""):
+		return errors.New("--list goes with none of --quiet, --all-namespaces and --subresource: it lists one namespace")
+	case o.List:
+		return nil
+	case o.NoHeaders:
+		return errors.New("--no-headers goes with --list only")
+	}
+	return checkQuestion("can-i", args)
+}
+
+// checkQuestion wants VERB TYPE [NAME].
+func checkQuestion(command string, args []string) error {
+	const usage = "want a verb and a resource: proviso %s VERB TYPE[/NAME]; for example: proviso %[1]s get pods"
+	switch {
+	case len(args) < 2:
+		return fmt.Errorf(usage, command)
+	case len(args) > 3:
+		return fmt.Errorf("too many arguments: "+usage, command)
+	}
+	return nil
 }
 
 // Run asks and prints.
 func (o *CanIOptions) Run(ctx context.Context, args []string) error {
-	review, err := o.ask(ctx, args)
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if o.Quiet {
+		o.Out = io.Discard
+	}
+	if o.List {
+		return o.list(ctx)
+	}
+	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {
 		return err
 	}
-	if o.output != "table" {
-		err = o.print(o.Out, review)
-	} else {
+	review, err := o.ask(ctx, args[0], t)
+	if err != nil {
+		return err
+	}
+	code := verdict(review.Status)
+	single := code == codeNo && !review.Status.Denied && o.singleFields(ctx, args[0], t)
+	if single {
+		code = codeDepends
+	}
+	switch o.format {
+	case "table":
 		err = canITable(o.Out, review.Status)
+		if single && err == nil {
+			_, err = fmt.Fprintf(o.Out, singleFieldsText, t.resource.GroupResource())
+		}
+	case "name":
+		_, err = fmt.Fprintln(o.Out, answerNames[code])
+	default:
+		err = o.print(o.Out, review)
 	}
 	if err != nil {
 		return err
 	}
-	outcome := verdict(review.Status)
-	if outcome == nil || canBecomeAllowed(review.Status) || review.Status.Denied || !o.singleFields(ctx, args) {
-		return outcome
+	if e := review.Status.EvaluationError; e != "" {
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", e)
 	}
-	if o.output == "table" {
-		if _, err := fmt.Fprintf(o.Out, singleFieldsText, args[1]); err != nil {
-			return err
-		}
-	}
-	return exitError{code: codeConditional}
+	return answered(code)
 }
 
+// answerNames are the answers of -o name.
+var answerNames = map[int]string{0: "yes", codeNo: "no", codeDepends: "conditional"}
+
 // singleFields tells whether somebody who does not have the verb of a write may change single fields all the same.
-func (o *CanIOptions) singleFields(ctx context.Context, args []string) bool {
-	if !o.writesFields(args) {
+func (o *CanIOptions) singleFields(ctx context.Context, verb string, t target) bool {
+	if !o.writesFields(verb, t) {
 		return false
 	}
-	review, err := o.ask(ctx, append([]string{fieldperm.Verb}, args[1:]...))
+	review, err := o.ask(ctx, fieldperm.Verb, t)
 	return err == nil && (review.Status.Allowed || canBecomeAllowed(review.Status))
 }
 
 // ask sends the question as the caller, which --as makes somebody else.
-func (o *CanIOptions) ask(ctx context.Context, args []string) (*reviewv1.SelfSubjectAccessReview, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	t, err := o.parseTarget(args[1:])
-	if err != nil {
-		return nil, err
-	}
-	attrs := &authorizationv1.ResourceAttributes{
-		Verb: args[0], Group: t.resource.Group, Version: t.resource.Version, Resource: t.resource.Resource, Subresource: t.subresource, Name: t.name,
-	}
-	if t.namespaced && !o.ClusterWide {
-		if attrs.Namespace, err = o.namespace(); err != nil {
-			return nil, err
-		}
-	}
+func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1.SelfSubjectAccessReview, error) {
 	review := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
-	review.Spec.ResourceAttributes = attrs
-	review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
+	if t.path != "" {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: verb, Path: t.path}
+	} else {
+		attrs := &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: t.resource.Group, Version: t.resource.Version, Resource: t.resource.Resource, Subresource: t.subresource, Name: t.name,
+		}
+		if t.namespaced && !o.ClusterWide {
+			var err error
+			if attrs.Namespace, err = o.namespace(); err != nil {
+				return nil, err
+			}
+		}
+		review.Spec.ResourceAttributes = attrs
+		review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
+	}
 	return review, o.post(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
 }
 
 // verdict is the answer as an exit code.
-func verdict(s reviewv1.SubjectAccessReviewStatus) error {
+func verdict(s reviewv1.SubjectAccessReviewStatus) int {
 	switch {
 	case s.Allowed:
-		return nil
+		return 0
 	case canBecomeAllowed(s):
-		return exitError{code: codeConditional}
+		return codeDepends
 	}
-	return exitError{code: 1}
+	return codeNo
 }
 
 func canBecomeAllowed(s reviewv1.SubjectAccessReviewStatus) bool {
@@ -131,55 +195,4 @@ func canBecomeAllowed(s reviewv1.SubjectAccessReviewStatus) bool {
 		}
 	}
 	return false
-}
-
-func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
-	var b strings.Builder
-	switch {
-	case s.Allowed:
-		b.WriteString("yes\n")
-	case !canBecomeAllowed(s):
-		b.WriteString("no")
-		if s.Reason != "" {
-			fmt.Fprintf(&b, " - %s", s.Reason)
-		}
-		b.WriteString("\n")
-	default:
-		b.WriteString("it depends on the object\n")
-		for _, e := range s.ConditionsChain {
-			writeElement(&b, e)
-		}
-	}
-	if s.EvaluationError != "" {
-		fmt.Fprintf(&b, "error: %s\n", s.EvaluationError)
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// always is the condition of an allow that only stands in a set because of the denies beside it.
-const always = "true"
-
-// writeElement shows one authorizer: its answer, or the conditions it depends on.
-func writeElement(b *strings.Builder, e reviewv1.SubjectAccessReviewConditionSet) {
-	fmt.Fprintf(b, "\n%s:\n", e.AuthorizerName)
-	switch {
-	case e.Allowed:
-		fmt.Fprintf(b, "  yes - %s\n", e.Reason)
-	case e.Denied:
-		fmt.Fprintf(b, "  no - %s\n", e.Reason)
-	}
-	words := map[reviewv1.ConditionEffect]string{reviewv1.EffectAllow: "yes, if", reviewv1.EffectDeny: "no, if", reviewv1.EffectNoOpinion: "no opinion, if"}
-	for _, c := range e.Conditions {
-		if c.Effect == reviewv1.EffectAllow && c.Condition == always && len(e.Conditions) > 1 {
-			fmt.Fprintf(b, "  yes, otherwise\n      %s\n", c.Description)
-			continue
-		}
-		fmt.Fprintf(b, "  %s %s\n", words[c.Effect], oneLine(c.Condition))
-		if c.Description != "" {
-			fmt.Fprintf(b, "      %s (%s)\n", c.Description, c.ID)
-		} else {
-			fmt.Fprintf(b, "      (%s)\n", c.ID)
-		}
-	}
 }

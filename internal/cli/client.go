@@ -3,47 +3,32 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"slices"
-	"strings"
 
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 )
 
 // client is what the commands that ask a server have in common: kubectl's own flags for whom and where to ask.
 type client struct {
+	output
 	config *genericclioptions.ConfigFlags
-	output string
-	// outputs are the values that output can have.
-	outputs []string
+	// errOut is where warnings go.
+	errOut io.Writer
 }
 
-func newClient() *client {
-	return &client{config: genericclioptions.NewConfigFlags(true), output: "table", outputs: []string{"table", "json", "yaml"}}
+func newClient(errOut io.Writer) *client {
+	return &client{config: genericclioptions.NewConfigFlags(true), errOut: errOut, output: output{format: "table", formats: []string{"table", "name", "json", "yaml"}}}
 }
 
-func (c *client) addFlags(fs *pflag.FlagSet) {
-	c.config.AddFlags(fs)
-	fs.StringVarP(&c.output, "output", "o", c.output, "Output: "+c.choice()+".")
-}
-
-func (c *client) validate() error {
-	if slices.Contains(c.outputs, c.output) {
-		return nil
-	}
-	return fmt.Errorf("-o %s: want %s", c.output, c.choice())
-}
-
-func (c *client) choice() string {
-	last := len(c.outputs) - 1
-	return strings.Join(c.outputs[:last], ", ") + " or " + c.outputs[last]
+// addFlags gives a command the flags, with their completion.
+func (c *client) addFlags(cmd *cobra.Command) {
+	c.config.AddFlags(cmd.Flags())
+	c.addFlag(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", c.completeNamespaces)
 }
 
 // namespace is the one that kubectl would use.
@@ -58,6 +43,10 @@ func (c *client) post(ctx context.Context, path string, question any) error {
 	if err != nil {
 		return err
 	}
+	return postTo(ctx, rc, path, question)
+}
+
+func postTo(ctx context.Context, rc *rest.RESTClient, path string, question any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
@@ -75,6 +64,10 @@ func (c *client) get(ctx context.Context, path string, query map[string]string, 
 	if err != nil {
 		return err
 	}
+	return getFrom(ctx, rc, path, query, answer)
+}
+
+func getFrom(ctx context.Context, rc *rest.RESTClient, path string, query map[string]string, answer any) error {
 	request := rc.Get().AbsPath(path).SetHeader("Accept", "application/json")
 	for name, value := range query {
 		request = request.Param(name, value)
@@ -92,7 +85,10 @@ func (c *client) connect() (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
+	return connectTo(rest.CopyConfig(config))
+}
+
+func connectTo(config *rest.Config) (*rest.RESTClient, error) {
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.GroupVersion = &schema.GroupVersion{}
 	return rest.UnversionedRESTClientFor(config)
@@ -100,6 +96,9 @@ func (c *client) connect() (*rest.RESTClient, error) {
 
 // decodeStatus prefers the server's own words.
 func decodeStatus(answer []byte, err error) error {
+	if err == nil {
+		return nil
+	}
 	var status struct {
 		Message string `json:"message"`
 	}
@@ -118,83 +117,3 @@ type serverError struct {
 func (e serverError) Error() string { return e.message }
 
 func (e serverError) Unwrap() error { return e.cause }
-
-// target is a resource as the user names it, resolved by what the server serves.
-type target struct {
-	resource    schema.GroupVersionResource
-	subresource string
-	name        string
-	namespaced  bool
-}
-
-// parseTarget reads RESOURCE[.GROUP][/SUBRESOURCE] or RESOURCE NAME, with kubectl's short names.
-func (c *client) parseTarget(args []string) (target, error) {
-	var t target
-	resource, subresource, _ := strings.Cut(args[0], "/")
-	t.subresource = subresource
-	if len(args) > 1 {
-		t.name = args[1]
-	}
-	mapper, err := c.config.ToRESTMapper()
-	if err != nil {
-		return t, err
-	}
-	gvr, gr := schema.ParseResourceArg(strings.ToLower(resource))
-	if gvr == nil {
-		gvr = &schema.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}
-	}
-	if t.resource, err = mapper.ResourceFor(*gvr); err != nil {
-		if t.resource, err = mapper.ResourceFor(gr.WithVersion("")); meta.IsNoMatchError(err) {
-			return t, fmt.Errorf("the server does not serve %q: see `kubectl api-resources`", resource)
-		} else if err != nil {
-			return t, err
-		}
-	}
-	kind, err := mapper.KindFor(t.resource)
-	if err != nil {
-		return t, err
-	}
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return t, err
-	}
-	t.namespaced = mapping.Scope.Name() == "namespace"
-	return t, nil
-}
-
-// qualified is the resource as our reviews take it: pods, deployments.apps, pods/exec.
-func (t target) qualified() string {
-	name := t.resource.GroupResource().String()
-	if t.subresource != "" {
-		name += "/" + t.subresource
-	}
-	return name
-}
-
-// print writes an answer as JSON or YAML; a table is the command's own.
-func (c *client) print(out io.Writer, answer any) error {
-	data, err := json.MarshalIndent(answer, "", "  ")
-	if err != nil {
-		return err
-	}
-	if c.output == "yaml" {
-		if data, err = yaml.JSONToYAML(data); err != nil {
-			return err
-		}
-		_, err = out.Write(data)
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s\n", data)
-	return err
-}
-
-// exitError ends the program with a code of its own and, if its message is empty, without a word.
-type exitError struct {
-	code    int
-	message string
-}
-
-func (e exitError) Error() string { return e.message }
-
-// ExitCode is how scripts see the failure.
-func (e exitError) ExitCode() int { return e.code }

@@ -12,6 +12,21 @@ func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
 		NewCanICommand(streams),
 		NewExplainCommand(streams),
 		NewPermissionsCommand(streams),
+		NewPolicyCommand(streams),
 		NewAuditCommand(streams),
+		NewVersionCommand(streams),
 	}
+}
+
+// NewPlugin returns the client commands as a plugin of kubectl.
+func NewPlugin(streams genericiooptions.IOStreams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-proviso",
+		Short:         "Ask a Proviso server who can do what, and why",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl proviso"},
+	}
+	root.AddCommand(Commands(streams)...)
+	return root
 }

@@ -15,7 +15,7 @@ func TestAllowBesideAConditionalDeny(t *testing.T) {
 		return authz.ConditionalSubject{UserName: user, Conditions: conditions}
 	}
 	var table strings.Builder
-	err := (&WhoCanOptions{}).table(&table, authz.ResourceAccessReviewStatus{Conditional: []authz.ConditionalSubject{
+	err := whoCanTable(&table, authz.ResourceAccessReviewStatus{Conditional: []authz.ConditionalSubject{
 		subject("edgar", authz.Condition{Effect: authz.EffectDeny, Condition: deny}, authz.Condition{Effect: authz.EffectAllow, Condition: allow}),
 		subject("hubert", authz.Condition{Effect: authz.EffectDeny, Condition: deny}, authz.Condition{Effect: authz.EffectAllow, Condition: own}),
 	}})
@@ -36,7 +36,7 @@ func TestAllowBesideAConditionalDeny(t *testing.T) {
 	if err := canITable(&answer, status); err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.String(); strings.Contains(got, "if true") || !strings.Contains(got, "no, if has(object.spec.x)") || !strings.Contains(got, "yes, otherwise\n      allowed by a role") {
+	if got := answer.String(); strings.Contains(got, "if true") || !strings.Contains(got, "Conditional:\n  refused if has(object.spec.x)\n") || !strings.Contains(got, "  otherwise allowed\n      allowed by a role (policy-namespace, p/a)\n") {
 		t.Errorf("can-i shows\n%s", got)
 	}
 }

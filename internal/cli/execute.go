@@ -4,22 +4,72 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
+// Exit codes are the same for all commands that answer a question; 0 is yes, or that there is nothing to say.
+const (
+	codeNo = 1
+	// codeDepends is for an answer that depends on the object, or for something that would change.
+	codeDepends = 2
+	// codeUnanswered is for a question that could not be answered: bad input, no server, no right to ask.
+	codeUnanswered = 3
+)
+
+// exitCodes are the words that help texts share.
+const exitCodes = "Exit code 0 for yes, 1 for no, 2 if it is conditional, 3 if the question could not be answered."
+
+// annotationFailure names, on a command that answers no question, the exit code of its failures.
+const annotationFailure = "proviso.dev/failure"
+
+// FailsWith sets the exit code of a command that answers no question.
+func FailsWith(cmd *cobra.Command, code int) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[annotationFailure] = strconv.Itoa(code)
+}
+
 // Execute runs a command tree and returns the exit code. An error is printed as one line; one without words is only a code.
 func Execute(root *cobra.Command, errOut io.Writer) int {
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
 	if message := err.Error(); message != "" {
+		if strings.HasPrefix(message, "unknown ") && !strings.Contains(message, "--help") { // a command or a flag
+			message += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+		}
 		fmt.Fprintf(errOut, "proviso: %s\n", message)
 	}
 	var coded interface{ ExitCode() int }
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
 	}
-	return 1
+	if code, err := strconv.Atoi(cmd.Annotations[annotationFailure]); err == nil {
+		return code
+	}
+	return codeUnanswered
 }
+
+// answered ends a command with the code of its answer, without a word.
+func answered(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitError{code: code}
+}
+
+// exitError ends the program with a code of its own and, if its message is empty, without a word.
+type exitError struct {
+	code    int
+	message string
+}
+
+func (e exitError) Error() string { return e.message }
+
+// ExitCode is how scripts see the failure.
+func (e exitError) ExitCode() int { return e.code }

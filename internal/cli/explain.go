@@ -2,109 +2,142 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// codeFailed is the exit code of a question that got no answer.
-const codeFailed = 3
-
 // ExplainOptions are the flags of `proviso explain`.
 type ExplainOptions struct {
 	*client
 	ClusterWide bool
-	File        string
+	Subresource string
+	// File is the object, Old the stored one; Stored reads the stored one from the server.
+	File, Old string
+	Stored    bool
 
 	genericiooptions.IOStreams
 }
 
 // NewExplainCommand returns `proviso explain`.
 func NewExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &ExplainOptions{client: newClient(), IOStreams: streams}
+	o := &ExplainOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:   "explain VERB RESOURCE [NAME]",
+		Use:   "explain VERB [TYPE | TYPE/NAME]",
 		Short: "Explain a decision: which authorizer, rule, binding and condition, and what would change it",
 		Long: `Explain why you can or cannot use a verb on a resource: what each authorizer of the chain answers, by which rule, through
 which binding, to which of your names and groups, under which conditions, and who is not asked because somebody before has
 decided.
 
-With -f the conditions are evaluated against an object, and the answer is final: the object is what you would create, or what
-is stored when you update or delete it. What is really stored is not looked at.
+With an object the conditions are evaluated, and the answer is final:
+
+  create          -f is the object that you would create
+  delete          --stored, or -f, is the object that you would delete
+  update, patch   -f is what the object would become; --stored, or --old, is what it is. With one of them, it is both.
+
+--stored reads the object from the server, as yourself even with --as; you need the right to get it.
 
 If the answer is no, it says what would change that: the deny rules that would have to go, and the smallest grant that is
 missing, which is one rule with the one verb, resource and name, bound to the one subject in the one namespace.
 
-Exit code 0 for yes, 1 for no, 2 if it depends on the object, 3 if the question could not be answered.`,
-		Example: `  # Why can I not delete this deployment?
-  proviso explain delete deployments.apps web -n hammer
+` + exitCodes,
+		Example: `  # Why can I not delete this deployment, as it is stored?
+  proviso explain delete deployments.apps/web -n hammer --stored
 
   # Why can Edgar, who is in team-a, not create this claim? (needs the right to impersonate)
   proviso explain create persistentvolumeclaims -n hammer --as edgar --as-group team-a -f claim.yaml
 
+  # Could I change the stored object into this one?
+  proviso explain update configmaps/ledger -n hammer --stored -f ledger.yaml
+
   # Apply what is missing
   proviso explain get secrets -n hammer --as edgar -o json | jq -r .status.trace.remedy.grant | kubectl apply -f -`,
-		Args: cobra.RangeArgs(2, 3),
+		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("explain", args) },
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
 	}
-	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
-	cmd.Flags().StringVarP(&o.File, "filename", "f", "", "Object to evaluate the conditions against; - for standard input.")
+	o.addFlags(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
+	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
+	fs.StringVarP(&o.File, "filename", "f", "", "Object to evaluate the conditions against; - for standard input.")
+	fs.StringVar(&o.Old, "old", "", "File with the stored object of an update.")
+	fs.BoolVar(&o.Stored, "stored", false, "Read the stored object from the server.")
+	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
 
 // Run asks and prints.
 func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
-	review, err := o.ask(ctx, args)
+	if err := o.validate(); err != nil {
+		return err
+	}
+	verb := args[0]
+	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {
-		return exitError{code: codeFailed, message: err.Error()}
+		return err
 	}
-	if o.output != "table" {
-		err = o.print(o.Out, review)
-	} else {
-		_, err = io.WriteString(o.Out, explainText(review))
+	if err := t.onlyResources(); err != nil {
+		return err
 	}
+	content, old, err := o.objects(ctx, verb, t)
 	if err != nil {
-		return exitError{code: codeFailed, message: err.Error()}
+		return err
 	}
+	review, err := o.ask(ctx, verb, t, content, old)
+	if err != nil {
+		return err
+	}
+	code := codeNo
 	switch review.Status.Trace.Decision {
 	case authz.AnswerAllow:
-		return nil
+		code = 0
 	case authz.AnswerConditional:
-		return exitError{code: codeConditional}
-	case authz.AnswerDeny:
-		return exitError{code: 1}
+		code = codeDepends
 	}
-	if !o.singleFields(ctx, args) {
-		return exitError{code: 1}
+	single := review.Status.Trace.Decision == authz.AnswerNoOpinion && o.singleFields(ctx, verb, t)
+	if single {
+		code = codeDepends
 	}
-	if o.output == "table" {
-		if _, err := fmt.Fprintf(o.Out, singleFieldsText, args[1]); err != nil {
-			return exitError{code: codeFailed, message: err.Error()}
+	switch o.format {
+	case "table":
+		text := explainText(review)
+		if single {
+			text += fmt.Sprintf(singleFieldsText, t.resource.GroupResource())
 		}
+		_, err = io.WriteString(o.Out, text)
+	case "name":
+		_, err = fmt.Fprintln(o.Out, answerNames[code])
+	default:
+		err = o.print(o.Out, review)
 	}
-	return exitError{code: codeConditional}
+	if err != nil {
+		return err
+	}
+	return answered(code)
 }
 
-// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same.
-func (o *ExplainOptions) singleFields(ctx context.Context, args []string) bool {
-	if !o.writesFields(args) {
+// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same. No object is sent:
+// granular is no verb that one could be had for.
+func (o *ExplainOptions) singleFields(ctx context.Context, verb string, t target) bool {
+	if !o.writesFields(verb, t) {
 		return false
 	}
-	plain := *o
-	plain.File = "" // granular is no verb that an object could be had for
-	review, err := plain.ask(ctx, append([]string{fieldperm.Verb}, args[1:]...))
+	review, err := o.ask(ctx, fieldperm.Verb, t, nil, nil)
 	if err != nil {
 		return false
 	}
@@ -113,32 +146,21 @@ func (o *ExplainOptions) singleFields(ctx context.Context, args []string) bool {
 }
 
 // ask sends the question as the caller, which --as makes somebody else.
-func (o *ExplainOptions) ask(ctx context.Context, args []string) (*authz.SubjectAccessReview, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	t, err := o.parseTarget(args[1:])
-	if err != nil {
-		return nil, err
-	}
+func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content, old *runtime.RawExtension) (*authz.SubjectAccessReview, error) {
 	review := &authz.SubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"},
-		Spec:     authz.SubjectAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, Trace: true},
-	}
-	if o.File != "" {
-		if review.Spec.Content, err = o.content(); err != nil {
-			return nil, err
-		}
+		Spec:     authz.SubjectAccessReviewSpec{Verb: verb, ResourceKind: t.qualified(), ResourceName: t.name, Content: content, OldContent: old, Trace: true},
 	}
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	if t.namespaced && !o.ClusterWide {
+		var err error
 		if review.Namespace, err = o.namespace(); err != nil {
 			return nil, err
 		}
 		path += "/namespaces/" + review.Namespace
 	}
 	if err := o.post(ctx, path+"/subjectaccessreviews", review); err != nil {
-		return nil, err
+		return nil, notProviso(err, "PolicyAuthorization")
 	}
 	switch {
 	case review.Status.Trace != nil:
@@ -146,27 +168,104 @@ func (o *ExplainOptions) ask(ctx context.Context, args []string) (*authz.Subject
 	case review.Status.EvaluationError != "":
 		return nil, errors.New(review.Status.EvaluationError)
 	}
-	return nil, errors.New("the server gives no trace: it is older than this program")
+	return nil, errors.New("the server gives no trace: it is older than this program; use the proviso of its release")
 }
 
-// content reads the object.
-func (o *ExplainOptions) content() (*runtime.RawExtension, error) {
+// objects reads what the conditions are evaluated against: the object, and the stored one if it is another.
+func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (content, old *runtime.RawExtension, err error) {
+	if o.Stored && o.Old != "" {
+		return nil, nil, errors.New("--stored and --old: both are the stored object; give one of them")
+	}
+	update := slices.Contains([]string{"update", "patch"}, verb)
+	switch {
+	case o.Stored && verb == "create":
+		return nil, nil, errors.New("--stored: an object that is created is not stored yet; give it with -f")
+	case o.Old != "" && !update:
+		return nil, nil, fmt.Errorf("--old: %s has one object; give it with -f", verb)
+	case o.Stored && !update && o.File != "":
+		return nil, nil, fmt.Errorf("--stored and -f: %s has one object; give one of them", verb)
+	case o.Stored && t.name == "":
+		return nil, nil, errors.New("--stored needs to know which object: write TYPE/NAME")
+	}
+	if o.File != "" {
+		if content, err = o.read(o.File); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case o.Stored:
+		old, err = o.stored(ctx, t)
+	case o.Old != "":
+		old, err = o.read(o.Old)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if content == nil {
+		content, old = old, nil
+	}
+	return content, old, nil
+}
+
+// stored reads the object from the server. Whoever asks with --as sees the answer himself, so that it is his right that counts; if he has
+// none, that of whom he asks about is tried.
+func (o *ExplainOptions) stored(ctx context.Context, t target) (*runtime.RawExtension, error) {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	path := "/api/" + t.resource.Version
+	if t.resource.Group != "" {
+		path = "/apis/" + t.resource.Group + "/" + t.resource.Version
+	}
+	if t.namespaced {
+		namespace, err := o.namespace()
+		if err != nil {
+			return nil, err
+		}
+		path += "/namespaces/" + namespace
+	}
+	path += "/" + t.resource.Resource + "/" + t.name
+	self := rest.CopyConfig(config)
+	self.Impersonate = rest.ImpersonationConfig{}
+	object := map[string]any{}
+	for _, as := range []*rest.Config{self, rest.CopyConfig(config)} {
+		var rc *rest.RESTClient
+		if rc, err = connectTo(as); err != nil {
+			return nil, err
+		}
+		if err = getFrom(ctx, rc, path, nil, &object); !apierrors.IsForbidden(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--stored: %w; give the object with -f instead", err)
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}
+
+// read reads an object from a file.
+func (o *ExplainOptions) read(file string) (*runtime.RawExtension, error) {
 	var data []byte
 	var err error
-	if o.File == "-" {
+	if file == "-" {
 		data, err = io.ReadAll(o.In)
 	} else {
-		data, err = os.ReadFile(o.File)
+		data, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return nil, err
 	}
 	raw, err := yaml.YAMLToJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.File, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if !strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
-		return nil, fmt.Errorf("%s: want one object", o.File)
+		return nil, fmt.Errorf("%s: want one object, as `kubectl get -o yaml` prints it", file)
 	}
 	return &runtime.RawExtension{Raw: raw}, nil
 }

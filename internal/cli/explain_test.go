@@ -70,7 +70,7 @@ func runExplain(t *testing.T, url string, args ...string) (string, int) {
 	case errors.As(err, &coded):
 		return out.String() + err.Error(), coded.ExitCode()
 	}
-	return out.String() + err.Error(), -1
+	return out.String() + err.Error(), codeUnanswered // as Execute does
 }
 
 // denied is a refusal by a rule of the namespace, with everything that a trace can have.
@@ -93,6 +93,7 @@ func denied() authz.SubjectAccessReviewStatus {
 		Decision: authz.AnswerDeny, DecidedBy: "policy-namespace",
 		Authorizers: []authz.AuthorizerTrace{
 			{Name: "system-masters", Answer: authz.AnswerNoOpinion},
+			{Name: "policy-sync", Answer: authz.AnswerNoOpinion},
 			{Name: "policy-namespace", Answer: authz.AnswerDeny, Reason: "denied by it", Rules: []authz.RuleTrace{deny, allow}, MoreRules: 2},
 			{Name: "company", Answer: authz.AnswerNotAsked},
 		},
@@ -102,17 +103,17 @@ func denied() authz.SubjectAccessReviewStatus {
 
 const deniedText = `no - denied by it
 
-system-masters    no opinion
-policy-namespace  no, and that decides
-  * deny verbs delete of pods
-      rule 1 of Role "hammer/dev", through RoleBinding "hammer/devs", to Group "team-a"
-      denies if object.x == 1
-        is true (no x)
-    allow verbs *
-      rule 0 of RBAC ClusterRole "edit", through RBAC ClusterRoleBinding "editors", to ServiceAccount "hammer/bot"
-      if condition policy.proviso.dev/dev-2, which does not matter here
-    and 2 more rules
-company           not asked
+├─ system-masters: no opinion
+├─ policy-namespace: no, and that decides
+│  ├─ deny verbs delete of pods  <- decides
+│  │  ├─ rule 1 of Role "hammer/dev", through RoleBinding "hammer/devs", to Group "team-a"
+│  │  └─ refuses if object.x == 1
+│  │     └─ is true (no x)
+│  ├─ allow verbs *
+│  │  ├─ rule 0 of RBAC ClusterRole "edit", through RBAC ClusterRoleBinding "editors", to ServiceAccount "hammer/bot"
+│  │  └─ allows if condition policy.proviso.dev/dev-2, which does not matter here
+│  └─ and 2 more rules
+└─ company: not asked
 
 What stands in the way: take the subject out of the binding, or the rule out of the role.
 
@@ -163,12 +164,12 @@ func TestExplainForScripts(t *testing.T) {
 		{name: "yes", status: trace(true, authz.AnswerAllow), args: []string{"get", "pods"}, code: 0, want: "yes"},
 		{name: "no", status: trace(false, authz.AnswerNoOpinion), args: []string{"get", "pods"}, code: 1, want: "no"},
 		{name: "denied", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods"}, code: 1, want: "no"},
-		{name: "it depends", status: trace(false, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "it depends on the object"},
-		{name: "allowed, unless something in front of the chain refuses the object", status: trace(true, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "it depends on the object"},
+		{name: "it depends", status: trace(false, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "Conditional"},
+		{name: "allowed, unless something in front of the chain refuses the object", status: trace(true, authz.AnswerConditional), args: []string{"create", "pods"}, code: 2, want: "Conditional"},
 		{name: "with an object", status: trace(true, authz.AnswerAllow), args: []string{"create", "pods", "-f", file}, code: 0, want: "yes, with this object"},
 		{name: "json", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods", "-o", "json"}, code: 1, want: `"decision": "Deny"`},
 		{name: "yaml", status: trace(false, authz.AnswerDeny), args: []string{"get", "pods", "-o", "yaml"}, code: 1, want: "decision: Deny"},
-		{name: "another output", args: []string{"get", "pods", "-o", "xml"}, code: 3, want: "-o xml: want table, json or yaml"},
+		{name: "another output", args: []string{"get", "pods", "-o", "xml"}, code: 3, want: "-o xml: want table, name, json or yaml"},
 		{name: "an unknown resource", args: []string{"get", "unicorns"}, code: 3, want: `the server does not serve "unicorns"`},
 		{name: "no such file", args: []string{"create", "pods", "-f", file + "x"}, code: 3, want: "no such file"},
 		{name: "an evaluation error", status: authz.SubjectAccessReviewStatus{EvaluationError: "cannot say"}, args: []string{"get", "pods"}, code: 3, want: "cannot say"},

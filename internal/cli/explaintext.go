@@ -8,23 +8,26 @@ import (
 )
 
 var answers = map[authz.TracedAnswer]string{
-	authz.AnswerAllow: "yes", authz.AnswerDeny: "no", authz.AnswerNoOpinion: "no opinion", authz.AnswerConditional: "depends on the object",
+	authz.AnswerAllow: "yes", authz.AnswerDeny: "no", authz.AnswerNoOpinion: "no opinion", authz.AnswerConditional: "conditional",
 	authz.AnswerNotAsked: "not asked",
 }
 
-// explainText is a trace as people read it: the answer, the chain in its order, and what would change the answer.
+// explainText is a trace as people read it: the answer, the chain in its order as a tree, and what would change the answer.
 func explainText(review *authz.SubjectAccessReview) string {
 	var b strings.Builder
 	s, trace := review.Status, review.Status.Trace
 	with := ""
-	if review.Spec.Content != nil {
+	switch {
+	case review.Spec.OldContent != nil:
+		with = ", with this change"
+	case review.Spec.Content != nil:
 		with = ", with this object"
 	}
 	switch trace.Decision {
 	case authz.AnswerAllow:
 		fmt.Fprintf(&b, "yes%s - %s\n", with, s.AllowReason)
 	case authz.AnswerConditional:
-		b.WriteString("it depends on the object\n")
+		b.WriteString("Conditional: the conditions below decide. Give the object with -f, or --stored, to have them evaluated.\n")
 	default:
 		fmt.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)
 		if s.AllowReason != "" && !strings.Contains(s.DenyReason, s.AllowReason) {
@@ -32,13 +35,14 @@ func explainText(review *authz.SubjectAccessReview) string {
 		}
 	}
 	b.WriteString("\n")
-	width := 0
+	var chain tree
 	for _, a := range trace.Authorizers {
-		width = max(width, len(a.Name))
+		if a.Answer == authz.AnswerNoOpinion && a.Error == "" && guards[a.Name] {
+			continue
+		}
+		chain = append(chain, authorizerNode(a, trace.DecidedBy))
 	}
-	for _, a := range trace.Authorizers {
-		writeAuthorizer(&b, a, width, trace.DecidedBy)
-	}
+	chain.write(&b, "")
 	if s.EvaluationError != "" {
 		fmt.Fprintf(&b, "\nerror: %s\n", s.EvaluationError)
 	}
@@ -48,7 +52,29 @@ func explainText(review *authz.SubjectAccessReview) string {
 	return b.String()
 }
 
-func writeAuthorizer(b *strings.Builder, a authz.AuthorizerTrace, width int, decidedBy string) {
+// guards stand in front of the chain and are worth a line only when they refuse.
+var guards = map[string]bool{"replicas": true, "policy-sync": true}
+
+// tree is lines with lines below them.
+type tree []node
+
+type node struct {
+	text  string
+	below tree
+}
+
+func (t tree) write(b *strings.Builder, indent string) {
+	for i, n := range t {
+		branch, below := "├─ ", "│  "
+		if i == len(t)-1 {
+			branch, below = "└─ ", "   "
+		}
+		fmt.Fprintf(b, "%s%s%s\n", indent, branch, strings.ReplaceAll(n.text, "\n", "\n"+indent+below))
+		n.below.write(b, indent+below)
+	}
+}
+
+func authorizerNode(a authz.AuthorizerTrace, decidedBy string) node {
 	answer := answers[a.Answer]
 	if answer == "" {
 		answer = string(a.Answer)
@@ -56,37 +82,37 @@ func writeAuthorizer(b *strings.Builder, a authz.AuthorizerTrace, width int, dec
 	if a.Name == decidedBy {
 		answer += ", and that decides"
 	}
-	fmt.Fprintf(b, "%-*s  %s\n", width, a.Name, answer)
+	n := node{text: a.Name + ": " + answer}
 	if a.Reason != "" && len(a.Rules)+len(a.Conditions) == 0 && a.Answer != authz.AnswerNotAsked {
-		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(a.Reason, "\n", "\n    "))
+		n.below = append(n.below, node{text: a.Reason})
 	}
 	if a.Error != "" {
-		fmt.Fprintf(b, "    error: %s\n", a.Error)
+		n.below = append(n.below, node{text: "error: " + a.Error})
 	}
 	for _, r := range a.Rules {
-		writeRule(b, r)
+		n.below = append(n.below, ruleNode(r))
 	}
 	if a.MoreRules > 0 {
-		fmt.Fprintf(b, "    and %d more rules\n", a.MoreRules)
+		n.below = append(n.below, node{text: fmt.Sprintf("and %d more rules", a.MoreRules)})
 	}
 	for _, c := range a.Conditions {
-		writeCondition(b, c)
+		n.below = append(n.below, conditionNode(c))
 	}
+	return n
 }
 
-func writeRule(b *strings.Builder, r authz.RuleTrace) {
-	mark := " "
+func ruleNode(r authz.RuleTrace) node {
+	n := node{text: r.Rule, below: tree{{text: origin(r)}}}
 	if r.Decides {
-		mark = "*"
+		n.text += "  <- decides"
 	}
-	fmt.Fprintf(b, "  %s %s\n", mark, r.Rule)
-	fmt.Fprintf(b, "      %s\n", origin(r))
 	if r.Condition != nil {
-		writeCondition(b, *r.Condition)
+		n.below = append(n.below, conditionNode(*r.Condition))
 	}
 	if r.Yields {
-		b.WriteString("      has no effect: somebody with power over the whole cluster allows it\n")
+		n.below = append(n.below, node{text: "has no effect: it is overridden by a cluster-wide grant"})
 	}
+	return n
 }
 
 // origin is how the subject comes by the rule.
@@ -113,36 +139,40 @@ func subjectName(s authz.TracedSubject) string {
 	return fmt.Sprintf("%s %q", s.Kind, s.Name)
 }
 
-// longText is from which length on a condition that has a description is not printed: nobody reads it.
-const longText = 200
-
-func writeCondition(b *strings.Builder, c authz.ConditionTrace) {
-	word := map[authz.ConditionEffect]string{authz.EffectAllow: "if", authz.EffectDeny: "denies if", authz.EffectNoOpinion: "no opinion if"}[c.Effect]
-	text := oneLine(c.Condition.Condition)
-	if text == "" {
-		text = "condition " + c.ID
+// conditionNode is a condition with its value.
+func conditionNode(c authz.ConditionTrace) node {
+	word := map[authz.ConditionEffect]string{authz.EffectAllow: "allows if", authz.EffectDeny: "refuses if", authz.EffectNoOpinion: "no opinion if"}[c.Effect]
+	if c.Condition.Condition == "" {
+		text := fmt.Sprintf("%s condition %s, which ", word, c.ID)
 		if c.Value == authz.ConditionUnknown {
-			text += ", which does not matter here"
-		} else {
-			text += ", which the request alone decides"
+			return node{text: text + "does not matter here"}
 		}
+		return node{text: text + "the request alone decides: " + value(c) + describe(c.Description)}
 	}
-	description := c.Description
-	if len(text) > longText && description != "" {
-		text, description = fmt.Sprintf("condition %s is met (-o yaml has its text)\n        %s", c.ID, description), ""
+	text, description := shortText(c.Condition.Condition, c.Description)
+	n := node{text: word + " " + text}
+	if strings.HasPrefix(text, "the following") {
+		n.text, description = fmt.Sprintf("%s %s (-o yaml has the condition)", word, oneLine(description)), ""
 	}
-	fmt.Fprintf(b, "      %s %s", word, text)
-	switch {
-	case c.Value == authz.ConditionUnknown && c.Condition.Condition == "":
-	case c.Value == authz.ConditionError:
-		fmt.Fprintf(b, "\n        fails: %s", c.Error)
-	default:
-		fmt.Fprintf(b, "\n        is %s", strings.ToLower(string(c.Value)))
+	n.below = tree{{text: value(c) + describe(description)}}
+	return n
+}
+
+func value(c authz.ConditionTrace) string {
+	switch c.Value {
+	case authz.ConditionError:
+		return "fails: " + c.Error
+	case authz.ConditionUnknown:
+		return "unknown without the object"
 	}
-	if description != "" {
-		fmt.Fprintf(b, " (%s)", description)
+	return "is " + strings.ToLower(string(c.Value))
+}
+
+func describe(description string) string {
+	if description == "" {
+		return ""
 	}
-	b.WriteString("\n")
+	return " (" + oneLine(description) + ")"
 }
 
 func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {

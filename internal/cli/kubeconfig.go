@@ -1,23 +1,29 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"proviso.dev/proviso/internal/pki"
 )
 
 // KubeconfigOptions are the flags of `proviso kubeconfig`.
 type KubeconfigOptions struct {
-	DataDir string
-	User    string
-	Groups  []string
-	TTL     time.Duration
-	Output  string
+	DataDir   string
+	User      string
+	Groups    []string
+	TTL       time.Duration
+	Server    string
+	Namespace string
+	Merge     bool
+	Output    string
 
 	genericiooptions.IOStreams
 }
@@ -29,13 +35,20 @@ func NewKubeconfigCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "kubeconfig --user NAME [--group NAME ...]",
 		Short: "Issue a client certificate from the server's own CA",
 		Long: `Print a kubeconfig with a client certificate for the given user and groups, signed by the certificate authority in
-the server's data directory. The certificate expires and cannot be revoked before: keep its life short.`,
+the server's data directory. The certificate expires and cannot be revoked before: keep its life short.
+
+With --merge it is added to the kubeconfig that kubectl uses ($KUBECONFIG, or ~/.kube/config), as a context named USER@proviso; whatever else
+is there stays, the current context too.`,
 		Example: `  # Edgar, a member of team-a, for one day
   proviso kubeconfig --user edgar --group team-a > edgar.kubeconfig
   proviso kubectl --kubeconfig edgar.kubeconfig auth whoami
 
-  # Another data directory, one hour
-  proviso kubeconfig --data-dir /var/lib/proviso --user ci --ttl 1h -o ci.kubeconfig`,
+  # As a context of the kubeconfig that kubectl uses anyway
+  proviso kubeconfig --user edgar --namespace hammer --merge
+  kubectl --context edgar@proviso get pods
+
+  # Another data directory, one hour, for clients that reach the server at another address
+  proviso kubeconfig --data-dir /var/lib/proviso --user ci --ttl 1h --server https://api.example.com:6443 -o ci.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.Run() },
 	}
@@ -44,27 +57,73 @@ the server's data directory. The certificate expires and cannot be revoked befor
 	fs.StringVar(&o.User, "user", "", "Name of the user. Required.")
 	fs.StringArrayVar(&o.Groups, "group", nil, "A group of the user; may be repeated.")
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long the certificate is valid.")
+	fs.StringVar(&o.Server, "server", "", "URL of the server. Default: the one in the administrator's kubeconfig.")
+	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the context.")
+	fs.BoolVar(&o.Merge, "merge", false, "Add it to the kubeconfig that kubectl uses, or to the file of -o, instead of replacing it.")
 	fs.StringVarP(&o.Output, "output", "o", "", "File to write (mode 0600) instead of standard output.")
-	_ = cmd.MarkFlagRequired("user")
 	return cmd
 }
 
 // Run issues and prints.
 func (o *KubeconfigOptions) Run() error {
+	if o.User == "" {
+		return errors.New("say for whom: --user NAME; for example: proviso kubeconfig --user edgar > edgar.kubeconfig")
+	}
+	if o.Server != "" {
+		if u, err := url.Parse(o.Server); err != nil || u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--server %s: want a URL such as https://127.0.0.1:6443", o.Server)
+		}
+	}
 	files, err := pki.Open(o.DataDir)
 	if err != nil {
 		return err
 	}
-	config, err := pki.IssueClient(files, pki.ClientRequest{User: o.User, Groups: o.Groups, TTL: o.TTL})
+	config, err := pki.IssueClient(files, pki.ClientRequest{User: o.User, Groups: o.Groups, TTL: o.TTL, Server: o.Server, Namespace: o.Namespace})
 	if err != nil {
 		return err
 	}
-	if o.Output == "" {
+	switch {
+	case o.Merge:
+		return o.merge(config)
+	case o.Output == "":
 		_, err = o.Out.Write(config)
 		return err
 	}
 	if err := os.WriteFile(o.Output, config, 0o600); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
+	return nil
+}
+
+// merge adds the entries to the kubeconfig that kubectl uses. An entry of the same name is replaced: it is of the same user.
+func (o *KubeconfigOptions) merge(data []byte) error {
+	added, err := clientcmd.Load(data)
+	if err != nil {
+		return err
+	}
+	path := clientcmd.NewDefaultPathOptions()
+	if o.Output != "" {
+		path.LoadingRules.ExplicitPath = o.Output
+	}
+	config, err := path.GetStartingConfig()
+	if err != nil {
+		return fmt.Errorf("--merge: %w", err)
+	}
+	for name, cluster := range added.Clusters {
+		config.Clusters[name] = cluster
+	}
+	for name, user := range added.AuthInfos {
+		config.AuthInfos[name] = user
+	}
+	for name, context := range added.Contexts {
+		config.Contexts[name] = context
+	}
+	if config.CurrentContext == "" {
+		config.CurrentContext = added.CurrentContext
+	}
+	if err := clientcmd.ModifyConfig(path, *config, true); err != nil {
+		return fmt.Errorf("--merge: %w", err)
+	}
+	fmt.Fprintf(o.ErrOut, "Context %q is in %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
 	return nil
 }

@@ -24,8 +24,8 @@ type PermissionsOptions struct {
 
 // NewPermissionsCommand returns `proviso permissions`.
 func NewPermissionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &PermissionsOptions{client: newClient(), IOStreams: streams}
-	o.outputs = []string{"table", "wide", "json", "yaml"}
+	o := &PermissionsOptions{client: newClient(streams.ErrOut), IOStreams: streams}
+	o.formats = []string{"table", "wide", "name", "json", "yaml"}
 	cmd := &cobra.Command{
 		Use:   "permissions [RESOURCE]",
 		Short: "List the field permissions: what to grant, and which fields it is for",
@@ -48,10 +48,16 @@ It needs the right to list permissions.authorization.proviso.dev, which cluster 
 
   # Give it: the labels of example.com on deployments, and nothing else
   kubectl create clusterrole labeller --verb=get,granular,'granular:label(example.com)' --resource=deployments.apps`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("too many arguments: name one resource, such as: proviso permissions %s", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
 	}
-	o.addFlags(cmd.Flags())
+	o.addFlags(cmd)
+	cmd.ValidArgsFunction = o.completeResources
 	return cmd
 }
 
@@ -62,12 +68,12 @@ func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
 	}
 	query := map[string]string{}
 	if len(args) > 0 {
-		t, err := o.parseTarget(args)
+		t, err := o.parseTarget(args, "")
 		if err != nil {
 			return err
 		}
-		if t.subresource != "" {
-			return fmt.Errorf("%s: name the resource without a subresource: a permission covers the field in all of them", args[0])
+		if t.name != "" || t.path != "" || t.resource.Resource == all {
+			return fmt.Errorf("%s: name one resource, without a name or a subresource: a permission covers the field in all of them", args[0])
 		}
 		query["fieldSelector"] = "resource=" + t.qualified()
 	}
@@ -79,8 +85,16 @@ func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.output == "table" || o.output == "wide" {
-		return permissionsTable(o.Out, permissionRows(list, len(args) > 0), o.output == "wide")
+	switch o.format {
+	case "table", "wide":
+		return permissionsTable(o.Out, permissionRows(list, len(args) > 0), o.format == "wide")
+	case "name":
+		for _, p := range list.Items {
+			if _, err := fmt.Fprintf(o.Out, "permission.%s/%s\n", authz.GroupName, p.Name); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return o.print(o.Out, list)
 }

@@ -25,8 +25,10 @@ func answer(t *testing.T, paths map[string]any) *answering {
 	t.Helper()
 	s := &answering{}
 	paths["/api"] = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
-	paths["/api/v1"] = resources("v1", metav1.APIResource{Name: "pods", SingularName: "pod", Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}})
-	paths["/apis/apps/v1"] = resources("apps/v1", metav1.APIResource{Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}})
+	paths["/api/v1"] = resources("v1", metav1.APIResource{Name: "pods", SingularName: "pod", Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}},
+		sub("pods/exec", "PodExecOptions"), sub("pods/eviction", "Eviction"), sub("pods/status", "Pod"))
+	paths["/apis/apps/v1"] = resources("apps/v1", metav1.APIResource{Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}},
+		sub("deployments/status", "Deployment"), sub("deployments/scale", "Scale"))
 	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group("apps", "v1")}}
 	if paths["/apis/authorization.proviso.dev/v1alpha1"] != nil {
 		groups.Groups = append(groups.Groups, group("authorization.proviso.dev", "v1alpha1"))
@@ -59,6 +61,10 @@ func group(name, version string) metav1.APIGroup {
 	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
 }
 
+func sub(name, kind string) metav1.APIResource {
+	return metav1.APIResource{Name: name, Kind: kind, Namespaced: true, Verbs: metav1.Verbs{"get", "update"}}
+}
+
 func resources(version string, list ...metav1.APIResource) metav1.APIResourceList {
 	return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: list}
 }
@@ -66,7 +72,14 @@ func resources(version string, list ...metav1.APIResource) metav1.APIResourceLis
 // run runs a command of this package against the server.
 func (s *answering) run(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
-	streams, _, stdout, _ := genericiooptions.NewTestIOStreams()
+	out, _, err = s.runBoth(t, args...)
+	return out, err
+}
+
+// runBoth returns also what went to standard error.
+func (s *answering) runBoth(t *testing.T, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
 	for _, c := range Commands(streams) {
 		if c.Name() == args[0] {
 			c.SilenceUsage, c.SilenceErrors = true, true
@@ -74,7 +87,7 @@ func (s *answering) run(t *testing.T, args ...string) (out string, err error) {
 			err = c.ExecuteContext(t.Context())
 		}
 	}
-	return stdout.String(), err
+	return stdout.String(), stderr.String(), err
 }
 
 var served = resources("authorization.proviso.dev/v1alpha1", metav1.APIResource{Name: "permissions", SingularName: "permission", Kind: "Permission"})
@@ -123,11 +136,11 @@ granular:metadata * .metadata no`) {
 	}
 
 	for want, args := range map[string][]string{
-		`the server does not serve "nosuch"`: {"permissions", "nosuch"},
-		"without a subresource":              {"permissions", "deployments/scale"},
-		"want table, wide, json or yaml":     {"permissions", "-o", "xml"},
-		"accepts at most 1 arg(s)":           {"permissions", "pods", "web"},
-		"unknown flag":                       {"permissions", "--nosuch"},
+		`the server does not serve "nosuch"`:   {"permissions", "nosuch"},
+		"without a name or a subresource":      {"permissions", "deployments/scale"},
+		"want table, wide, name, json or yaml": {"permissions", "-o", "xml"},
+		"too many arguments":                   {"permissions", "pods", "web"},
+		"unknown flag":                         {"permissions", "--nosuch"},
 	} {
 		if _, err := s.run(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)
@@ -168,9 +181,9 @@ func TestCanISingleFields(t *testing.T) {
 		code           int
 	}{
 		{"granular", s(true, only), "update", "deployments", 2},
-		{"granular, by status", s(true, only), "patch", "deployments/status", 2},
+		{"granular, by status", s(true, only), "patch", "deployments --subresource=status", 2},
 		{"not a write", s(true, only), "delete", "deployments", 1},
-		{"no field says what it does", s(true, only), "create", "pods/eviction", 1},
+		{"no field says what it does", s(true, only), "create", "pods --subresource=eviction", 1},
 		{"field permissions are off", s(false, only), "update", "deployments", 1},
 		{"not granular", s(true, func(string) authorizationv1.SubjectAccessReviewStatus {
 			return authorizationv1.SubjectAccessReviewStatus{}
@@ -182,7 +195,7 @@ func TestCanISingleFields(t *testing.T) {
 			return authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 		}), "update", "deployments", 0},
 	} {
-		out, err := tc.server.run(t, "can-i", tc.verb, tc.resource, "-n", "default")
+		out, err := tc.server.run(t, append([]string{"can-i", tc.verb, "-n", "default"}, strings.Fields(tc.resource)...)...)
 		code := 0
 		var coded exitError
 		if errors.As(err, &coded) {
@@ -190,7 +203,7 @@ func TestCanISingleFields(t *testing.T) {
 		} else if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
-		if code != tc.code || strings.Contains(out, "proviso permissions "+tc.resource) != (tc.code == 2) {
+		if code != tc.code || strings.Contains(out, "proviso permissions deployments.apps") != (tc.code == 2) {
 			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, code, tc.code, out)
 		}
 	}

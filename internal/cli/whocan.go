@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -18,36 +19,47 @@ import (
 type WhoCanOptions struct {
 	*client
 	ClusterWide bool
+	Subresource string
 	Blocked     bool
+	HideSystem  bool
 
 	genericiooptions.IOStreams
 }
 
 // NewWhoCanCommand returns `proviso who-can`.
 func NewWhoCanCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &WhoCanOptions{client: newClient(), IOStreams: streams}
+	o := &WhoCanOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:   "who-can VERB RESOURCE [NAME]",
+		Use:   "who-can VERB [TYPE | TYPE/NAME]",
 		Short: "List who can use a verb on a resource: always, and under which conditions",
 		Long: `List the users and groups that can use a verb on a resource, from policies and RBAC together, deny rules and conditions
 included. A user is judged with system:authenticated as the only group and a group as an unnamed member of it, since the
-server does not know who is in which group.
+server does not know who is in which group. Problems of bindings that are not asked about are warnings on standard error.
 
-Exit code 0 if somebody can, 1 if nobody can or the question failed.`,
+-o name lists everybody who can, also under conditions.
+
+Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions only, 3 if the question could not be answered.`,
 		Example: `  # Who can update the deployment web in namespace hammer?
-  proviso who-can update deployments.apps web -n hammer
+  proviso who-can update deployments.apps/web -n hammer
+
+  # Which people can exec into pods? (without service accounts and groups of the system)
+  proviso who-can create pods --subresource exec -n hammer --hide-system
 
   # And who would, were it not for a deny rule?
   proviso who-can delete configmaps -n hammer --blocked
 
   # Cluster-wide, for a script
   proviso who-can create namespaces -o json`,
-		Args: cobra.RangeArgs(2, 3),
+		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("who-can", args) },
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
 	}
-	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask who can in every namespace at once.")
-	cmd.Flags().BoolVar(&o.Blocked, "blocked", false, "List also those whom a deny rule keeps from it.")
+	o.addFlags(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask who can in every namespace at once.")
+	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
+	fs.BoolVar(&o.Blocked, "blocked", false, "List also those whom a deny rule keeps from it.")
+	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, service accounts of kube-system and nodes included.")
+	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
 
@@ -56,8 +68,11 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	t, err := o.parseTarget(args[1:])
+	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {
+		return err
+	}
+	if err := t.onlyResources(); err != nil {
 		return err
 	}
 	namespace, err := o.namespace()
@@ -74,23 +89,106 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		review.Namespace = namespace
 	}
 	if err := o.post(ctx, path+"/resourceaccessreviews", review); err != nil {
-		return err
+		return notProviso(err, "PolicyAuthorization")
 	}
-	if o.output != "table" {
+	code := whoCanCode(review.Status) // what is hidden counts
+	if o.HideSystem {
+		if n := hideSystem(&review.Status); n > 0 {
+			fmt.Fprintf(o.ErrOut, "%d users and groups of the system are hidden.\n", n)
+		}
+	}
+	switch o.format {
+	case "table":
+		err = whoCanTable(o.Out, review.Status)
+	case "name":
+		err = whoCanNames(o.Out, review.Status)
+	default:
 		err = o.print(o.Out, review)
-	} else {
-		err = o.table(o.Out, review.Status)
 	}
 	if err != nil {
 		return err
 	}
-	if len(review.Status.UserNames)+len(review.Status.GroupNames)+len(review.Status.Conditional) == 0 {
-		return exitError{code: 1}
+	o.warn(review.Status)
+	return answered(code)
+}
+
+// notProviso turns a path that is not there into what that means.
+func notProviso(err error, gate string) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the server does not know this question: it is not Proviso, or its feature gate %s is off", gate)
+	}
+	return err
+}
+
+// whoCanCode is the answer as an exit code.
+func whoCanCode(s authz.ResourceAccessReviewStatus) int {
+	switch {
+	case len(s.UserNames)+len(s.GroupNames) > 0:
+		return 0
+	case len(s.Conditional) > 0:
+		return codeDepends
+	}
+	return codeNo
+}
+
+// warn says on standard error what may be missing in the answer, so that a script does not read it as part of it.
+func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
+	if s.Incomplete {
+		fmt.Fprintf(o.ErrOut, "Warning: the list may be incomplete: %s\n", s.IncompleteReason)
+	}
+	for problem := range strings.Lines(s.EvaluationError) {
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
+	}
+}
+
+// hideSystem takes out everybody whose name begins with system: and says how many.
+func hideSystem(s *authz.ResourceAccessReviewStatus) (hidden int) {
+	person := func(name string) bool {
+		// Service accounts of other namespaces are somebody's own.
+		account, is := strings.CutPrefix(name, "system:serviceaccount:")
+		if is && !strings.HasPrefix(account, "kube-system:") || !strings.HasPrefix(name, "system:") {
+			return true
+		}
+		hidden++
+		return false
+	}
+	s.UserNames, s.GroupNames = keep(s.UserNames, person), keep(s.GroupNames, person)
+	s.Conditional = keep(s.Conditional, func(c authz.ConditionalSubject) bool { return person(c.UserName + c.GroupName) })
+	s.BlockedBy = keep(s.BlockedBy, func(b authz.BlockedSubject) bool { return person(b.UserName + b.GroupName) })
+	return hidden
+}
+
+func keep[T any](all []T, wanted func(T) bool) []T {
+	var kept []T
+	for _, one := range all {
+		if wanted(one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
+	var names []string
+	for _, u := range s.UserNames {
+		names = append(names, "user/"+u)
+	}
+	for _, g := range s.GroupNames {
+		names = append(names, "group/"+g)
+	}
+	for _, c := range s.Conditional {
+		kind, name := subject(c.UserName, c.GroupName)
+		names = append(names, strings.ToLower(kind)+"/"+name)
+	}
+	for _, n := range names {
+		if _, err := fmt.Fprintln(out, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (o *WhoCanOptions) table(out io.Writer, s authz.ResourceAccessReviewStatus) error {
+func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "SUBJECT\tNAME\tCAN\tCONDITION")
 	for _, u := range s.UserNames {
@@ -109,7 +207,11 @@ func (o *WhoCanOptions) table(out io.Writer, s authz.ResourceAccessReviewStatus)
 			case condition.Condition == always && len(c.Conditions) > 1:
 				continue // it is allowed unless what was said before
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, oneLine(condition.Condition))
+			text, description := shortText(condition.Condition, condition.Description)
+			if strings.HasPrefix(text, "the following") {
+				text = oneLine(description) + " (-o yaml has the condition)"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, text)
 			kind, name = "", ""
 		}
 	}
@@ -117,16 +219,7 @@ func (o *WhoCanOptions) table(out io.Writer, s authz.ResourceAccessReviewStatus)
 		kind, name := subject(b.UserName, b.GroupName)
 		fmt.Fprintf(w, "%s\t%s\tblocked\t%s, by %s\n", kind, name, b.Rule, b.Binding)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if s.Incomplete {
-		fmt.Fprintf(out, "\nIncomplete: %s\n", s.IncompleteReason)
-	}
-	if s.EvaluationError != "" {
-		fmt.Fprintf(out, "\nError: %s\n", s.EvaluationError)
-	}
-	return nil
+	return w.Flush()
 }
 
 func subject(userName, groupName string) (kind, name string) {

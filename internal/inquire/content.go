@@ -28,6 +28,8 @@ type content struct {
 	object    *unstructured.Unstructured
 	kind      schema.GroupVersionKind
 	own       bool
+	// old is the stored object of an update if the question tells it from the new one; otherwise they are the same.
+	old *content
 }
 
 // connections are the subresources that connect to something.
@@ -62,11 +64,40 @@ func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.Attribut
 		return nil, err
 	}
 	c.attrs = *attrs
+	if err := c.withOld(spec.OldContent); err != nil {
+		return nil, err
+	}
 	// Whatever cannot be read or converted at all is said now. A version that only one rule asks for fails that rule.
 	if _, err := c.convert(""); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// withOld adds the stored object of an update.
+func (c *content) withOld(raw *runtime.RawExtension) error {
+	if raw == nil {
+		return nil
+	}
+	if c.operation != admission.Update {
+		return fmt.Errorf("oldContent: only update and patch have an old and a new object; leave it out for %s", c.attrs.Verb)
+	}
+	old := &content{reviewer: c.reviewer, served: c.served, operation: c.operation, object: &unstructured.Unstructured{}}
+	if err := json.Unmarshal(raw.Raw, &old.object.Object); err != nil || old.object.Object == nil {
+		return errors.New("oldContent is not an object: want what kubectl get -o yaml shows")
+	}
+	attrs := c.attrs
+	if err := old.identify(&attrs); err != nil {
+		return fmt.Errorf("oldContent %w", err)
+	}
+	if old.kind.GroupKind() != c.kind.GroupKind() {
+		return fmt.Errorf("oldContent is %s, but content is %s", old.kind.GroupKind(), c.kind.GroupKind())
+	}
+	if _, err := old.convert(""); err != nil {
+		return fmt.Errorf("oldContent %w", err)
+	}
+	c.old = old
+	return nil
 }
 
 // identify checks that the content is what the request would have as its body.
@@ -123,6 +154,9 @@ func (c *content) data() authorize.Facts {
 	}
 	if c.operation != admission.Create {
 		oldObject = c.object
+		if c.old != nil {
+			oldObject = c.old.object
+		}
 	}
 	cfg := expr.DataConfig{Operation: string(c.operation), Objects: c, OwnKind: c.own}
 	if name := c.attrs.Namespace; name != "" && c.reviewer.Namespace != nil {
@@ -146,8 +180,11 @@ func (c *content) Object(apiVersion string) (runtime.Object, error) {
 
 // OldObject is the stored one.
 func (c *content) OldObject(apiVersion string) (runtime.Object, error) {
-	if c.operation == admission.Create {
+	switch {
+	case c.operation == admission.Create:
 		return nil, nil
+	case c.old != nil:
+		return c.old.convert(apiVersion)
 	}
 	return c.convert(apiVersion)
 }

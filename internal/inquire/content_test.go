@@ -137,3 +137,40 @@ func TestWithoutContentConditionsDoNotCount(t *testing.T) {
 		t.Errorf("%+v %v", status, err)
 	}
 }
+
+// PO-15: an update is judged by what the object is and what it becomes, if the question tells them apart.
+func TestOldContent(t *testing.T) {
+	ctx := newHouse(t).in(hammer(
+		policyv1alpha1.PolicyRule{Verbs: []string{"update", "delete"}, ResourceKinds: []string{"deployments.apps"}, When: `object == null || oldObject.spec.x == 1 && object.spec.x == 2`},
+	))
+	object := func(x string) *runtime.RawExtension {
+		return raw(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"x":` + x + `}}`)
+	}
+	for _, tc := range []struct {
+		name, verb   string
+		content, old *runtime.RawExtension
+		want         string
+		allowed      bool
+	}{
+		{name: "from one to two", verb: "update", old: object("1"), content: object("2"), allowed: true},
+		{name: "the other way round", verb: "update", old: object("2"), content: object("1")},
+		{name: "no old one: it is the same", verb: "update", content: object("2")},
+		{name: "a delete has one object", verb: "delete", content: object("1"), allowed: true},
+		{name: "and no second one", verb: "delete", old: object("1"), content: object("1"), want: "leave it out for delete"},
+		{name: "only an old one", verb: "update", old: object("1"), want: "spec.content: Required"},
+		{name: "another object", verb: "update", content: object("2"), old: raw(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"db"}}`), want: `oldContent metadata.name is "db"`},
+		{name: "another kind", verb: "update", content: object("2"), old: raw(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`), want: "oldContent is Pod"},
+		{name: "no object", verb: "update", content: object("2"), old: raw(`[]`), want: "oldContent is not an object"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			status, err := newHouse(t).SubjectCan(ctx, &user.DefaultInfo{Name: "admin"}, "hammer", authz.SubjectAccessReviewSpec{
+				Verb: tc.verb, ResourceKind: "deployments.apps", UserName: "edgar", ResourceName: "web", Content: tc.content, OldContent: tc.old})
+			switch {
+			case tc.want == "" && (err != nil || status.Allowed != tc.allowed):
+				t.Errorf("allowed is %v, want %v: %+v %v", status.Allowed, tc.allowed, status, err)
+			case tc.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want a 422 with %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -52,7 +52,7 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 	case open:
 		out.Note = "what a deny condition says still holds"
 	case local:
-		out.Note = "a deny of the namespace yields to a grant that holds in the whole cluster"
+		out.Note = "a deny of the namespace is overridden by cluster-wide grants"
 	}
 	if len(out.Remove) == 0 && out.Grant == "" && out.Note == "" {
 		return nil

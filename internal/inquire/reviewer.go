@@ -44,7 +44,7 @@ type Reviewer struct {
 }
 
 // known are the links that grant nothing, or whose grants are known without an index.
-var known = []string{"system-masters", "policy-sync", "node-restriction", "node"}
+var known = []string{"system-masters", "replicas", "policy-sync", "node-restriction", "node"}
 
 // WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the chain
 // that is made of rules. Conditions are decided as far as the subject decides them, and count only where they would be

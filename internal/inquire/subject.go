@@ -35,6 +35,10 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		return status, nil
 	}
 	asked := inquiry{Reviewer: r, attrs: attrs}
+	if spec.OldContent != nil && spec.Content == nil {
+		return status, apierrors.NewInvalid(authz.Kind("SubjectAccessReview"), "", field.ErrorList{
+			field.Required(field.NewPath("spec", "content"), "oldContent is the stored object, content what it becomes: give both, or content alone")})
+	}
 	if spec.Content != nil {
 		var err error
 		if asked.content, err = r.contentOf(snap.Served, &asked.attrs, spec); err != nil {

@@ -23,6 +23,8 @@ type ClientRequest struct {
 	TTL time.Duration
 	// Server is the URL of the server. Default: the one in the administrator's kubeconfig.
 	Server string
+	// Namespace is the one of the context; optional.
+	Namespace string
 	// Clock is replaced by tests.
 	Clock clock.PassiveClock
 }
@@ -66,6 +68,7 @@ func IssueClient(files *Files, req ClientRequest) ([]byte, error) {
 		return nil, fmt.Errorf("certificate for user %q cannot be made: %w", req.User, err)
 	}
 	creds := credentials{server: req.Server, ca: ca.bundle, user: req.User, cert: cert, key: encoded}
+	creds.namespace = req.Namespace
 	return creds.kubeconfig(clientcmdapi.NewConfig())
 }
 

@@ -23,6 +23,8 @@ type credentials struct {
 	ca        []byte
 	user      string
 	cert, key []byte
+	// namespace is that of a new context.
+	namespace string
 }
 
 // kubeconfig writes credentials into a configuration, leaving whatever else it holds alone.
@@ -31,7 +33,7 @@ func (c credentials) kubeconfig(into *clientcmdapi.Config) ([]byte, error) {
 	into.Clusters[clusterName] = &clientcmdapi.Cluster{Server: c.server, CertificateAuthorityData: c.ca}
 	into.AuthInfos[c.user] = &clientcmdapi.AuthInfo{ClientCertificateData: c.cert, ClientKeyData: c.key}
 	if into.Contexts[name] == nil {
-		into.Contexts[name] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: c.user}
+		into.Contexts[name] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: c.user, Namespace: c.namespace}
 	}
 	if into.CurrentContext == "" {
 		into.CurrentContext = name

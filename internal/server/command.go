@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	// All that kube-apiserver's main links for its side effects, so that existing command lines and dashboards find it (SV-13).
+	_ "time/tzdata" // time zones of cron jobs
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -12,6 +14,9 @@ import (
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"           // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"  // metrics of clients
+	_ "k8s.io/component-base/metrics/prometheus/version"   // kubernetes_build_info
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // controllers report their queues
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
@@ -42,14 +47,30 @@ const serveExample = `  # Everything from nothing, on 127.0.0.1:6443
   proviso serve --feature-gates ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false`
 
 // NewCommand returns `proviso serve`.
-func NewCommand() (*cobra.Command, error) {
+func NewCommand() (*cobra.Command, error) { return newCommand(NewOptions()) }
+
+// NewKubeAPIServerCommand returns the command that this program is under the name kube-apiserver: a drop-in, whose etcd has to be
+// named as there.
+func NewKubeAPIServerCommand() (*cobra.Command, error) {
+	o := NewOptions()
+	o.standsIn = true
+	cmd, err := newCommand(o)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Use, cmd.Short, cmd.Example = "kube-apiserver", "kube-apiserver with the systems of Proviso", ""
+	cmd.Long = "The Kubernetes API server, with the systems of Proviso in it. It takes the flags of kube-apiserver and, under 'proviso flags', a few more; `proviso serve` has no required flags."
+	cmd.SilenceUsage = true
+	return cmd, nil
+}
+
+func newCommand(o *Options) (*cobra.Command, error) {
 	if err := RegisterFeatures(); err != nil {
 		return nil, err
 	}
 	if err := logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate); err != nil {
 		return nil, err
 	}
-	o := NewOptions()
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Run a complete Kubernetes API server",

@@ -70,7 +70,7 @@ func (n *nodeRestriction) Authorize(_ context.Context, attrs authorizer.Attribut
 	if !n.applies(attrs) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	return authorizer.DecisionDeny, "it depends on the object what a node may write", nil
+	return authorizer.DecisionDeny, "conditional: the object decides what a node may write, and it is not known here", nil
 }
 
 // ConditionsAwareAuthorize answers with a Deny condition and nothing else.

@@ -38,6 +38,8 @@ type Options struct {
 	// AuditDynamic are the settings of dynamic audit.
 	AuditDynamic AuditDynamicOptions
 
+	// standsIn is set when the program was called as kube-apiserver.
+	standsIn bool
 	// plugs are stages added by tests.
 	plugs plugs
 	// changed tells whether the user gave a flag; a given flag is never overridden.
@@ -106,7 +108,7 @@ func (o *Options) Parsed(fs *pflag.FlagSet) {
 }
 
 // external tells whether the server runs on somebody else's etcd, as kube-apiserver does.
-func (o *Options) external() bool { return o.changed("etcd-servers") }
+func (o *Options) external() bool { return o.standsIn || o.changed("etcd-servers") }
 
 // dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is upstream's.
 func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
@@ -153,8 +155,8 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := o.Kube.Metrics; m != nil && m.AllowListMapping == nil && m.AllowListMappingManifest == "" {
-		m.AllowListMapping = map[string]string{} // otherwise upstream complains about a file that nobody has named
+	if m := o.Kube.Metrics; m != nil && m.ShowHiddenMetricsForVersion == "" && len(m.DisabledMetrics) == 0 && m.AllowListMapping == nil && m.AllowListMappingManifest == "" {
+		o.Kube.Metrics = nil // with nothing to apply, upstream logs an error about a file that nobody has named
 	}
 	opts, err := o.Kube.Complete(ctx)
 	if err != nil {

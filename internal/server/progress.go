@@ -3,8 +3,11 @@ package server
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // progress tells a person what the server is doing while it starts. It writes whole lines, so that it reads the same in a
@@ -32,5 +35,15 @@ func (p *progress) say(format string, args ...any) {
 }
 
 func (p *progress) elapsed() string { return since(p.begin) }
+
+// logLines writes what people would read to the log.
+type logLines struct{}
+
+func (logLines) Write(text []byte) (int, error) {
+	if line := strings.Join(strings.Fields(string(text)), " "); line != "" {
+		klog.InfoS(line)
+	}
+	return len(text), nil
+}
 
 func since(t time.Time) string { return fmt.Sprintf("%.1f s", time.Since(t).Seconds()) }

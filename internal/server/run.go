@@ -15,13 +15,13 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	utilversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/internal/localetcd"
 	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/release"
 )
 
 // shutdownTimeout bounds how long requests in flight may take once the server was told to stop, so that Ctrl-C ends it
@@ -33,8 +33,11 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	if err := o.validateOwn(); err != nil {
 		return err
 	}
+	if !o.logToFile() && o.Kube.Logs != nil && o.Kube.Logs.Format == "json" {
+		out = logLines{} // whoever collects JSON can use nothing else
+	}
 	p := newProgress(out)
-	title := func() { p.say("proviso on Kubernetes %s", utilversion.Get().GitVersion) }
+	title := func() { p.say("proviso %s on Kubernetes %s", release.Get().Version, release.Get().Kubernetes) }
 
 	var files *pki.Files
 	abandoned := false
@@ -84,6 +87,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.sayWhatIsOff(p)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	etcdGone := make(chan struct{})
@@ -105,6 +109,22 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	}
 	p.say("Stopped.")
 	return nil
+}
+
+// sayWhatIsOff names the systems that are not there, so that nobody relies on them (SV-13).
+func (o *Options) sayWhatIsOff(p *progress) {
+	var off []string
+	for _, f := range Features() {
+		if !enabled(f) {
+			off = append(off, string(f))
+		}
+	}
+	if len(off) > 0 {
+		p.done("off", "%s (--feature-gates)", strings.Join(off, ", "))
+	}
+	if enabled(DynamicAudit) && !o.dynamicAudit() {
+		p.done("off", "dynamic audit: events need a place to wait for their sinks; name one with --audit-dynamic-spool-dir")
+	}
 }
 
 // awaitServer waits for the server to end. Without its etcd it cannot finish what it has begun: it is then abandoned, for the

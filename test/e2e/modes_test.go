@@ -84,6 +84,17 @@ func TestReplicasOnExternalEtcd(t *testing.T) {
 		t.Errorf("both replicas run the controllers:\n%s", b.output)
 	}
 
+	// SV-14: one with other gates is not ready, and says why.
+	third := tempDir(t) + "/c"
+	if out, err := exec.Command("sh", "-c", fmt.Sprintf("mkdir -m 700 %[2]s && cp -rp %[1]s/pki %[2]s/pki", first, third)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := launch(t, third, append(e.flags(), "--feature-gates", "FieldPermissions=false")...)
+	c.await("the reason", func() bool {
+		return strings.Contains(c.output.String(), "NOT READY: ") && strings.Contains(c.output.String(), "feature gate FieldPermissions is false here and true in the record")
+	})
+	c.kill()
+
 	a.kubectl("create", "namespace", "shared")
 	b.await("the other replica to see it", func() bool {
 		_, err := b.try("", "get", "namespace", "shared")
@@ -119,7 +130,12 @@ func TestDropInForKubeAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{dir: dir, port: port, kubeconfig: f.AdminKubeconfig}
-	s.process = spawn(t, binary(t), append([]string{"serve",
+	// Under the name of kube-apiserver it needs no further word.
+	link := filepath.Join(tempDir(t), "kube-apiserver")
+	if err := os.Symlink(binary(t), link); err != nil {
+		t.Fatal(err)
+	}
+	s.process = spawn(t, link, append([]string{"--logging-format=json",
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--allow-privileged=true", "--authorization-mode=Node,RBAC",
 		"--client-ca-file=" + f.CACert, "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
 		"--kubelet-client-certificate=" + f.KubeletClientCert, "--kubelet-client-key=" + f.KubeletClientKey,
@@ -136,6 +152,18 @@ func TestDropInForKubeAPIServer(t *testing.T) {
 	})
 	if entries, err := os.ReadDir(s.cmd.Dir); err != nil || len(entries) > 0 {
 		t.Errorf("the drop-in left files where it was started: %v %v", entries, err)
+	}
+	// SV-13: logs as JSON, and every line of them; a system that is off says so; kube-apiserver's own metrics are there.
+	for line := range strings.Lines(s.output.String()) {
+		if !strings.HasPrefix(line, "{") {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if !strings.Contains(s.output.String(), "--audit-dynamic-spool-dir") {
+		t.Errorf("nobody is told that dynamic audit is off:\n%s", s.output)
+	}
+	if out := s.kubectl("get", "--raw", "/metrics"); !strings.Contains(out, "kubernetes_build_info{") || !strings.Contains(out, "rest_client_requests_total{") {
+		t.Error("metrics of kube-apiserver are missing")
 	}
 	// No controllers: nobody makes a service account.
 	s.kubectl("create", "namespace", "bare")

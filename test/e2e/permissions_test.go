@@ -66,13 +66,13 @@ func TestPermissionsCanBeFound(t *testing.T) {
 	}{
 		{s.kubeconfig, "permissions", 0, "granular:nodeAssignment"},
 		{s.kubeconfig, "permissions Deployment -o wide", 0, `FieldPermission "node-network"`},
-		{s.kubeconfig, "permissions nosuch", 1, `the server does not serve "nosuch"`},
-		{supersafe, "permissions", 1, `User "supersafe" cannot list resource "permissions"`},
+		{s.kubeconfig, "permissions nosuch", 3, `the server does not serve "nosuch"`},
+		{supersafe, "permissions", 3, `User "supersafe" cannot list resource "permissions"`},
 		{s.kubeconfig, "who-can granular:label(super.safe.com) deployments", 0, "supersafe"},
 		{s.kubeconfig, "who-can granular:label(safe.com) deploy", 0, "system:masters"},
 		{supersafe, "can-i granular:label(super.safe.com) deploy", 0, "yes"},
 		{supersafe, "can-i granular:label(safe.com) deploy", 1, "no"},
-		{supersafe, "can-i update deploy", 2, "`proviso permissions deploy` lists them"},
+		{supersafe, "can-i update deploy", 2, "`proviso permissions deployments.apps` lists the permissions"},
 		{supersafe, "can-i delete deploy", 1, "no"},
 		{s.kubeconfig, "can-i create pods -n play --as dora", 2, "field .spec.hostNetwork of pods may only be changed with granular:example.com/nodeNetwork"}, // PA-8
 		{s.kubeconfig, "can-i create pods -n play --as nadia", 0, "yes"},

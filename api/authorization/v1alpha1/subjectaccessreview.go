@@ -51,6 +51,11 @@ type SubjectAccessReviewSpec struct {
 	// +optional
 	Content *runtime.RawExtension `json:"content,omitempty"`
 
+	// oldContent is the stored object on update, if it is not the same as content: content is then what it would become. The
+	// caller provides it; the server never reads it.
+	// +optional
+	OldContent *runtime.RawExtension `json:"oldContent,omitempty"`
+
 	// trace asks also for how the decision came about.
 	// +optional
 	Trace bool `json:"trace,omitempty"`

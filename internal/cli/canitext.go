@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+)
+
+func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
+	var b strings.Builder
+	switch {
+	case s.Allowed:
+		b.WriteString("yes\n")
+	case !canBecomeAllowed(s):
+		b.WriteString("no")
+		if s.Reason != "" {
+			fmt.Fprintf(&b, " - %s", s.Reason)
+		}
+		b.WriteString("\n")
+	default:
+		b.WriteString(conditionalText(s))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// always is the condition of an allow that only stands in a set because of the denies beside it.
+const always = "true"
+
+// clause is one condition in words.
+type clause struct {
+	// words come before the text: "allowed only if".
+	words, text string
+	// note says what it is for and where it comes from.
+	note string
+}
+
+// conditionalText says under which conditions something is allowed, and under which it is refused.
+func conditionalText(s reviewv1.SubjectAccessReviewStatus) string {
+	clauses := clausesOf(s)
+	if len(clauses) == 1 {
+		return fmt.Sprintf("Conditional: %s\n    %s\n", strings.TrimSpace(clauses[0].words+" "+clauses[0].text), clauses[0].note)
+	}
+	var b strings.Builder
+	b.WriteString("Conditional:\n")
+	for _, c := range clauses {
+		fmt.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(c.words+" "+c.text), c.note)
+	}
+	return b.String()
+}
+
+// clausesOf lists the conditions in the order of the chain. What is allowed by one condition alone is allowed only if it holds; with
+// several, any of them is enough.
+func clausesOf(s reviewv1.SubjectAccessReviewStatus) []clause {
+	alternatives := 0
+	for _, e := range s.ConditionsChain {
+		if e.Allowed {
+			alternatives++
+		}
+		for _, c := range e.Conditions {
+			if c.Effect == reviewv1.EffectAllow {
+				alternatives++
+			}
+		}
+	}
+	allow := "allowed only if"
+	if alternatives > 1 {
+		allow = "allowed if"
+	}
+	var clauses []clause
+	for _, e := range s.ConditionsChain {
+		for _, c := range e.Conditions {
+			if c.Effect == reviewv1.EffectAllow && c.Condition == always {
+				clauses = append(clauses, clause{"otherwise allowed", "", note(e.AuthorizerName, c.Description, c.ID)})
+				continue
+			}
+			words := map[reviewv1.ConditionEffect]string{reviewv1.EffectAllow: allow, reviewv1.EffectDeny: "refused if", reviewv1.EffectNoOpinion: "not decided here if"}[c.Effect]
+			text, description := shortText(c.Condition, c.Description)
+			clauses = append(clauses, clause{words, text, note(e.AuthorizerName, description, c.ID)})
+		}
+		switch {
+		case e.Allowed:
+			clauses = append(clauses, clause{"otherwise allowed", "", note(e.AuthorizerName, e.Reason, "")})
+		case e.Denied:
+			clauses = append(clauses, clause{"otherwise refused", "", note(e.AuthorizerName, e.Reason, "")})
+		}
+	}
+	return clauses
+}
+
+// note is what stands below a condition.
+func note(authorizer, description, id string) string {
+	from := authorizer
+	if id != "" {
+		from += ", " + id
+	}
+	if description == "" {
+		return "(" + from + ")"
+	}
+	return oneLine(description) + " (" + from + ")"
+}
+
+// longText is from which length on a condition is not printed: nobody reads it, and -o yaml has it.
+const longText = 200
+
+// shortText is a condition that people can read: its text, or if that is too long what it is for.
+func shortText(text, description string) (short, rest string) {
+	text = oneLine(text)
+	switch {
+	case len(text) <= longText:
+		return text, description
+	case description != "":
+		return "the following is so (-o yaml has the condition):", description
+	}
+	cut := longText
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + " … (-o yaml has the rest)", ""
+}

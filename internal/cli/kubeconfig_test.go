@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"proviso.dev/proviso/internal/pki"
+)
+
+// SV-6: a kubeconfig for another address and namespace, and one that joins what is there already.
+func TestKubeconfig(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.Ensure(dir, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443}); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, string, error) {
+		streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+		cmd := NewKubeconfigCommand(streams)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append([]string{"--data-dir", dir}, args...))
+		err := cmd.Execute()
+		return out.String(), errOut.String(), err
+	}
+	out, _, err := run("--user", "edgar", "--server", "https://api.example.com:8443", "-n", "hammer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.Load([]byte(out))
+	if err != nil || config.Clusters["proviso"].Server != "https://api.example.com:8443" || config.Contexts["edgar@proviso"].Namespace != "hammer" || config.CurrentContext != "edgar@proviso" {
+		t.Errorf("%v\n%s", err, out)
+	}
+
+	// What is there stays, the current context too.
+	file := filepath.Join(t.TempDir(), "config")
+	const before = `apiVersion: v1
+kind: Config
+current-context: other
+clusters: [{name: other, cluster: {server: "https://other"}}]
+users: [{name: other, user: {token: abc}}]
+contexts: [{name: other, context: {cluster: other, user: other}}]
+`
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	for range 2 { // again changes nothing but the certificate
+		out, errOut, err := run("--user", "edgar", "--merge")
+		if err != nil || out != "" || !strings.Contains(errOut, "kubectl config use-context edgar@proviso") {
+			t.Fatalf("%v\n%s%s", err, out, errOut)
+		}
+		config, err := clientcmd.LoadFromFile(file)
+		if err != nil || config.CurrentContext != "other" || len(config.Contexts) != 2 || len(config.AuthInfos) != 2 || config.AuthInfos["other"].Token != "abc" ||
+			len(config.AuthInfos["edgar"].ClientCertificateData) == 0 || config.Clusters["proviso"].Server != "https://127.0.0.1:6443" {
+			t.Errorf("%v: %+v", err, config)
+		}
+	}
+	fresh := filepath.Join(t.TempDir(), "new")
+	if _, _, err := run("--user", "edgar", "--merge", "-o", fresh); err != nil {
+		t.Error(err)
+	}
+	if config, err := clientcmd.LoadFromFile(fresh); err != nil || config.CurrentContext != "edgar@proviso" {
+		t.Errorf("a file that was not there: %v", err)
+	}
+
+	for want, args := range map[string][]string{"say for whom": {}, "want a URL such as": {"--user", "x", "--server", "api.example.com"}, "start `proviso serve`": {"--user", "x", "--data-dir", t.TempDir()}} {
+		if _, _, err := run(args...); code(err) != 3 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

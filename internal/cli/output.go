@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// output is the flag -o of a command.
+type output struct {
+	format string
+	// formats are the values that it can have; the first is the command's own.
+	formats []string
+}
+
+func (o *output) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, "Output: "+o.choice()+".")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) validate() error {
+	if slices.Contains(o.formats, o.format) {
+		return nil
+	}
+	return fmt.Errorf("-o %s: want %s", o.format, o.choice())
+}
+
+func (o *output) choice() string {
+	last := len(o.formats) - 1
+	return strings.Join(o.formats[:last], ", ") + " or " + o.formats[last]
+}
+
+// print writes an answer as JSON or YAML, without what only the server's bookkeeping needs.
+func (o *output) print(out io.Writer, answer any) error {
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return err
+	}
+	withoutManagedFields(tree)
+	if o.format == "yaml" {
+		if data, err = yaml.Marshal(tree); err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false) // conditions are full of < and &&
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(tree)
+}
+
+func withoutManagedFields(tree any) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return
+	}
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields")
+		if meta["creationTimestamp"] == nil {
+			delete(meta, "creationTimestamp")
+		}
+		if len(meta) == 0 {
+			delete(object, "metadata")
+		}
+	}
+	if items, ok := object["items"].([]any); ok {
+		for _, item := range items {
+			withoutManagedFields(item)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// PolicyOptions are what the daily chores have in common.
+type PolicyOptions struct {
+	*client
+	Master          string
+	DryRun          bool
+	Users, Groups   []string
+	ServiceAccounts []string
+	// Binding is the name of the role binding.
+	Binding string
+
+	genericiooptions.IOStreams
+}
+
+// NewPolicyCommand returns `proviso policy`.
+func NewPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "The daily chores: open a namespace for policies, grant a role, deny something",
+		Long: `Write the objects that most changes of policy consist of. Everything can be done with kubectl as well: --dry-run prints what would
+be written. Whatever is there already is left as it is.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newOpenCommand(streams), newGrantCommand(streams), newRevokeCommand(streams), newDenyCommand(streams))
+	return cmd
+}
+
+func newPolicyOptions(streams genericiooptions.IOStreams) *PolicyOptions {
+	o := &PolicyOptions{client: newClient(streams.ErrOut), IOStreams: streams}
+	o.config.AuthInfoName = nil // --user is whom the policy is about
+	return o
+}
+
+func (o *PolicyOptions) addPolicyFlags(cmd *cobra.Command) {
+	o.config.AddFlags(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("namespace", o.completeNamespaces)
+	cmd.Flags().StringVar(&o.Master, "master-namespace", "master", "The namespace whose roles can be granted everywhere, as the server was started with.")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Print what would be written, and write nothing.")
+}
+
+func (o *PolicyOptions) addSubjectFlags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&o.Users, "user", nil, "A user; may be repeated.")
+	cmd.Flags().StringArrayVar(&o.Groups, "group", nil, "A group; may be repeated.")
+	cmd.Flags().StringArrayVar(&o.ServiceAccounts, "serviceaccount", nil, "A service account as NAMESPACE:NAME; may be repeated.")
+}
+
+// subjects turns service accounts into the users they are and wants at least one subject.
+func (o *PolicyOptions) subjects() error {
+	for _, account := range o.ServiceAccounts {
+		namespace, name, ok := strings.Cut(account, ":")
+		if !ok || namespace == "" || name == "" {
+			return fmt.Errorf("--serviceaccount %s: want NAMESPACE:NAME, such as hammer:builder", account)
+		}
+		o.Users = append(o.Users, "system:serviceaccount:"+namespace+":"+name)
+	}
+	if len(o.Users)+len(o.Groups) == 0 {
+		return errors.New("say to whom: --user NAME, --group NAME or --serviceaccount NAMESPACE:NAME")
+	}
+	return nil
+}
+
+func newOpenCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newPolicyOptions(streams)
+	cmd := &cobra.Command{
+		Use:   "open NAMESPACE [--user NAME] [--group NAME]",
+		Short: "Open a namespace for policies, and give it admins",
+		Long: `Create the Policy and the PolicyBinding of a namespace, which only a cluster admin can do; from then on roles and role bindings can
+be written there. The users and groups that are named become its admins: they are bound to the role admin of the master namespace.`,
+		Example: `  # Hubert is admin of namespace hammer
+  proviso policy open hammer --user hubert`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("want one namespace: proviso policy open NAMESPACE")
+			}
+			return nil
+		},
+		ValidArgsFunction: o.completeNamespaces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace := args[0]
+			policy := &policyv1alpha1.Policy{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "Policy"),
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+			bindings := &policyv1alpha1.PolicyBinding{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "PolicyBinding"),
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}}
+			if err := o.create(cmd.Context(), "policies", policy, policy.ObjectMeta); err != nil {
+				return err
+			}
+			if err := o.create(cmd.Context(), "policybindings", bindings, bindings.ObjectMeta); err != nil {
+				return err
+			}
+			if len(o.Users)+len(o.Groups)+len(o.ServiceAccounts) == 0 {
+				return nil
+			}
+			if err := o.subjects(); err != nil {
+				return err
+			}
+			return o.bind(cmd.Context(), namespace, "admin", authz.RoleRef{Namespace: o.Master, Name: "admin"})
+		},
+	}
+	o.addPolicyFlags(cmd)
+	o.addSubjectFlags(cmd)
+	return cmd
+}
+
+func newGrantCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newPolicyOptions(streams)
+	cmd := &cobra.Command{
+		Use:   "grant ROLE (--user NAME | --group NAME | --serviceaccount NAMESPACE:NAME)...",
+		Short: "Give a role to users and groups in a namespace",
+		Long: `Add users and groups to the role binding of a role in the namespace, or create it. ROLE is a role of the namespace itself or, if it has
+none of that name, of the master namespace, such as view, edit and admin. In the master namespace the grant is cluster-wide.`,
+		Example: `  # Edgar edits in namespace hammer, team-a looks
+  proviso policy grant edit --user edgar -n hammer
+  proviso policy grant view --group team-a -n hammer
+
+  # Clark edits everywhere
+  proviso policy grant edit --user clark -n master`,
+		Args: oneRole("grant"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.subjects(); err != nil {
+				return err
+			}
+			namespace, err := o.namespace()
+			if err != nil {
+				return err
+			}
+			ref, err := o.findRole(cmd.Context(), namespace, args[0])
+			if err != nil {
+				return err
+			}
+			name := o.Binding
+			if name == "" {
+				name = args[0]
+			}
+			return o.bind(cmd.Context(), namespace, name, ref)
+		},
+	}
+	o.addPolicyFlags(cmd)
+	o.addSubjectFlags(cmd)
+	cmd.Flags().StringVar(&o.Binding, "binding", "", "Name of the role binding. Default: the name of the role.")
+	cmd.ValidArgsFunction = o.completeRoles
+	return cmd
+}
+
+func oneRole(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("want one role: proviso policy %s ROLE --user NAME; for example: proviso policy %[1]s edit --user edgar -n hammer", command)
+		}
+		return nil
+	}
+}
+
+// completeRoles completes the roles of the namespace and of the master namespace.
+func (o *PolicyOptions) completeRoles(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	namespace, err := o.namespace()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return startingWith(append(o.list(rolesPath(namespace, "roles")), o.list(rolesPath(o.Master, "roles"))...), typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// findRole looks for a role in the namespace and then in the master namespace.
+func (o *PolicyOptions) findRole(ctx context.Context, namespace, name string) (authz.RoleRef, error) {
+	for _, in := range []string{namespace, o.Master} {
+		err := o.get(ctx, rolesPath(in, "roles")+"/"+name, nil, &authz.Role{})
+		switch {
+		case err == nil:
+			return authz.RoleRef{Namespace: in, Name: name}, nil
+		case apierrors.IsForbidden(err) && in == o.Master:
+			return authz.RoleRef{Namespace: in, Name: name}, nil // the server knows whether it is there
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return authz.RoleRef{}, err
+		}
+	}
+	return authz.RoleRef{}, fmt.Errorf("there is no role %q in namespace %s or %s; `kubectl get roles.%s -n %s` lists them", name, namespace, o.Master, authz.GroupName, namespace)
+}
+
+func rolesPath(namespace, resource string) string {
+	return "/apis/" + authz.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + resource
+}
+
+func typeMeta(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}

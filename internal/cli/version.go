@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/release"
+)
+
+// NewVersionCommand returns `proviso version`.
+func NewVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	out := output{format: "line", formats: []string{"line", "json", "yaml"}}
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of Proviso, of the Kubernetes inside and of Go",
+		Example: `  proviso version
+  proviso version -o json | jq -r .kubernetes`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := out.validate(); err != nil {
+				return err
+			}
+			if out.format == "line" {
+				_, err := fmt.Fprintln(streams.Out, release.Get())
+				return err
+			}
+			return out.print(streams.Out, release.Get())
+		},
+	}
+	out.addFlag(cmd)
+	return cmd
+}
