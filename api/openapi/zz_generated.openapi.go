@@ -2006,6 +2006,20 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 							Ref:         ref(authorizationv1alpha1.RoleRef{}.OpenAPIModelName()),
 						},
 					},
+					"referencesGlobalRole": {
+						SchemaProps: spec.SchemaProps{
+							Description: "referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as roleRef.namespace and is not kept.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"roleName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "roleName is the original design's way to say roleRef.name. It is read as that and is not kept.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"userNames": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -2045,7 +2059,6 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 						},
 					},
 				},
-				Required: []string{"roleRef"},
 			},
 		},
 		Dependencies: []string{

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -18,10 +20,10 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Escalation refuses roles and bindings that give away more than their writer has (PO-12).
+// Escalation refuses roles and bindings, of Policy and of RBAC, that give away more than their writer has (PO-12).
 type Escalation struct {
 	Store *snapshot.Store
-	Chain authorizer.UnconditionalAuthorizer
+	Chain *authorize.Chain
 	// MasterNamespace is where power is power everywhere.
 	MasterNamespace string
 }
@@ -33,23 +35,28 @@ var (
 
 // ConfirmRole: the rules are held, or the writer may escalate; deny rules, new ones and old ones, take the verb deny.
 func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) error {
-	w := write{resource: roles, name: role.Name, namespace: role.Namespace, role: role.Name, verb: "escalate", rules: role.Rules}
-	w.denies = ruleset.NeedsDeny(role.Rules) || (old != nil && ruleset.NeedsDeny(old.Rules))
+	w := e.policyWrite(roles, role.Name, role.Namespace, role.Namespace, role.Name)
+	w.verb, w.policy, w.denies = "escalate", role.Rules, ruleset.NeedsDeny(role.Rules) || (old != nil && ruleset.NeedsDeny(old.Rules))
 	return e.confirm(ctx, w)
 }
 
 // ConfirmRoleBinding: the role is held where it is bound, or the writer may bind it; a role with deny rules takes the verb
 // deny.
 func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
-	return e.confirm(ctx, write{
-		resource: bindings, name: binding.Name, namespace: binding.Namespace, role: binding.RoleRef.Name, verb: "bind",
-		rules: role.Rules, denies: ruleset.NeedsDeny(role.Rules),
-	})
+	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
+	w.verb, w.policy, w.denies = "bind", role.Rules, ruleset.NeedsDeny(role.Rules)
+	for _, name := range binding.UserNames {
+		w.grantees = append(w.grantees, ruleset.Subject{Name: name})
+	}
+	for _, name := range binding.GroupNames {
+		w.grantees = append(w.grantees, ruleset.Subject{Group: true, Name: name})
+	}
+	return e.confirm(ctx, w)
 }
 
 // ConfirmUnbinding: to take away a binding of a role with deny rules gives power, and takes the verb deny, as binding it did.
 func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
-	w := write{resource: bindings, name: binding.Name, namespace: binding.Namespace, role: binding.RoleRef.Name}
+	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
 	w.denies = ruleset.NeedsDeny(role.Rules)
 	_, err := e.mayDeny(ctx, w)
 	return err
@@ -57,30 +64,70 @@ func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBi
 
 // write is what somebody is about to write.
 type write struct {
-	resource  schema.GroupResource
-	name      string
+	resource schema.GroupResource
+	name     string
+	// namespace is where the rules will hold; empty is everywhere.
 	namespace string
-	role      string
-	verb      string
-	rules     []policyv1alpha1.PolicyRule
-	denies    bool
+	// role is asked about with the verb that makes up for rights that are missing, escalate or bind, and with the verb deny.
+	role authorizer.AttributesRecord
+	ref  ruleset.RoleRef
+	verb string
+	// policy or rbac are the rules, and grantees who gets them; a role has none.
+	policy   []policyv1alpha1.PolicyRule
+	rbac     []rbacv1.PolicyRule
+	load     func(context.Context) ([]rbacv1.PolicyRule, error) // reads rbac, if that turns out to be needed
+	grantees []ruleset.Subject
+	denies   bool
 }
 
+// policyWrite is a write of a role of Policy or of a binding of one. In the master namespace everything is asked cluster-wide (PO-6).
+func (e *Escalation) policyWrite(resource schema.GroupResource, name, namespace, roleNamespace, role string) write {
+	if namespace == e.MasterNamespace {
+		namespace = ""
+	}
+	return write{
+		resource: resource, name: name, namespace: namespace, ref: ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: roleNamespace, Name: role},
+		role: authorizer.AttributesRecord{Namespace: namespace, APIGroup: roles.Group, APIVersion: authz.SchemeGroupVersion.Version, Resource: roles.Resource, Name: role, ResourceRequest: true},
+	}
+}
+
+// confirm lets a write pass if its rules are held. The verb makes up for rights that are missing, but not for what a rule of
+// Policy denies, unless a rule names it: RBAC's * has every verb, and says nothing about denies that others have put up.
 func (e *Escalation) confirm(ctx context.Context, w write) error {
 	caller, err := e.mayDeny(ctx, w)
 	if err != nil {
 		return err
 	}
-	if e.may(ctx, caller, w.verb, w) {
-		return nil
+	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) {
+		return nil // also before the policy is known: the server itself writes the default roles
 	}
 	index := authorize.SnapshotOf(ctx, e.Store).Rules
 	if index == nil {
 		return apierrors.NewServiceUnavailable("the server has not read its policy yet")
 	}
-	if err := index.Covers(ruleset.Grant{User: caller, Namespace: w.namespace, Policy: w.rules}); err != nil {
-		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("%w; or user %q needs the verb %s on roles.%s %q %s",
-			err, caller.GetName(), w.verb, roles.Group, w.role, e.where(w)))
+	asked, tiers := w.role, e.tiers()
+	asked.User, asked.Verb = caller, w.verb
+	lifted := e.may(ctx, asked)
+	if lifted && index.Names(e.Chain.Scoped(asked), tiers...) {
+		return nil
+	}
+	if w.load != nil {
+		if w.rbac, err = w.load(ctx); apierrors.IsNotFound(err) && lifted {
+			return nil // there is nothing yet that could be denied, and who writes the role is asked then
+		} else if err != nil {
+			return err
+		}
+	}
+	grant := ruleset.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted}
+	if len(w.grantees) == 0 {
+		grant.Role = w.ref
+	}
+	if err := index.Covers(grant); err != nil {
+		named := ""
+		if lifted {
+			named = ", by its name and not by *,"
+		}
+		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("%w; or user %q needs the verb %s%s on %s", err, caller.GetName(), w.verb, named, e.target(w)))
 	}
 	return nil
 }
@@ -91,32 +138,41 @@ func (e *Escalation) mayDeny(ctx context.Context, w write) (user.Info, error) {
 	if !ok {
 		return nil, apierrors.NewForbidden(w.resource, w.name, errors.New("the caller is not known"))
 	}
-	if w.denies && !e.may(ctx, caller, "deny", w) {
-		return nil, apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("the role has deny rules: user %q needs the verb deny on roles.%s %q %s",
-			caller.GetName(), roles.Group, w.role, e.where(w)))
+	asked := w.role
+	asked.User, asked.Verb = caller, "deny"
+	if w.denies && !e.may(ctx, asked) {
+		return nil, apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("the role has deny rules: user %q needs the verb deny on %s", caller.GetName(), e.target(w)))
 	}
 	return caller, nil
 }
 
-func (e *Escalation) may(ctx context.Context, caller user.Info, verb string, w write) bool {
-	decision, _, _ := e.Chain.Authorize(ctx, authorizer.AttributesRecord{
-		User: caller, Verb: verb, Namespace: e.scope(w.namespace), APIGroup: roles.Group, APIVersion: authz.SchemeGroupVersion.Version,
-		Resource: roles.Resource, Name: w.role, ResourceRequest: true,
-	})
+func (e *Escalation) may(ctx context.Context, attrs authorizer.AttributesRecord) bool {
+	decision, _, _ := e.Chain.Authorize(ctx, attrs)
 	return decision == authorizer.DecisionAllow
 }
 
-// scope: in the master namespace everything is asked cluster-wide (PO-6).
-func (e *Escalation) scope(namespace string) string {
-	if namespace == e.MasterNamespace {
-		return ""
+// tiers are those of the index that are in the chain, in its order.
+func (e *Escalation) tiers() []ruleset.Tier {
+	tiers := []ruleset.Tier{}
+	for _, link := range e.Chain.Links() {
+		if t, ok := link.Authorizer.(authorize.RuleTracer); ok && !slices.Contains(tiers, t.Tier()) {
+			tiers = append(tiers, t.Tier())
+		}
 	}
-	return namespace
+	return tiers
 }
 
-func (e *Escalation) where(w write) string {
-	if e.scope(w.namespace) == "" {
-		return "cluster-wide, since the policy of the master namespace holds everywhere"
+// target is the role on which a verb is needed, and where.
+func (e *Escalation) target(w write) string {
+	role := fmt.Sprintf("%s.%s", w.role.Resource, w.role.APIGroup)
+	if w.role.Name != "" {
+		role += fmt.Sprintf(" %q", w.role.Name)
 	}
-	return "in namespace " + w.namespace
+	switch {
+	case w.role.Namespace != "":
+		return role + " in namespace " + w.role.Namespace
+	case w.role.APIGroup == roles.Group:
+		return role + " cluster-wide, since the policy of the master namespace holds everywhere"
+	}
+	return role + " cluster-wide"
 }

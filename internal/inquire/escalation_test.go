@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -12,6 +13,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/authorize"
 )
 
 // PO-12: what somebody may write depends on what they hold where it will hold, and on the verbs escalate, bind and deny on the
@@ -102,5 +104,32 @@ func TestEscalationInTheMasterNamespace(t *testing.T) {
 	}
 	if err := write(master); err != nil {
 		t.Errorf("with the right everywhere: %v", err)
+	}
+}
+
+// PO-12: rights of an authorizer that is not in the chain are not held.
+func TestEscalationCountsWhatIsInTheChain(t *testing.T) {
+	h := newHouse(t)
+	pods := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"pods."}}
+	w := hammer()
+	w.ClusterRoles = []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}
+	w.ClusterRoleBindings = []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "pods"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "edgar"}}}}
+	ctx := request.WithUser(h.in(w), &user.DefaultInfo{Name: "edgar"})
+	role := &authz.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "dev"}, Rules: []policyv1alpha1.PolicyRule{pods}}
+	if err := (&Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}).ConfirmRole(ctx, role, nil); err != nil {
+		t.Errorf("with RBAC in the chain: %v", err)
+	}
+	var links []authorize.Link
+	for _, l := range h.Chain.Links() {
+		if l.Name != "rbac" {
+			links = append(links, l)
+		}
+	}
+	chain, err := authorize.NewChain(links...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Escalation{Store: h.Store, Chain: chain, MasterNamespace: master}).ConfirmRole(ctx, role, nil); !apierrors.IsForbidden(err) {
+		t.Errorf("without: %v", err)
 	}
 }

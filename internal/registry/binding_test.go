@@ -52,6 +52,23 @@ func TestRoleReferences(t *testing.T) {
 	if got.at("roleRef", "namespace") != "hammer" {
 		t.Errorf("roleRef %v", got.at("roleRef"))
 	}
+	// The original design's spelling is a roleRef to the master namespace, and is not kept.
+	for name, spelling := range map[string]string{"seed": `referencesGlobalRole: true, roleName: view`, "half": `referencesGlobalRole: true, roleRef: {name: view}`, "own": `roleName: reader`} {
+		want := map[string]string{"seed": "master", "half": "master", "own": "hammer"}[name]
+		object := `{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: ` + name + `}, ` + spelling + `, userNames: [edgar]}`
+		for _, got := range []answer{s.must("POST", bindingsIn("hammer")+"?fieldValidation=Strict", object), s.must("PUT", bindingsIn("hammer")+"/"+name, object)} {
+			if got.at("roleRef", "namespace") != want || got.at("referencesGlobalRole") != nil || got.at("roleName") != nil {
+				t.Errorf("%s: %v", name, got.body)
+			}
+		}
+		applied := s.must("PATCH", bindingsIn("hammer")+"/"+name+"?fieldManager=me&force=true", object, "Content-Type", applyPatch)
+		if applied.at("roleRef", "namespace") != want {
+			t.Errorf("%s, applied: %v", name, applied.body)
+		}
+		s.must("DELETE", bindingsIn("hammer")+"/"+name, nil)
+	}
+	s.refuse(422, "POST", bindingsIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: x}, referencesGlobalRole: true, roleRef: {namespace: hammer, name: reader}}`, "referencesGlobalRole")
+	s.refuse(422, "POST", bindingsIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: x}, roleName: view, roleRef: {name: reader}}`, "roleName")
 	// A name is taken in the namespace, whichever container holds it.
 	s.refuse(409, "POST", bindingsIn("hammer"), bindingYAML("a", "master", "view", "edgar"), "already exists")
 	s.must("POST", bindingsIn("hammer"), bindingYAML("b", "master", "view", "edgar"))

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -75,7 +76,7 @@ func (s *fieldPermissions) Update(ctx context.Context, name string, objInfo rest
 		if s.kind.sameContent(cast[*policy.FieldPermission](obj), cast[*policy.FieldPermission](old)) {
 			return nil
 		}
-		return s.authorize(ctx, cast[*policy.FieldPermission](obj).Name)
+		return s.authorize(ctx, cast[*policy.FieldPermission](obj).Name, toWrite)
 	}
 	return s.storage.Update(ctx, name, objInfo, s.mayEscalate(createValidation), guarded, forceAllowCreate, options)
 }
@@ -87,12 +88,43 @@ func (s *fieldPermissions) mayEscalate(validation rest.ValidateObjectFunc) rest.
 				return err
 			}
 		}
-		return s.authorize(ctx, cast[*policy.FieldPermission](obj).Name)
+		return s.authorize(ctx, cast[*policy.FieldPermission](obj).Name, toWrite)
 	}
 }
 
+// Delete removes a declaration. One that withholds a field takes the right to escalate, as writing it did.
+func (s *fieldPermissions) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return s.storage.Delete(ctx, name, s.mayRelease(validation), options)
+}
+
+// DeleteCollection removes declarations, up to the first one that the caller may not.
+func (s *fieldPermissions) DeleteCollection(ctx context.Context, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return s.storage.DeleteCollection(ctx, s.mayRelease(validation), options, list)
+}
+
+func (s *fieldPermissions) mayRelease(validation rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validation != nil {
+			if err := validation(ctx, obj); err != nil {
+				return err
+			}
+		}
+		p := cast[*policy.FieldPermission](obj)
+		if !p.Spec.Exclusive && p.Spec.ExclusiveWhen == "" && Quarantined(p) == "" {
+			return nil
+		}
+		return s.authorize(ctx, p.Name, toDelete)
+	}
+}
+
+// Why a caller has to be allowed to escalate.
+const (
+	toWrite  = "to write one, since it can give a field to everybody who holds the permission"
+	toDelete = "to delete one that is exclusive, since that gives the field to everybody who may write the object"
+)
+
 // authorize refuses a caller who may not escalate. Only an explicit allow counts.
-func (s *fieldPermissions) authorize(ctx context.Context, name string) error {
+func (s *fieldPermissions) authorize(ctx context.Context, name, why string) error {
 	caller, ok := request.UserFrom(ctx)
 	if !ok {
 		return apierrors.NewForbidden(s.kind.resource(), name, fmt.Errorf("no user in the request"))
@@ -104,7 +136,7 @@ func (s *fieldPermissions) authorize(ctx context.Context, name string) error {
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
-	msg := fmt.Sprintf("user %q needs the verb \"escalate\" on %s to write one, since it can give a field to everybody who holds the permission", caller.GetName(), s.kind.resource())
+	msg := fmt.Sprintf("user %q needs the verb \"escalate\" on %s %s", caller.GetName(), s.kind.resource(), why)
 	if reason != "" {
 		msg += ": " + reason
 	}

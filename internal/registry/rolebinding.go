@@ -29,11 +29,7 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
 			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
 		},
-		prepare: func(b, _ *authz.RoleBinding) {
-			if b.RoleRef.Namespace == "" {
-				b.RoleRef.Namespace = b.Namespace
-			}
-		},
+		prepare: func(b, _ *authz.RoleBinding) { settleRoleRef(b, masterNamespace) },
 		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
 			return validate.RoleBinding(b, old, masterNamespace)
 		},
@@ -45,6 +41,20 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			return warnings
 		},
 		sameContent: sameBinding,
+	}
+}
+
+// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. What says two different things stays
+// as it is, for validation to refuse.
+func settleRoleRef(b *authz.RoleBinding, masterNamespace string) {
+	if b.RoleName != "" && (b.RoleRef.Name == "" || b.RoleRef.Name == b.RoleName) {
+		b.RoleRef.Name, b.RoleName = b.RoleName, ""
+	}
+	if b.ReferencesGlobalRole && (b.RoleRef.Namespace == "" || b.RoleRef.Namespace == masterNamespace) {
+		b.RoleRef.Namespace, b.ReferencesGlobalRole = masterNamespace, false
+	}
+	if b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = b.Namespace
 	}
 }
 

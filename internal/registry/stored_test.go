@@ -73,6 +73,18 @@ func TestFieldPermissionsNeedEscalate(t *testing.T) {
 	if got.at("metadata", "generation") != float64(2) || fmt.Sprint(got.at("status", "coveredResources")) != "[namespaces]" {
 		t.Errorf("after a change: %v", got.body)
 	}
+	// FP-5: what withholds a field is taken away by those who may give it, alone or among others; what only names one, by everybody
+	// who may delete it.
+	s.must("POST", path, fieldPermissionYAML("b", `resources: [pods], field: .spec.nodeName, permission: example.com/b`), "X-User", "clark")
+	s.must("POST", path, fieldPermissionYAML("c", `resources: [pods], field: .spec.hostname, permission: example.com/c, exclusive: true, exclusiveWhen: "self != null"`), "X-User", "clark")
+	s.must("DELETE", path+"/b", nil)
+	for _, where := range []string{path + "/a", path + "/c", path} {
+		s.refuse(403, "DELETE", where, nil, `"escalate"`, "exclusive")
+		s.refuse(403, "DELETE", where+"?dryRun=All", nil, `"escalate"`)
+	}
+	s.must("DELETE", path+"/a", nil, "X-User", "clark")
+	s.must("DELETE", path, nil, "X-User", "clark")
+	s.refuse(404, "GET", path+"/c", nil)
 }
 
 // PA-1

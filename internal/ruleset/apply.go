@@ -42,7 +42,7 @@ func (ix *Index) Apply(changes ...Change) *Index {
 	if e.kindsSet {
 		next.kinds = e.kinds
 	}
-	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, future: ix.future}
+	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, future: ix.future, skip: ix.skip}
 	next.ids.reserve(e.owner, len(e.roles))
 	next.bindings.reserve(e.owner, len(e.bindings))
 	next.subjects.reserve(e.owner, len(e.bindings))

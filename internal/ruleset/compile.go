@@ -24,6 +24,8 @@ type compiler struct {
 	rule  CompileRule
 	// future makes names also match resources that will have such a kind, see kindPattern.kind.
 	future bool
+	// skip leaves rules of Policy out; nil leaves out none.
+	skip func(RoleRef, int) bool
 }
 
 // HasCondition tells whether a rule has any condition that the object has to meet.
@@ -37,7 +39,7 @@ func (c *compiler) policyRole(ref RoleRef, rules []policyv1alpha1.PolicyRule) *r
 	names := map[string]bool{}
 	twin := ref != ref.plain()
 	for i := range rules {
-		if twin && !rules[i].Deny {
+		if twin && !rules[i].Deny || c.skip != nil && c.skip(ref, i) {
 			continue
 		}
 		if err := c.policyRule(out, i, names); err != nil && !twin { // the role itself reports it

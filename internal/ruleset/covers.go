@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/component-helpers/auth/rbac/validation"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -21,6 +22,14 @@ type Grant struct {
 	// Policy or RBAC are the rules. Deny rules grant nothing and are not looked at: they need the verb deny.
 	Policy []policyv1alpha1.PolicyRule
 	RBAC   []rbacv1.PolicyRule
+	// Grantees are whom the rules are bound to. A role has none yet; Role then names it, if it exists.
+	Grantees []Subject
+	Role     RoleRef
+	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order. Rights of others
+	// do not count, and what RBAC grants ahead of Policy is not denied.
+	Tiers []Tier
+	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
+	Lifted bool
 	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the callers
 	// of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
 	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
@@ -36,7 +45,7 @@ func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 }
 
 // Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy and
-// RBAC together, denies applied. The error, a *NotHeld, says what is missing.
+// RBAC together, denies applied but those that the grantees share. The error, a *NotHeld, says what is missing.
 //
 // Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests
 // that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and for
@@ -54,24 +63,70 @@ func (ix *Index) Covers(g Grant) error {
 	if g.Namespace == ix.master && len(g.RBAC) == 0 {
 		g.Namespace = "" // what Policy grants in the master namespace it grants everywhere
 	}
-	wanted, err := ix.wantedRules(g)
+	if g.Tiers == nil {
+		g.Tiers = []Tier{TierMaster, TierNamespace, TierRBAC}
+	}
+	w, err := ix.writerOf(g)
 	if err != nil {
 		return err
 	}
-	held, err := ix.heldRules(g, wanted)
-	if err != nil {
-		return err
-	}
-	refusal := &NotHeld{User: g.User.GetName()}
-	for _, w := range held.wanted {
-		if !held.check(w, refusal) {
-			return errTooMuch()
+	refusal := &NotHeld{User: g.User.GetName(), Lifted: g.Lifted}
+	for _, shared := range ix.sharesOf(g, w) {
+		if !w.denied(shared) && len(w.local) == 0 && (g.Lifted || coversRBAC(w.rbac(), g.RBAC)) {
+			continue
+		}
+		wanted, err := ix.wantedRules(g)
+		if err != nil {
+			return err
+		}
+		if err := ix.compare(g, w, wanted, shared, refusal); err != nil {
+			return err
+		}
+		if len(w.local) > 0 {
+			g := g
+			g.Namespace = anyNamespace
+			if err := ix.compare(g, w.anywhere(), wanted, shared, refusal); err != nil {
+				return err
+			}
 		}
 	}
 	if len(refusal.Gaps) == 0 {
 		return nil
 	}
 	return refusal
+}
+
+// compare notes what is wanted and not held.
+func (ix *Index) compare(g Grant, w *writer, wanted *role, shared sharedDenies, refusal *NotHeld) error {
+	held, err := ix.holderOf(g, w, wanted, shared)
+	if err != nil {
+		return err
+	}
+	for _, ru := range held.wanted {
+		if !held.check(ru, refusal) {
+			return errTooMuch()
+		}
+	}
+	return nil
+}
+
+// maxProduct is up to how many single rights rules are compared as Kubernetes does.
+const maxProduct = 1 << 20
+
+// coversRBAC is Kubernetes' own check, rule by rule. What it accepts needs no other, as long as nothing denies.
+func coversRBAC(held, wanted []rbacv1.PolicyRule) bool {
+	product := 0
+	for _, r := range wanted {
+		product += max(1, len(r.Verbs)) * max(1, len(r.APIGroups)) * max(1, len(r.Resources)) * max(1, len(r.ResourceNames)) * max(1, len(r.NonResourceURLs))
+		if product*max(1, len(held)) > maxProduct {
+			return false
+		}
+	}
+	if len(wanted) == 0 {
+		return false
+	}
+	covered, _ := validation.Covers(held, wanted)
+	return covered
 }
 
 // NotHeld is the refusal of a grant.
@@ -83,6 +138,8 @@ type NotHeld struct {
 	More int
 	// Reason is set instead if the question could not be decided.
 	Reason string
+	// Lifted tells that missing rights did not count, but only those that are denied.
+	Lifted bool
 }
 
 func errTooMuch() *NotHeld {
@@ -108,7 +165,11 @@ func (n *NotHeld) Error() string {
 		return "cannot tell whether the rules are held: " + n.Reason
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "user %q cannot grant what they do not hold:", n.User)
+	what := "what they do not hold"
+	if n.Lifted {
+		what = "what a rule of Policy denies them"
+	}
+	fmt.Fprintf(&b, "user %q cannot grant %s:", n.User, what)
 	for _, g := range n.Gaps {
 		fmt.Fprintf(&b, "\nrule %d: %s: %s", g.Rule, g.What, g.Why)
 	}

@@ -61,13 +61,46 @@ func coversGainsNothing(t *testing.T, seed int64, pick refmodel.Pick) (accepted,
 	w := pick.World()
 	empower(pick, w)
 	ns := []string{"hammer", "master"}[pick(2)]
-	writer := &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
-	rules := grantable(pick, w, writer, ns)
-	ix := Build(inputOf(w))
-	if ix.Covers(Grant{User: writer, Namespace: ns, Policy: rules}) != nil {
+	to := grantees[pick(len(grantees))]
+	g := Grant{User: writing, Namespace: ns, Policy: grantable(pick, w, writing, ns), Grantees: to.named(pick), Lifted: pick(4) == 0}
+	if Build(inputOf(w)).Covers(g) != nil {
 		return 0, 0
 	}
-	return 1, requireNoGain(t, seed, w, granted(w, ns, rules), writer, ns, rules)
+	return 1, requireNoGain(t, seed, w, granted(w, g, to), g, to)
+}
+
+// writing is who writes the grants.
+var writing = &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
+
+// grantee is somebody who gets rights: by whom a binding names, and as whom he makes requests.
+type grantee struct {
+	subject Subject
+	user    user.DefaultInfo
+}
+
+var grantees = []grantee{
+	{Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}},
+	{Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"team-a", "system:authenticated"}}},
+	{Subject{Group: true, Name: "team-a"}, user.DefaultInfo{Name: "carol", Groups: []string{"team-a", "system:authenticated"}}},
+	{Subject{Name: "system:serviceaccount:hammer:bot"}, user.DefaultInfo{Name: "system:serviceaccount:hammer:bot",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:hammer", "system:authenticated"}}},
+	{Subject{Name: "system:anonymous"}, user.DefaultInfo{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
+}
+
+// named is the grantee of a binding, or nobody: the check of a role, which holds for whoever has logged in.
+func (g grantee) named(pick refmodel.Pick) []Subject {
+	if pick(2) == 0 && g.subject.Name != "system:anonymous" {
+		return nil
+	}
+	return []Subject{g.subject}
+}
+
+func (g grantee) rbac() []rbacv1.Subject {
+	kind := "User"
+	if g.subject.Group {
+		kind = "Group"
+	}
+	return []rbacv1.Subject{{Kind: kind, Name: g.subject.Name}}
 }
 
 // empower gives the writer broad rights with a few exceptions, so that there is something to grant.
@@ -97,6 +130,32 @@ func empower(pick refmodel.Pick, w *refmodel.World) {
 	c.RoleBindings["power"] = policyv1alpha1.PolicyRoleBinding{RoleName: "power", UserNames: []string{"bob"}}
 	w.PolicyBindings = slices.DeleteFunc(w.PolicyBindings, func(b *policyv1alpha1.PolicyBinding) bool { return b.Namespace == ns && b.Name == ns })
 	w.PolicyBindings = append(w.PolicyBindings, c)
+	if pick(4) != 0 {
+		ban(pick, w)
+	}
+}
+
+// ban denies the writer something in the master namespace, and perhaps others as well.
+func ban(pick refmodel.Pick, w *refmodel.World) {
+	deny := policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{[]string{"get", "create", "*", "update"}[pick(4)]}, ResourceKinds: []string{[]string{"pods", "secrets", "*"}[pick(3)]},
+		When: []string{"", "a", refmodel.Personal}[pick(3)]}
+	to := []policyv1alpha1.PolicyRoleBinding{
+		{GroupNames: []string{"system:authenticated"}}, {UserNames: []string{"bob", "alice"}}, {UserNames: []string{"bob"}, GroupNames: []string{"system:serviceaccounts"}},
+		{GroupNames: []string{"team-b"}}, {UserNames: []string{"bob"}, GroupNames: []string{"team-a"}}}[pick(5)]
+	to.RoleName = "ban"
+	i := slices.IndexFunc(w.Policies, func(p *policyv1alpha1.Policy) bool { return p.Namespace == w.Master })
+	if i < 0 {
+		i = len(w.Policies)
+		w.Policies = append(w.Policies, &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: w.Master, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}})
+	}
+	w.Policies[i].Roles["ban"] = policyv1alpha1.PolicyRole{Rules: []policyv1alpha1.PolicyRule{deny}}
+	where := w.Master
+	if pick(4) == 0 {
+		where = "hammer"
+	}
+	w.PolicyBindings = slices.DeleteFunc(w.PolicyBindings, func(b *policyv1alpha1.PolicyBinding) bool { return b.Namespace == where && b.Name == w.Master })
+	w.PolicyBindings = append(w.PolicyBindings, &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: where, Name: w.Master},
+		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"ban": to}})
 }
 
 // grantable draws rules that have a chance of being held: random ones, or variations of what the writer has.
@@ -137,9 +196,9 @@ func grantable(pick refmodel.Pick, w *refmodel.World, writer user.Info, ns strin
 	return rules
 }
 
-// granted is the world after alice has been given Policy rules in a namespace.
-func granted(before *refmodel.World, ns string, rules []policyv1alpha1.PolicyRule) *refmodel.World {
-	after := *before
+// granted is the world after somebody has been given the rules of Policy.
+func granted(before *refmodel.World, g Grant, to grantee) *refmodel.World {
+	after, ns := *before, g.Namespace
 	after.Policies = slices.Clone(before.Policies)
 	i := slices.IndexFunc(after.Policies, func(p *policyv1alpha1.Policy) bool { return p.Namespace == ns })
 	if i < 0 {
@@ -147,21 +206,25 @@ func granted(before *refmodel.World, ns string, rules []policyv1alpha1.PolicyRul
 		after.Policies = append(after.Policies, &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}})
 	}
 	after.Policies[i] = after.Policies[i].DeepCopy()
-	after.Policies[i].Roles["new"] = policyv1alpha1.PolicyRole{Rules: rules}
+	after.Policies[i].Roles["new"] = policyv1alpha1.PolicyRole{Rules: g.Policy}
+	binding := policyv1alpha1.PolicyRoleBinding{RoleName: "new", UserNames: []string{to.subject.Name}}
+	if to.subject.Group {
+		binding.UserNames, binding.GroupNames = nil, binding.UserNames
+	}
 	after.PolicyBindings = append(slices.Clone(before.PolicyBindings), &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: ns},
-		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"new": {RoleName: "new", UserNames: []string{"alice"}}}})
+		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"new": binding}})
 	return &after
 }
 
-// grantedRBAC is the world after alice has been given rules of RBAC, in a namespace or everywhere.
-func grantedRBAC(before *refmodel.World, ns string, rules []rbacv1.PolicyRule) *refmodel.World {
+// grantedRBAC is the world after somebody has been given the rules of RBAC, in a namespace or everywhere.
+func grantedRBAC(before *refmodel.World, g Grant, to grantee) *refmodel.World {
 	after := *before
-	after.ClusterRoles = append(slices.Clone(before.ClusterRoles), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Rules: rules})
-	ref, subjects := rbacv1.RoleRef{Kind: "ClusterRole", Name: "new"}, []rbacv1.Subject{{Kind: "User", Name: "alice"}}
-	if ns == "" {
-		after.ClusterRoleBindings = append(slices.Clone(before.ClusterRoleBindings), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "new"}, RoleRef: ref, Subjects: subjects})
+	after.ClusterRoles = append(slices.Clone(before.ClusterRoles), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Rules: g.RBAC})
+	ref := rbacv1.RoleRef{Kind: "ClusterRole", Name: "new"}
+	if g.Namespace == "" {
+		after.ClusterRoleBindings = append(slices.Clone(before.ClusterRoleBindings), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "new"}, RoleRef: ref, Subjects: to.rbac()})
 	} else {
-		after.RoleBindings = append(slices.Clone(before.RoleBindings), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: ns}, RoleRef: ref, Subjects: subjects})
+		after.RoleBindings = append(slices.Clone(before.RoleBindings), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "new", Namespace: g.Namespace}, RoleRef: ref, Subjects: to.rbac()})
 	}
 	return &after
 }
@@ -173,21 +236,20 @@ func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 		pick := picker(seed)
 		w := pick.World()
 		empower(pick, w)
-		ns := []string{"hammer", ""}[pick(2)]
-		writer := &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
-		var rules []rbacv1.PolicyRule
+		to := grantees[pick(len(grantees))]
+		g := Grant{User: writing, Namespace: []string{"hammer", ""}[pick(2)], Grantees: to.named(pick), Lifted: pick(4) == 0}
 		for range 1 + pick(2) {
 			r := pick.RBACRule()
 			if pick(3) != 0 { // something small, which is more often held
 				r = rbacv1.PolicyRule{Verbs: []string{refmodel.Verbs[pick(7)]}, APIGroups: []string{refmodel.APIGroups[pick(3)]}, Resources: []string{refmodel.Plurals[pick(5)]}}
 			}
-			rules = append(rules, r)
+			g.RBAC = append(g.RBAC, r)
 		}
-		if Build(inputOf(w)).Covers(Grant{User: writer, Namespace: ns, RBAC: rules}) != nil {
+		if Build(inputOf(w)).Covers(g) != nil {
 			return 1
 		}
 		accepted++
-		gained += requireNoGain(t, seed, w, grantedRBAC(w, ns, rules), writer, ns, rules)
+		gained += requireNoGain(t, seed, w, grantedRBAC(w, g, to), g, to)
 		return 1
 	})
 	if accepted < 5 || gained < 200 {
@@ -195,13 +257,9 @@ func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 	}
 }
 
-// requireNoGain looks at everything that alice can do after a grant. It returns how many requests alice has gained.
-func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, writer user.Info, ns string, rules any) (gained int) {
+// requireNoGain looks at everything that somebody can do after a grant. It returns how many requests he has gained.
+func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, g Grant, to grantee) (gained int) {
 	t.Helper()
-	alice := &user.DefaultInfo{Name: "alice"}
-	if seed%2 == 0 {
-		alice.Groups = []string{"team-a"}
-	}
 	futures := [][]refmodel.Resource{before.Served, append(slices.Clone(before.Served), refmodel.Resource{Group: "other.io", Plural: "gizmos", Kind: "Gizmo"},
 		refmodel.Resource{Group: "other.io", Plural: "deployments", Kind: "Deployment"})}
 	if !slices.ContainsFunc(before.Served, func(r refmodel.Resource) bool { return r.Plural == "widgets" }) {
@@ -211,27 +269,27 @@ func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, writ
 	for _, served := range futures {
 		b, a := *before, *after
 		b.Served, a.Served = served, served
-		for _, scope := range scopesOf(ns) {
+		for _, scope := range scopesOf(g.Namespace) {
 			everyRequest(scope, func(r *refmodel.Request) {
-				r.User = alice
+				r.User = &to.user
 				now := a.Hits(r)
 				if len(now.Master)+len(now.Local)+len(now.Cluster)+len(now.RBAC) == 0 {
 					return
 				}
 				was := b.Hits(r)
-				r.User = writer
+				r.User = g.User
 				held := b.Hits(r)
 				ways := outcomes
 				if !now.Conditional() && !was.Conditional() && !held.Conditional() {
 					ways = ways[:1]
 				}
 				for _, holds := range ways {
-					if !now.Allowed(holds) || was.Allowed(holds) {
+					if !now.Allowed(holds.grantee) || was.Allowed(holds.grantee) {
 						continue
 					}
 					gained++
-					if !held.Allowed(holds) {
-						t.Fatalf("seed %d: in %q alice gained %+v, which the writer does not hold, through\n%+v", seed, ns, r.AttributesRecord, rules)
+					if g.Lifted && held.Denied(holds.writer) || !g.Lifted && !held.Allowed(holds.writer) {
+						t.Fatalf("seed %d: in %q %s gained %+v, which the writer does not hold, through\n%+v", seed, g.Namespace, to.subject, r.AttributesRecord, g)
 					}
 				}
 			})
@@ -247,8 +305,11 @@ func scopesOf(ns string) []string {
 	return []string{ns}
 }
 
-// assignments are the ways in which the conditions of the worlds, a and b, can come out. A name is unknown both ways.
-func assignments(w *refmodel.World) (out []func(refmodel.Hit) bool) {
+// assignment is one way in which conditions come out, for the grantee and for the writer: the same, unless they ask who it is.
+type assignment struct{ grantee, writer func(refmodel.Hit) bool }
+
+// assignments are the ways in which the conditions of a world can come out. A name is unknown both ways.
+func assignments(w *refmodel.World) (out []assignment) {
 	text := map[string]string{}
 	for _, p := range w.Policies {
 		for name, r := range p.Roles {
@@ -257,11 +318,14 @@ func assignments(w *refmodel.World) (out []func(refmodel.Hit) bool) {
 			}
 		}
 	}
-	for bits := range 4 {
-		out = append(out, func(h refmodel.Hit) bool {
-			when := text[fmt.Sprint(h.Role, "#", h.Rule)]
-			return h.Answer == refmodel.IfName || when == "a" && bits&1 != 0 || when == "b" && bits&2 != 0
-		})
+	for bits := range 16 {
+		holds := func(personal int) func(h refmodel.Hit) bool {
+			return func(h refmodel.Hit) bool {
+				when := text[fmt.Sprint(h.Role, "#", h.Rule)]
+				return h.Answer == refmodel.IfName || when == "a" && bits&1 != 0 || when == "b" && bits&2 != 0 || when == refmodel.Personal && bits&personal != 0
+			}
+		}
+		out = append(out, assignment{holds(4), holds(8)})
 	}
 	return out
 }
@@ -273,7 +337,7 @@ func TestCoversIsReflexive(t *testing.T) {
 		pick := picker(seed)
 		var rules []policyv1alpha1.PolicyRule
 		for range 1 + pick(3) {
-			if r := pick.PolicyRule(); r.When != refmodel.Broken {
+			if r := pick.PolicyRule(); r.When != refmodel.Broken && r.When != refmodel.Personal {
 				r.Deny = false
 				rules = append(rules, r)
 			}

@@ -96,7 +96,7 @@ func TestCoversByExample(t *testing.T) {
 		{name: "same condition", who: "edgar", ns: "hammer", policy: rules{{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5", AttributeRestrictions: labels}}},
 		{name: "condition dropped", who: "edgar", ns: "hammer", policy: rules{{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5"}}, want: "not known to imply"},
 		{name: "condition changed", who: "edgar", ns: "hammer", policy: rules{{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 9", AttributeRestrictions: labels}}, want: "not known to imply"},
-		{name: "condition about the caller", who: "botty", ns: "hammer", policy: rules{{Verbs: []string{"create"}, ResourceKinds: []string{"pods."}, When: `request.user == "botty"`}}, want: "without using request"},
+		{name: "condition about the caller", who: "botty", ns: "hammer", policy: rules{{Verbs: []string{"create"}, ResourceKinds: []string{"pods."}, When: `request.user == "botty"`}}, want: "without asking who the caller is"},
 		{name: "elsewhere", who: "edgar", ns: "anvil", policy: rules{{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 5", AttributeRestrictions: labels}}, want: "no rule allows it"},
 		{name: "unreadable", who: "clark", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pod*"}}}, want: "cannot tell"},
 	} {

@@ -2,6 +2,7 @@ package ruleset
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,29 +32,104 @@ type holder struct {
 // maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
 const maxRoles = 5000
 
-// heldRules collects the writer's roles where the grant will hold.
-func (ix *Index) heldRules(g Grant, wanted *role) (*holder, error) {
+// writer is what the writer of a grant has where the grant will hold.
+type writer struct {
+	roles map[scopeKind][]writerRole
+	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and that the
+	// writer need not hold, has to ask about them.
+	local []writerRole
+}
+
+type writerRole struct {
+	id uint32
+	*role
+}
+
+// writerOf collects the writer's roles. Tiers that are not in the chain do not count.
+func (ix *Index) writerOf(g Grant) (*writer, error) {
 	var q Query
 	q.Reset(ix, authorizer.AttributesRecord{User: g.User, Namespace: g.Namespace, ResourceRequest: true})
-	roles := map[scopeKind][]*role{}
+	w := &writer{roles: map[scopeKind][]writerRole{}}
 	n := 0
-	for _, kind := range []scopeKind{scopeMaster, scopePolicy, scopeCluster, scopeRBAC} {
-		for s, i := q.next(0); s != nil; s, i = q.next(i) {
-			for _, rg := range q.grants(s, kind) {
-				r := ix.slots.role(rg.id)
-				if r == nil || slices.Contains(roles[kind], r) {
-					continue
+	for _, tier := range g.Tiers {
+		for _, kind := range q.scopes(tier) {
+			for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
+				for _, rg := range q.grants(s, kind) {
+					r := ix.slots.role(rg.id)
+					if r == nil || slices.ContainsFunc(w.roles[kind], func(has writerRole) bool { return has.id == rg.id }) {
+						continue
+					}
+					if n++; n > maxRoles {
+						return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
+					}
+					w.roles[kind] = append(w.roles[kind], writerRole{rg.id, r})
 				}
-				if n++; n > maxRoles {
-					return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
-				}
-				roles[kind] = append(roles[kind], r)
 			}
 		}
 	}
+	if g.Lifted && g.Namespace == "" && slices.Contains(g.Tiers, TierNamespace) {
+		for s, i := q.next(0); s != nil; s, i = q.next(i) {
+			s.local.each(func(_ string, l *local) bool {
+				for _, rg := range l.policy {
+					if r := ix.slots.role(rg.id); r != nil && !r.deny.empty() {
+						w.local = append(w.local, writerRole{rg.id, r})
+					}
+				}
+				return len(w.local) <= maxRoles
+			})
+		}
+		if len(w.local) > maxRoles {
+			return nil, &NotHeld{Reason: fmt.Sprintf("more than %d roles deny something to the writer", maxRoles)}
+		}
+	}
+	return w, nil
+}
+
+// anywhere is the writer in a namespace in which all denies of all namespaces hold.
+func (w *writer) anywhere() *writer {
+	out := &writer{roles: maps.Clone(w.roles)}
+	out.roles[scopePolicy] = nil
+	for _, r := range w.local {
+		moved := *r.role
+		moved.ref = RoleRef{Kind: PolicyRole, Namespace: anyNamespace, Name: r.ref.Namespace + "/" + r.ref.Name}
+		out.roles[scopePolicy] = append(out.roles[scopePolicy], writerRole{r.id, &moved})
+	}
+	return out
+}
+
+// anyNamespace is the name of that namespace. No namespace can have it.
+const anyNamespace = "any namespace"
+
+// denied tells whether any deny rule reaches the writer but those that are shared.
+func (w *writer) denied(shared sharedDenies) bool {
+	for _, kind := range []scopeKind{scopeMaster, scopePolicy} {
+		for _, r := range w.roles[kind] {
+			for i, ru := range r.compiled {
+				if ru != nil && ru.deny && !(kind == scopeMaster && shared.has(r.role, i)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// rbac lists the rules that RBAC gives the writer.
+func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
+	for _, kind := range []scopeKind{scopeCluster, scopeRBAC} {
+		for _, r := range w.roles[kind] {
+			rules = append(rules, r.role.rbac...)
+		}
+	}
+	return rules
+}
+
+// holderOf prepares the comparison of what is wanted with what the writer holds.
+func (ix *Index) holderOf(g Grant, w *writer, wanted *role, shared sharedDenies) (*holder, error) {
 	h := &holder{grant: g, user: &user.DefaultInfo{Name: "writer"}}
-	in := writerInput(ix, g.Namespace, roles)
+	in := writerInput(ix, g.Namespace, w.roles)
 	in.Kinds, in.future = ix.kinds, true
+	in.skip = func(ref RoleRef, i int) bool { return shared.has(ix.role(ref), i) }
 	h.ix = Build(in)
 	h.take(wanted)
 	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *rule) bool { return r.deny })
@@ -91,7 +167,7 @@ func (h *holder) take(r *role) {
 
 // writerInput is the world with nobody in it but the writer. Conditions are taken over as they were compiled; a
 // quarantined rule stays so.
-func writerInput(ix *Index, namespace string, roles map[scopeKind][]*role) Input {
+func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) Input {
 	in := Input{MasterNamespace: ix.master}
 	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (Condition, error) {
 		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].cond != nil {
@@ -120,10 +196,10 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]*role) Input
 		b.RoleBindings[r.ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: r.ref.Name, UserNames: users}
 	}
 	for _, r := range roles[scopeMaster] {
-		bindPolicy(ix.master, r)
+		bindPolicy(ix.master, r.role)
 	}
 	for _, r := range roles[scopePolicy] {
-		bindPolicy(namespace, r)
+		bindPolicy(namespace, r.role)
 	}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "writer"}}
 	define := func(r *role) rbacv1.RoleRef {
@@ -136,40 +212,70 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]*role) Input
 	}
 	for i, r := range roles[scopeCluster] {
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(r), Subjects: subjects})
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(r.role), Subjects: subjects})
 	}
 	for i, r := range roles[scopeRBAC] {
 		in.RoleBindings = append(in.RoleBindings, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(r), Subjects: subjects})
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(r.role), Subjects: subjects})
 	}
 	return in
 }
 
-// why tells why a request does not count as held by the writer for a wanted rule, or "" if it is.
+// why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
 func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
 	at.future(&q)
+	if h.grant.Lifted {
+		return q.whyDenied()
+	}
 	v := q.Decide(nil)
 	switch {
 	case v.Outcome == Always:
 		return ""
 	case v.Outcome == Never && v.Deny.Found():
-		return fmt.Sprintf("denied by %s, rule %d", v.Deny.Role(), v.Deny.RuleIndex())
+		return deniedBy(v.Deny)
 	case v.Outcome == Never:
 		return "no rule allows it"
 	}
 	for _, c := range v.Conditions {
 		if c.Effect() == Denies {
-			return fmt.Sprintf("%s, rule %d, denies it under a condition", c.Role(), c.RuleIndex())
+			return deniedBy(c)
 		}
+	}
+	first := fmt.Sprintf("held only under the condition of %s, rule %d", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
+	if w.rbac {
+		return first + ", and RBAC has no conditions: grant it by a role of Policy"
 	}
 	for _, c := range v.Conditions {
 		if w.cond != nil && h.grant.Implies(w.cond.(*policyv1alpha1.PolicyRule), c.PolicyRule()) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("held only under the condition of %s, rule %d, and the condition of the new rule is not known to imply it: "+
-		"repeat that condition word for word, without using request", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
+	return first + ", and the condition of the new rule is not known to imply it: repeat that condition word for word, without asking who the caller is"
+}
+
+// whyDenied tells which deny rule reaches the request, under a condition or not, or "". Nothing has to allow it.
+func (q *Query) whyDenied() string {
+	m, tier := q.PolicyMaster(), TierMaster
+	if !m.Denies() && !m.Allow.Found() {
+		if m, tier = q.PolicyNamespace(), TierNamespace; m.Denies() && q.ClusterGrant().Found() {
+			return ""
+		}
+	}
+	switch {
+	case m.Deny.Found():
+		return deniedBy(m.Deny)
+	case m.ConditionalDeny:
+		return deniedBy(q.AppendConditional(nil, tier, Denies)[0])
+	}
+	return ""
+}
+
+func deniedBy(h Hit) string {
+	if h.Condition() != nil || h.nameUnknown {
+		return fmt.Sprintf("%s, rule %d, denies it under a condition", h.Role(), h.RuleIndex())
+	}
+	return fmt.Sprintf("denied by %s, rule %d", h.Role(), h.RuleIndex())
 }

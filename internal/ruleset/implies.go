@@ -10,13 +10,13 @@ import (
 
 // SameCondition tells whether the condition of wanted holds only where that of held does, by comparing the texts: every
 // part of held has to be in wanted too, which may have more. A condition about the caller says something else for somebody
-// else, so one that mentions the request (or the caller's node) implies nothing.
+// else, so that one that asks who that is (or which node) implies nothing.
 func SameCondition(wanted, held *policyv1alpha1.PolicyRule) bool {
 	for _, text := range []struct{ wanted, held string }{{wanted.Where, held.Where}, {wanted.When, held.When}} {
 		if text.held == "" {
 			continue
 		}
-		if text.wanted != text.held || mentions(text.held, "request") || mentions(text.held, "authorizer") || wanted.APIVersion != held.APIVersion {
+		if text.wanted != text.held || personal(text.held) || wanted.APIVersion != held.APIVersion {
 			return false
 		}
 	}
@@ -45,19 +45,22 @@ func subset(small, large []string) bool {
 
 // mentions tells whether an identifier occurs in an expression, as a word. It may be in a string or a field name: then the
 // answer is yes as well, which is the safe side.
-func mentions(expression, identifier string) bool {
-	word := func(b byte) bool {
+func mentions(expression, identifier string) bool { return wordAt(expression, identifier) >= 0 }
+
+// wordAt is where a word begins in an expression first, or -1.
+func wordAt(expression, word string) int {
+	letter := func(b byte) bool {
 		return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 	}
 	for from := 0; ; {
-		i := strings.Index(expression[from:], identifier)
+		i := strings.Index(expression[from:], word)
 		if i < 0 {
-			return false
+			return -1
 		}
 		i += from
-		end := i + len(identifier)
-		if (i == 0 || !word(expression[i-1])) && (end == len(expression) || !word(expression[end])) {
-			return true
+		end := i + len(word)
+		if (i == 0 || !letter(expression[i-1])) && (end == len(expression) || !letter(expression[end])) {
+			return i
 		}
 		from = i + 1
 	}

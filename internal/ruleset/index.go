@@ -27,6 +27,7 @@ type Input struct {
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 
 	future bool // see compiler
+	skip   func(RoleRef, int) bool
 }
 
 // Index is one immutable state of Policy and RBAC. All methods are safe for concurrent use.
@@ -36,6 +37,7 @@ type Index struct {
 	kinds   *Kinds
 	compile CompileRule
 	future  bool // see compiler
+	skip    func(RoleRef, int) bool
 
 	slots    slots                      // role number → compiled role
 	ids      pmap[RoleRef, uint32]      // role → number
@@ -65,7 +67,7 @@ type scopedRole struct {
 
 // Build compiles the input into an index.
 func Build(in Input) *Index {
-	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, future: in.future}
+	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, future: in.future, skip: in.skip}
 	changes := make([]Change, 0, len(in.Policies)+len(in.PolicyBindings)+len(in.Roles)+len(in.ClusterRoles)+
 		len(in.RoleBindings)+len(in.ClusterRoleBindings))
 	for _, o := range in.Policies {

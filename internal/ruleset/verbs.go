@@ -250,6 +250,11 @@ func (v *verbSet) other(q *Query) bool {
 	return v.star || v.proxy && q.family == familyProxy
 }
 
+// name tells whether the verb of the request is named, by itself or by the pattern of its prefix.
+func (v *verbSet) name(q *Query) bool {
+	return v.prefixes&q.special != 0 || slices.Contains(v.named, q.verb)
+}
+
 func (v *verbSet) negates(q *Query) bool {
 	return len(v.negated) > 0 && slices.Contains(v.negated, q.verb) ||
 		v.negPrefixes&q.special != 0 ||

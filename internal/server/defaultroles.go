@@ -22,10 +22,12 @@ func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
 		"edit": {
 			{Verbs: read, ResourceKinds: allBut(withheld, elsewhere, membership), Description: "read everything but policy"},
 			{Verbs: []string{"*"}, ResourceKinds: allBut(withheld, elsewhere, membership, readOnly), Description: changes},
+			{Verbs: []string{"impersonate"}, ResourceKinds: []string{"serviceaccounts."}, Description: "act as service accounts, as their tokens allow as well"},
 		},
 		"admin": {
 			{Verbs: read, ResourceKinds: allBut(withheld, elsewhere), Description: "read everything"},
 			{Verbs: []string{"*"}, ResourceKinds: allBut(withheld, elsewhere, membership, readOnly), Description: changes},
+			{Verbs: []string{"impersonate"}, ResourceKinds: []string{"serviceaccounts."}, Description: "act as service accounts, as their tokens allow as well"},
 			{
 				Verbs: []string{"*", "deny"}, ResourceKinds: []string{"roles.authorization.proviso.dev"},
 				Description: "write and bind roles, also such that deny",

@@ -111,7 +111,6 @@ var differences = []struct{ role, rights, why string }{
 	{"edit", "+ podtemplates: get,list,watch", everything},
 	{"edit", "+ pods/ephemeralcontainers: get", samePod},
 	{"edit", "+ pods/resize: get", samePod},
-	{"edit", "- serviceaccounts: impersonate", impersonation},
 
 	{"admin", "+ widgets.example.com: get,list,watch,create,update,patch,delete,deletecollection", everything},
 	{"admin", "+ widgets.example.com/status: get", everything},
@@ -119,7 +118,6 @@ var differences = []struct{ role, rights, why string }{
 	{"admin", "+ podtemplates: get,list,watch", everything},
 	{"admin", "+ pods/ephemeralcontainers: get", samePod},
 	{"admin", "+ pods/resize: get", samePod},
-	{"admin", "- serviceaccounts: impersonate", impersonation},
 	{"admin", "+ roles.authorization.proviso.dev: get,list,watch,create,update,patch,delete,deletecollection,deny", delegates},
 	{"admin", "+ rolebindings.authorization.proviso.dev: get,list,watch,create,update,patch,delete,deletecollection", delegates},
 	{"admin", "+ resourceaccessreviews.authorization.proviso.dev: create", delegates},
@@ -127,10 +125,9 @@ var differences = []struct{ role, rights, why string }{
 }
 
 const (
-	everything    = "the original design: a viewer sees and an editor changes everything in the namespace, custom resources included, which RBAC has to be told of one by one"
-	samePod       = "it is the pod, which a viewer can read anyway"
-	impersonation = "a wildcard never has impersonation, and the design names none; whoever needs it gets it by name"
-	delegates     = "the original design's story: an admin writes roles and role bindings, asks who can, and writes roles that deny"
+	everything = "the original design: a viewer sees and an editor changes everything in the namespace, custom resources included, which RBAC has to be told of one by one"
+	samePod    = "it is the pod, which a viewer can read anyway"
+	delegates  = "the original design's story: an admin writes roles and role bindings, asks who can, and writes roles that deny"
 )
 
 // rolesAgainstRBAC compares the roles on everything that the server serves, on custom resources, and with verbs of all sorts, bound in

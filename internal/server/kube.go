@@ -40,6 +40,9 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 		if providers, err = s.replaceReviews(providers); err != nil {
 			return nil, err
 		}
+		if err = s.guardRBAC(providers); err != nil {
+			return nil, err
+		}
 	}
 	if err := server.InstallAPIs(providers...); err != nil {
 		return nil, err

@@ -62,6 +62,9 @@ func (c *caller) do(t *testing.T, method, path, body string) (int, string, []byt
 	req.Header.Set("Content-Type", "application/yaml")
 	if method == "PATCH" {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
+		if strings.Contains(path, "fieldManager=") {
+			req.Header.Set("Content-Type", "application/apply-patch+yaml")
+		}
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		MaxAuditSinks:      c.opts.own.AuditDynamic.MaxSinks,
 		AllowInsecureSinks: c.opts.own.AuditDynamic.AllowInsecureSinks,
 		Authorizer:         s.gate.Chain,
-		Escalation:         &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master},
+		Escalation:         s.escalation(),
 		Namespaces:         &namespaces{informers: c.informers, loopback: c.kube.ControlPlane.Generic.LoopbackClientConfig},
 		Roles:              rbacRoles{c.informers},
 		Reviewer:           s.reviewer(c),
@@ -39,6 +39,11 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		},
 		CheckFieldPermission: checkField,
 	}
+}
+
+// escalation is the check of what is handed out, one for Policy and RBAC.
+func (s *stages) escalation() *inquire.Escalation {
+	return &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master}
 }
 
 // start feeds the policy snapshot once the server runs and makes readiness depend on it.

@@ -17,7 +17,17 @@ type RoleBinding struct {
 
 	// roleRef is the role that is given: one of the own namespace or one of the master namespace. It cannot be changed;
 	// delete the role binding and create it again instead.
+	// +optional
 	RoleRef RoleRef `json:"roleRef"`
+
+	// referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as
+	// roleRef.namespace and is not kept.
+	// +optional
+	ReferencesGlobalRole bool `json:"referencesGlobalRole,omitempty"`
+
+	// roleName is the original design's way to say roleRef.name. It is read as that and is not kept.
+	// +optional
+	RoleName string `json:"roleName,omitempty"`
 
 	// userNames are the users that have the role.
 	// +optional

@@ -54,6 +54,12 @@ func Role(r *authz.Role, masterNamespace string, check func(policy.PolicyRule, *
 func RoleBinding(b, old *authz.RoleBinding, masterNamespace string) field.ErrorList {
 	errs := entryMeta(b.ObjectMeta, "PolicyBinding")
 	ref := field.NewPath("roleRef")
+	if b.ReferencesGlobalRole {
+		errs = append(errs, field.Invalid(field.NewPath("referencesGlobalRole"), true, fmt.Sprintf("means the master namespace, and roleRef.namespace is %q; give roleRef alone", b.RoleRef.Namespace)))
+	}
+	if b.RoleName != "" {
+		errs = append(errs, field.Invalid(field.NewPath("roleName"), b.RoleName, fmt.Sprintf("is not roleRef.name, %q; give roleRef alone", b.RoleRef.Name)))
+	}
 	if b.RoleRef.Name == "" {
 		errs = append(errs, field.Required(ref.Child("name"), "name the role"))
 	}

@@ -203,6 +203,13 @@ func (h *Hits) Conditional() bool {
 	return slices.ContainsFunc(slices.Concat(h.Master, h.Local), func(h Hit) bool { return h.Answer != Yes })
 }
 
+// Denied tells whether a deny rule ends it, for one way in which the conditions come out.
+func (h *Hits) Denied(holds func(Hit) bool) bool {
+	allowed := *h
+	allowed.RBAC = append(slices.Clone(h.RBAC), Hit{Answer: Yes})
+	return !allowed.Allowed(holds)
+}
+
 // Allowed decides for one way in which the conditions come out.
 func (h *Hits) Allowed(holds func(Hit) bool) bool {
 	met := func(hits []Hit, deny bool) bool {

@@ -21,8 +21,11 @@ const (
 	IfName // the object has one of the rule's names, and its condition holds
 )
 
-// Broken is a condition that does not compile.
-const Broken = "BROKEN"
+// Broken is a condition that does not compile, Personal one that depends on who the caller is.
+const (
+	Broken   = "BROKEN"
+	Personal = "request.user"
+)
 
 // policyRule reads one rule of Policy.
 func (w *World) policyRule(r *policyv1alpha1.PolicyRule, q *Request) Answer {

@@ -35,8 +35,9 @@ var (
 		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "patch", "deny", "-*"}
 	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
 		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale"}
-	ruleURLs   = []string{"*", "/metrics", "/debug/*", "/debug*", "/"}
-	conditions = []string{"", "", "", "", "a", "b", Broken}
+	ruleURLs = []string{"*", "/metrics", "/debug/*", "/debug*", "/"}
+	// Conditions are a and b, which depend on the object, and one that asks who the caller is.
+	conditions = []string{"", "", "", "", "a", "b", Personal, Broken}
 	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "granular:labels", "exec"}
 	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes"}
 	allServed  = []Resource{{"", "pods", "Pod"}, {"", "nodes", "Node"}, {"", "secrets", "Secret"}, {"apps", "deployments", "Deployment"},

@@ -61,7 +61,7 @@ func odd(pick refmodel.Pick, r *refmodel.Request) {
 // could have given, and reports an error when upstream does.
 func TestDecisionsEqualUpstream(t *testing.T) {
 	allowed, missing := 0, 0
-	law.Rounds(t, 600, func(seed int64) int {
+	law.Rounds(t, 800, func(seed int64) int {
 		a, m := decisionsEqualUpstream(t, seed, refmodel.Pick(rand.New(rand.NewSource(seed)).Intn))
 		allowed, missing = allowed+a, missing+m
 		return 60
