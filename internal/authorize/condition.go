@@ -41,6 +41,7 @@ func bind(hit ruleset.Hit) *ruleCondition {
 		// A quarantined deny rule, or one that is only limited to names.
 		c.compiled = restrict.Unconditional(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
 	}
+	c.compiled = c.compiled.Ready()
 	c.rule = c.compiled.Condition
 	if names := hit.Names(); names != nil {
 		c.rule = restrict.Named(names, c.rule)

@@ -96,7 +96,7 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 		text = w.stored // it grants nothing and says so; only one who declares something can repair it
 	}
 	if text != w.stored || w.old == nil || !apiequality.Semantic.DeepEqual(w.old.Spec, w.new.Spec) {
-		if errs := s.record.check(w.new, p.Expressions); len(errs) > 0 {
+		if errs := s.record.check(ctx, w.new, p.Expressions); len(errs) > 0 {
 			return w.invalid(errs)
 		}
 	}
@@ -183,7 +183,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 	if err != nil {
 		return w.invalid(field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())})
 	}
-	if errs := r.check(w.new, p.Expressions); len(errs) > 0 {
+	if errs := r.check(ctx, w.new, p.Expressions); len(errs) > 0 {
 		return w.invalid(errs)
 	}
 	return nil

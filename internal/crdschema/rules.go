@@ -2,9 +2,12 @@ package crdschema
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,8 +15,11 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
+// checkTimeout bounds what checking the declarations of one definition takes, which is the writer's time alone.
+const checkTimeout = 10 * time.Second
+
 // check says which rules the declarations of a definition break, each at its place in the definition.
-func (r record) check(crd *apiextensions.CustomResourceDefinition, exprs fieldperm.Expressions) field.ErrorList {
+func (r record) check(ctx context.Context, crd *apiextensions.CustomResourceDefinition, exprs fieldperm.Expressions) field.ErrorList {
 	if err := r.fits(); err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "versions"), field.OmitValueType{}, err.Error())}
 	}
@@ -21,6 +27,8 @@ func (r record) check(crd *apiextensions.CustomResourceDefinition, exprs fieldpe
 	for i := range crd.Spec.Versions {
 		index[crd.Spec.Versions[i].Name] = i
 	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	var errs field.ErrorList
 	for _, version := range slices.SortedFunc(maps.Keys(r), func(a, b string) int { return cmp.Compare(index[a], index[b]) }) {
 		i, known := index[version]
@@ -30,6 +38,9 @@ func (r record) check(crd *apiextensions.CustomResourceDefinition, exprs fieldpe
 		}
 		for _, at := range slices.Sorted(maps.Keys(r[version])) {
 			path := at.in(schemaPath(i))
+			if ctx.Err() != nil {
+				return append(errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("checking the declarations takes longer than %s: simplify their expressions", checkTimeout)))
+			}
 			errs = append(errs, r.checkEntry(crd, version, at, path, exprs)...)
 			errs = append(errs, r.checkVersions(crd, version, at, path)...)
 			if len(errs) >= maxErrors {

@@ -61,6 +61,31 @@ func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
 	return d
 }
 
+// Broken says what is known to be wrong with a stored expression; nothing if it is fine, or if nobody has compiled it yet.
+func (c *Cache) Broken(source string, kind Kind, apiVersion string) Issues {
+	c.mu.Lock()
+	e, ok := c.entries[cacheKey{kind, apiVersion, source}]
+	c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	issues, _ := entryOf(e).Known()
+	return issues
+}
+
+// Pending are the expressions that nobody has compiled yet, the oldest first.
+func (c *Cache) Pending() []*Deferred {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Deferred
+	for e := c.recent.Back(); e != nil; e = e.Prev() {
+		if d := entryOf(e); d.done.Load() == nil {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 func entryOf(e *list.Element) *Deferred {
 	d, _ := e.Value.(*Deferred)
 	return d
@@ -96,6 +121,9 @@ func (d *Deferred) Program() (*Program, Issues) {
 	d.done.Store(&compiled{program, issues})
 	return program, issues
 }
+
+// Source is the text of the expression.
+func (d *Deferred) Source() string { return d.key.source }
 
 // Known tells whether the expression has been compiled, and what is wrong with it. It
 // never waits.

@@ -25,6 +25,8 @@ const (
 	ReasonData Reason = "DataUnavailable"
 	// ReasonType: the expression gave something that is not a boolean.
 	ReasonType Reason = "NotBoolean"
+	// ReasonUncompiled: the condition is stored and does not compile.
+	ReasonUncompiled Reason = "NotCompiled"
 	// ReasonInternal: anything else; always a bug.
 	ReasonInternal Reason = "Internal"
 )
@@ -51,6 +53,8 @@ func (e *EvalError) Error() string {
 		return "condition fails: the object is not available in the version it is written for"
 	case ReasonType:
 		return "condition fails: it does not give true or false"
+	case ReasonUncompiled:
+		return "condition fails: it does not compile"
 	default:
 		return "condition fails: internal error"
 	}

@@ -44,6 +44,8 @@ type layout[C, V object] struct {
 	modified func(C, metav1.Time)
 	// clearStatus removes the status, to measure the rest.
 	clearStatus func(C)
+	// check refuses contents that are too much for others to bear; optional.
+	check func(C) error
 }
 
 // containers are the stored containers that a view is a view on.
@@ -90,8 +92,12 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 		if errs := refuseQuarantined(c); len(errs) > 0 {
 			return existing, nil, apierrors.NewConflict(s.store.DefaultQualifiedResource, c.GetName(), errs.ToAggregate())
 		}
+		was := s.excess(c)
 		changed, err := change(c, c.GetResourceVersion())
 		if err != nil || !changed {
+			return existing, nil, err
+		}
+		if err := s.excess(c); err != nil && was == nil { // what is over already must be possible to reduce
 			return existing, nil, err
 		}
 		c.SetGeneration(c.GetGeneration() + 1)
@@ -104,6 +110,13 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 	out := s.store.NewFunc()
 	err = s.store.Storage.GuaranteedUpdate(ctx, key, out, false, &kubestorage.Preconditions{}, try, dryRun, nil)
 	return storeerr.InterpretUpdateError(err, s.store.DefaultQualifiedResource, name)
+}
+
+func (s *containers[C, V]) excess(c C) error {
+	if s.check == nil {
+		return nil
+	}
+	return s.check(c)
 }
 
 // fits refuses a container that is too large, before the store would.

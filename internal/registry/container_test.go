@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 // PO-3, PO-4: containers are created empty, one Policy per namespace, and their contents are changed through the views only.
@@ -186,5 +190,53 @@ func TestPolicyStatus(t *testing.T) {
 	huge := `{"status":{"unresolvedKinds":["` + strings.Repeat("x", 1_400_000) + `"]}}`
 	if got := s.call("PATCH", path+"/status", huge, "Content-Type", mergePatch); got.code != 422 || !strings.Contains(got.message(), "limit") {
 		t.Errorf("a status that is too large: %d %s", got.code, got.message())
+	}
+}
+
+// PO-21: what one role, and what one namespace, may hold is bounded by counting; the refusal says by what. What is at the limit is
+// fine, and what is over it can be reduced.
+func TestRoleLimits(t *testing.T) {
+	s := serve(t, &world{})
+	s.containers("hammer")
+	rules := func(n int, rule string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(rule+",", n), ",") + "]"
+	}
+	const plain = `{"verbs":["get"],"resourceKinds":["pods"]}`
+	const conditional = `{"deny":true,"verbs":["delete"],"resourceKinds":["pods"],"when":"object.a == 1"}`
+	role := func(name, rules string) string {
+		return fmt.Sprintf(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":%q},"rules":%s}`, name, rules)
+	}
+	s.refuse(422, "POST", rolesIn("hammer"), role("a", rules(1001, plain)), "1001 rules, at most 1000", "make several roles")
+	s.must("POST", rolesIn("hammer"), role("a", rules(1000, plain)))
+	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(129, conditional)), "129 rules with conditions, at most 128")
+	long := `{"verbs":["get"],"resourceKinds":["pods"],"resourceNames":["` + strings.Repeat("n", 260<<10) + `"]}`
+	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(1, long)), "bytes, at most 262144")
+	for i := range 7 {
+		s.must("POST", rolesIn("hammer"), role(fmt.Sprint("r", i), rules(128, conditional)))
+	}
+	s.refuse(422, "POST", rolesIn("hammer"), role("last", rules(128, conditional)), "have 1024 rules with conditions, at most 1000")
+	s.must("POST", rolesIn("hammer"), role("last", rules(104, conditional)))
+	s.must("PUT", rolesIn("hammer")+"/last", role("last", rules(1, conditional)))
+}
+
+// The conditions that a role had before are not compiled again when something else in it changes.
+func TestConditionsAreCheckedOnce(t *testing.T) {
+	checked := 0
+	s := serve(t, &world{checkRule: func(policy.PolicyRule, *field.Path) field.ErrorList { checked++; return nil }})
+	s.containers("hammer")
+	const old = `{"verbs":["create"],"resourceKinds":["pods"],"when":"object.a == 1"}`
+	role := func(rules string) string {
+		return `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"r"},"rules":[` + rules + `]}`
+	}
+	s.must("POST", rolesIn("hammer"), role(old))
+	first := checked
+	s.must("PUT", rolesIn("hammer")+"/r", role(old+`,{"verbs":["get"],"resourceKinds":["pods"]}`))
+	if first == 0 || checked > 2*first {
+		t.Errorf("%d checks at first, %d in all", first, checked)
+	}
+	before := checked
+	s.must("PUT", rolesIn("hammer")+"/r", role(strings.Replace(old, "== 1", "== 2", 1)))
+	if checked == before {
+		t.Error("a new condition was not checked")
 	}
 }

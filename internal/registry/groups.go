@@ -38,7 +38,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return nil, open.err
 	}
 
-	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout()}
+	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout(cfg.MasterNamespace)}
 	inBindings := &containers[*policy.PolicyBinding, *authz.RoleBinding]{store: bindings.Store, layout: roleBindingLayout()}
 
 	return []*genericapiserver.APIGroupInfo{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/registry/validate"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 func roleKind(cfg Config) *kind[*authz.Role] {
@@ -42,14 +44,33 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 				return int64(n)
 			}},
 		},
-		prepare: func(_, _ *authz.Role) {},
-		validate: func(_ context.Context, r, _ *authz.Role) field.ErrorList {
-			return validate.Role(r, cfg.MasterNamespace, cfg.CheckRule)
-		},
+		prepare:     func(_, _ *authz.Role) {},
+		validate:    func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
 		warn:        func(_ context.Context, r, _ *authz.Role) []string { return ownersIgnored(r.ObjectMeta) },
 		sameContent: func(a, b *authz.Role) bool { return equality.Semantic.DeepEqual(a.Rules, b.Rules) },
 		copyStatus:  func(to, from *authz.Role) { to.Status = from.Status },
 	}
+}
+
+// checkTimeout bounds what checking the conditions of one role takes, which is the writer's time alone: what is stored is
+// bounded by counting (PO-21).
+const checkTimeout = 10 * time.Second
+
+// validateRole checks a role. Rules that it had before are not compiled again.
+func validateRole(ctx context.Context, cfg Config, r, old *authz.Role) field.ErrorList {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var had []policy.PolicyRule
+	if old != nil {
+		had = old.Rules
+	}
+	return validate.Role(r, had, cfg.MasterNamespace, func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
+		if ctx.Err() != nil {
+			return field.ErrorList{field.Invalid(path, field.OmitValueType{},
+				fmt.Sprintf("checking the conditions of the role takes longer than %s: simplify them, or make several roles of it", checkTimeout))}
+		}
+		return cfg.CheckRule(rule, path)
+	})
 }
 
 func count[T any](list []T, is func(T) bool) int64 {
@@ -70,8 +91,15 @@ func ownersIgnored(m metav1.ObjectMeta) []string {
 }
 
 // roleLayout says where roles are in a Policy. The status that the Policy keeps for them is shown with them.
-func roleLayout() layout[*policy.Policy, *authz.Role] {
+func roleLayout(master string) layout[*policy.Policy, *authz.Role] {
 	return layout[*policy.Policy, *authz.Role]{
+		check: func(p *policy.Policy) error {
+			err := ruleset.DefaultLimits().Policy(p, master)
+			if err == nil {
+				return nil
+			}
+			return apierrors.NewInvalid(policy.Kind("Policy"), p.Name, field.ErrorList{field.Invalid(field.NewPath("roles"), field.OmitValueType{}, err.Error())})
+		},
 		names: func(p *policy.Policy) []string { return slices.Sorted(maps.Keys(p.Roles)) },
 		get: func(p *policy.Policy, name string) (*authz.Role, bool) {
 			entry, ok := p.Roles[name]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,24 +19,118 @@ import (
 // descriptionLimit is what a condition set may carry (CA-1).
 const descriptionLimit = 1024
 
-// Compiled is what the index carries for a rule: its condition, and how people see it.
+// Compiled is what the index carries for a rule: its condition, and how people see it. Ask Ready for it.
 type Compiled struct {
 	Condition expr.Condition
 	// ID is unique among the rules of a tier and stable while the rule is.
 	ID          string
 	Description string
+
+	later *deferred
 }
 
-// CompileRule is the hook of the rule index.
+// CompileRule is the hook of the rule index. With a cache it compiles nothing, so that whoever publishes the index waits for
+// nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
 func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {
-	condition, errs := c.Rule(rule, nil, true)
+	d := &deferred{compiler: c, role: role, index: index, rule: rule}
+	if c.Cache == nil {
+		return d.condition()
+	}
+	if issues := c.known(rule); len(issues) > 0 {
+		return nil, issues
+	}
+	for kind, source := range map[expr.Kind]string{expr.Where: rule.Where, expr.When: rule.When} {
+		if source != "" {
+			c.Cache.Stored(source, kind, rule.APIVersion) // to be compiled in the background
+		}
+	}
+	if rule.Where == "" && rule.When == "" {
+		return d.condition() // restrictions take no time
+	}
+	return &Compiled{later: d}, nil
+}
+
+// Broken tells whether it is known by now that an expression of the rule does not compile.
+func (c *Compiler) Broken(rule *policyv1alpha1.PolicyRule) bool {
+	return c.Cache != nil && len(c.known(rule)) > 0
+}
+
+// known is what is known to be wrong with the expressions of a rule.
+func (c *Compiler) known(rule *policyv1alpha1.PolicyRule) expr.Issues {
+	return append(c.Cache.Broken(rule.Where, expr.Where, rule.APIVersion), c.Cache.Broken(rule.When, expr.When, rule.APIVersion)...)
+}
+
+// Ready is the condition, compiled. Whoever needs it first compiles it; the others wait.
+func (c *Compiled) Ready() *Compiled {
+	if c.later == nil {
+		return c
+	}
+	return c.later.ready()
+}
+
+// deferred is a rule whose condition is compiled when somebody needs it.
+type deferred struct {
+	compiler *Compiler
+	role     ruleset.RoleRef
+	index    int
+	rule     *policyv1alpha1.PolicyRule
+
+	done atomic.Pointer[Compiled]
+}
+
+func (d *deferred) ready() *Compiled {
+	if done := d.done.Load(); done != nil {
+		return done
+	}
+	// Two at a time find the same: expressions are compiled once, in the cache.
+	compiled, err := d.compile()
+	if err != nil {
+		compiled = describe(d.role, d.index, d.rule)
+		compiled.Condition = broken{err}
+	}
+	d.done.CompareAndSwap(nil, compiled)
+	return d.done.Load()
+}
+
+func (d *deferred) condition() (ruleset.Condition, error) {
+	compiled, err := d.compile()
+	if err != nil {
+		return nil, err
+	}
+	return compiled, nil
+}
+
+func (d *deferred) compile() (*Compiled, error) {
+	condition, errs := d.compiler.Rule(d.rule, nil, true)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	compiled := describe(role, index, rule)
+	compiled := describe(d.role, d.index, d.rule)
 	compiled.Condition = condition
 	return compiled, nil
 }
+
+// broken is the condition of a rule that does not compile, until the index knows: an allow grants nothing, and a deny denies
+// without its condition (SV-8).
+type broken struct{ err error }
+
+func (broken) Type() string { return expr.TypeCEL }
+
+func (b broken) Decide(_ *expr.Request, effect expr.Effect) expr.Outcome {
+	if effect == expr.Allow {
+		return expr.DecidedError(&expr.EvalError{Reason: expr.ReasonUncompiled, Detail: b.err.Error()})
+	}
+	return expr.Decided(true)
+}
+
+func (b broken) Evaluate(_ context.Context, _ *expr.Request, effect expr.Effect, _ *expr.Data) (bool, error) {
+	if effect == expr.Allow {
+		return false, &expr.EvalError{Reason: expr.ReasonUncompiled, Detail: b.err.Error()}
+	}
+	return true, nil
+}
+
+func (broken) Text(*expr.Request, expr.Effect) string { return "true" }
 
 // Unconditional stands for a rule that always holds.
 func Unconditional(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) *Compiled {

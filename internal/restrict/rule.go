@@ -15,6 +15,9 @@ import (
 type Compiler struct {
 	// CEL compiles where and when.
 	CEL *expr.Compiler
+	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to whoever needs the condition first. Nil
+	// compiles at once and every time.
+	Cache *expr.Cache
 	// Types gives the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.
 	Types func(rule *policyv1alpha1.PolicyRule) []*expr.Type
 }
@@ -74,7 +77,13 @@ func (c *Compiler) expression(source string, kind expr.Kind, rule *policyv1alpha
 	if c.Types != nil && !stored {
 		opts.Types = c.Types(rule)
 	}
-	program, issues := c.CEL.Compile(source, opts)
+	var program *expr.Program
+	var issues expr.Issues
+	if stored && c.Cache != nil {
+		program, issues = c.Cache.Stored(source, kind, rule.APIVersion).Program()
+	} else {
+		program, issues = c.CEL.Compile(source, opts)
+	}
 	if len(issues) > 0 {
 		return nil, field.Invalid(path, abridge(source), issues.Error())
 	}

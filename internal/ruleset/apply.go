@@ -21,6 +21,7 @@ type edit struct {
 	bindings map[BindingRef]*binding // nil is deleted
 	kinds    *Kinds
 	kindsSet bool
+	rechecks []recheck
 
 	touched map[uint32]bool // roles whose number may have become free, or whose existence changed
 }
@@ -29,6 +30,7 @@ type edit struct {
 type roleSource struct {
 	policy []policyv1alpha1.PolicyRule
 	rbac   []rbacv1.PolicyRule
+	over   error // a limit that the conditions of the namespace exceed
 }
 
 // Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the same.
@@ -42,7 +44,7 @@ func (ix *Index) Apply(changes ...Change) *Index {
 	if e.kindsSet {
 		next.kinds = e.kinds
 	}
-	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, future: ix.future, skip: ix.skip}
+	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip}
 	next.ids.reserve(e.owner, len(e.roles))
 	next.bindings.reserve(e.owner, len(e.bindings))
 	next.subjects.reserve(e.owner, len(e.bindings))
@@ -75,7 +77,7 @@ func (e *edit) applyRoles() {
 	for _, ref := range refs {
 		e.applyRole(ref, e.roles[ref], &keys)
 	}
-	if e.kindsSet {
+	if e.kindsSet || len(e.rechecks) > 0 {
 		e.recompile(&keys)
 	}
 	keys.apply(e)
@@ -95,7 +97,7 @@ func (e *edit) applyRole(ref RoleRef, src *roleSource, keys *keyEdit) {
 	case old != nil && sameRules(old, src):
 		return
 	case ref.Kind == PolicyRole:
-		e.replaceRole(ref, old, e.compiler.policyRole(ref, src.policy), keys)
+		e.replaceRole(ref, old, e.compiler.policyRole(ref, src, old), keys)
 	default:
 		e.replaceRole(ref, old, e.compiler.rbacRole(ref, src.rbac), keys)
 	}
@@ -103,29 +105,49 @@ func (e *edit) applyRole(ref RoleRef, src *roleSource, keys *keyEdit) {
 
 func sameRules(old *role, src *roleSource) bool {
 	if old.ref.Kind == PolicyRole {
-		return len(old.policy) == len(src.policy) && (len(old.policy) == 0 || reflect.DeepEqual(old.policy, src.policy))
+		return sameError(old.over, src.over) && len(old.policy) == len(src.policy) && (len(old.policy) == 0 || reflect.DeepEqual(old.policy, src.policy))
 	}
 	return len(old.rbac) == len(src.rbac) && (len(old.rbac) == 0 || reflect.DeepEqual(old.rbac, src.rbac))
 }
 
-// recompile compiles the roles again whose names of kinds mean something else now.
+func sameError(a, b error) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
+}
+
+// recompile compiles the roles again whose names of kinds mean something else now, or that are to be checked again.
 func (e *edit) recompile(keys *keyEdit) {
-	changed := e.base.kinds.changed(e.next.kinds)
-	if len(changed) == 0 {
+	var changed map[string]bool
+	if e.kindsSet {
+		changed = e.base.kinds.changed(e.next.kinds)
+	}
+	if len(changed) == 0 && len(e.rechecks) == 0 {
 		return
 	}
-	var stale []*role
+	checked := func(r *role) bool {
+		return slices.ContainsFunc(e.rechecks, func(concerned recheck) bool {
+			return slices.ContainsFunc(r.policy, func(rule policyv1alpha1.PolicyRule) bool { return concerned(&rule) })
+		})
+	}
+	var stale, again []*role
 	e.next.ids.each(func(ref RoleRef, id uint32) bool {
 		r := e.next.slots.role(id)
-		if ref.Kind == PolicyRole && r != nil && r == e.base.role(ref) &&
-			slices.ContainsFunc(r.names, func(n string) bool { return changed[n] }) {
+		switch {
+		case ref.Kind != PolicyRole || r == nil || r != e.base.role(ref):
+		case checked(r):
+			again = append(again, r)
+		case slices.ContainsFunc(r.names, func(n string) bool { return changed[n] }):
 			stale = append(stale, r)
 		}
 		return true
 	})
-	slices.SortFunc(stale, func(a, b *role) int { return a.ref.compare(b.ref) })
+	for _, list := range [][]*role{stale, again} {
+		slices.SortFunc(list, func(a, b *role) int { return a.ref.compare(b.ref) })
+	}
 	for _, r := range stale {
-		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, r.policy), keys)
+		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, &roleSource{policy: r.policy, over: r.over}, r), keys)
+	}
+	for _, r := range again {
+		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, &roleSource{policy: r.policy, over: r.over}, nil), keys)
 	}
 }
 

@@ -30,6 +30,13 @@ func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
 // name whose meaning changed are compiled again.
 func SetKinds(k *Kinds) Change { return Change{object: k} }
 
+// Recheck compiles the roles again that have such a rule, as when it has turned out that its condition does not compile.
+func Recheck(concerned func(*policyv1alpha1.PolicyRule) bool) Change {
+	return Change{object: recheck(concerned)}
+}
+
+type recheck func(*policyv1alpha1.PolicyRule) bool
+
 // note takes one change into the edit. Later changes of the same object replace earlier ones.
 func (e *edit) note(c Change) {
 	switch o := c.object.(type) {
@@ -49,6 +56,8 @@ func (e *edit) note(c Change) {
 		e.binding(ref, func() *binding { return rbacBinding(ref, o.RoleRef, o.Subjects) }, c.deleted)
 	case *Kinds:
 		e.kinds, e.kindsSet = o, true
+	case recheck:
+		e.rechecks = append(e.rechecks, o)
 	}
 }
 
@@ -86,11 +95,12 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 		return
 	}
 	e.next.policies.set(e.owner, h, p.Namespace, p)
+	over := e.next.limits.Policy(p, e.next.master)
 	for name := range p.Roles {
 		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
-		e.roles[ref] = &roleSource{policy: rules}
+		e.roles[ref] = &roleSource{policy: rules, over: over}
 		if slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
-			e.roles[ref.twin()] = &roleSource{policy: rules}
+			e.roles[ref.twin()] = &roleSource{policy: rules, over: over}
 		}
 	}
 }

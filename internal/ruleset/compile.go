@@ -1,9 +1,11 @@
 package ruleset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,6 +24,8 @@ type compiler struct {
 	seed  maphash.Seed
 	kinds *Kinds
 	rule  CompileRule
+	// limits quarantine roles that are too large, or their conditions.
+	limits Limits
 	// future makes names also match resources that will have such a kind, see kindPattern.kind.
 	future bool
 	// skip leaves rules of Policy out; nil leaves out none.
@@ -33,17 +37,28 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 	return r.Where != "" || r.When != "" || r.AttributeRestrictions != nil
 }
 
-// policyRole compiles a role of Policy.
-func (c *compiler) policyRole(ref RoleRef, rules []policyv1alpha1.PolicyRule) *role {
-	out := &role{ref: ref, policy: rules, compiled: make([]*rule, len(rules))}
+// policyRole compiles a role of Policy. Conditions that old has too are taken from it.
+func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
+	rules := src.policy
+	out := &role{ref: ref, policy: rules, over: src.over, compiled: make([]*rule, len(rules))}
+	whole, conditions := c.limits.Role(rules), cmp.Or(src.over, c.limits.Conditions(rules))
 	names := map[string]bool{}
-	twin := ref != ref.plain()
+	twin, reported := ref != ref.plain(), false
 	for i := range rules {
 		if twin && !rules[i].Deny || c.skip != nil && c.skip(ref, i) {
 			continue
 		}
-		if err := c.policyRule(out, i, names); err != nil && !twin { // the role itself reports it
+		over := whole
+		if over == nil && HasCondition(&rules[i]) {
+			over = conditions
+		}
+		err := c.policyRule(out, i, names, over, old)
+		switch {
+		case err == nil || twin: // the role itself reports it
+		case over != nil && reported: // of a limit, once
+		default:
 			out.problems = append(out.problems, Problem{Role: ref, Rule: i, Deny: rules[i].Deny, Err: err})
+			reported = reported || over != nil
 		}
 	}
 	for n := range names {
@@ -55,11 +70,14 @@ func (c *compiler) policyRole(ref RoleRef, rules []policyv1alpha1.PolicyRule) *r
 }
 
 // policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: what cannot be
-// understood never gives access.
-func (c *compiler) policyRule(out *role, i int, names map[string]bool) error {
+// understood, or is too much, never gives access.
+func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.policy[i]
 	r := &rule{index: i, deny: src.Deny, names: sortedNames(src.ResourceNames)}
 	var errs []error
+	if over != nil {
+		errs = append(errs, fmt.Errorf("rule %d: %w", i, over))
+	}
 	if len(src.Unrecognized) > 0 {
 		errs = append(errs, fmt.Errorf("rule %d has fields that are not known: remove them", i))
 	}
@@ -78,8 +96,13 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool) error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
-	if r.cond, err = c.condition(out.ref.plain(), i, src); err != nil {
-		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
+	if len(errs) == 0 {
+		if r.cond = old.condition(i, src); r.cond == nil {
+			r.cond, err = c.condition(out.ref.plain(), i, src)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
+		}
 	}
 	if len(errs) > 0 {
 		r.cond = nil
@@ -90,6 +113,17 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool) error {
 	r.urls, r.prefixes = splitURLs(src.NonResourceURLs)
 	c.add(out, r, patterns)
 	return errors.Join(errs...)
+}
+
+// condition is the compiled condition of a rule of the role, if it is exactly this one; nil otherwise.
+func (r *role) condition(i int, src *policyv1alpha1.PolicyRule) Condition {
+	if r == nil || i >= len(r.compiled) || r.compiled[i] == nil || !HasCondition(src) {
+		return nil
+	}
+	if was := &r.policy[i]; was != src && !reflect.DeepEqual(was, src) {
+		return nil
+	}
+	return r.compiled[i].cond
 }
 
 func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule) (Condition, error) {

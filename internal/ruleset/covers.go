@@ -197,7 +197,7 @@ func (ix *Index) wantedRules(g Grant) (*role, error) {
 	if len(g.RBAC) > 0 {
 		return c.rbacRole(RoleRef{Kind: ClusterRole}, g.RBAC), nil
 	}
-	out := c.policyRole(RoleRef{Kind: PolicyRole}, g.Policy)
+	out := c.policyRole(RoleRef{Kind: PolicyRole}, &roleSource{policy: g.Policy}, nil)
 	for _, p := range out.problems {
 		if !p.Deny {
 			return nil, &NotHeld{Reason: p.Err.Error()}

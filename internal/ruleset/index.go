@@ -18,6 +18,8 @@ type Input struct {
 	Kinds *Kinds
 	// CompileRule compiles the conditions of rules. Without it every conditional rule is quarantined.
 	CompileRule CompileRule
+	// Limits quarantine what is too large; the zero value lets everything pass.
+	Limits Limits
 
 	Policies            []*policyv1alpha1.Policy
 	PolicyBindings      []*policyv1alpha1.PolicyBinding
@@ -36,6 +38,7 @@ type Index struct {
 	master  string
 	kinds   *Kinds
 	compile CompileRule
+	limits  Limits
 	future  bool // see compiler
 	skip    func(RoleRef, int) bool
 
@@ -67,7 +70,7 @@ type scopedRole struct {
 
 // Build compiles the input into an index.
 func Build(in Input) *Index {
-	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, future: in.future, skip: in.skip}
+	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, limits: in.Limits, future: in.future, skip: in.skip}
 	changes := make([]Change, 0, len(in.Policies)+len(in.PolicyBindings)+len(in.Roles)+len(in.ClusterRoles)+
 		len(in.RoleBindings)+len(in.ClusterRoleBindings))
 	for _, o := range in.Policies {

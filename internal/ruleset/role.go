@@ -20,6 +20,7 @@ type role struct {
 	// What the role was compiled from; one of the two.
 	policy []policyv1alpha1.PolicyRule
 	rbac   []rbacv1.PolicyRule
+	over   error // see roleSource
 	// compiled are the rules that take effect, by position; nil for one that is quarantined.
 	compiled []*rule
 }

@@ -52,6 +52,8 @@ type stages struct {
 	indexed *authorize.Chain
 	// compiler compiles the conditions of rules.
 	compiler *restrict.Compiler
+	// warmer compiles them in the background.
+	warmer *snapshot.Warmer
 	// master is the namespace whose policy holds everywhere.
 	master string
 	// fields is what field permissions need; nil while they are off.

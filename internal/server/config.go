@@ -139,7 +139,8 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		store:    snapshot.NewStore(),
 		plan:     opts.authz,
 		plugs:    opts.own.plugs,
-		compiler: &restrict.Compiler{CEL: cel},
+		compiler: &restrict.Compiler{CEL: cel, Cache: cache},
+		warmer:   snapshot.NewWarmer(cache),
 		master:   opts.own.PolicyMasterNamespace,
 	}
 	if enabled(FieldPermissions) {

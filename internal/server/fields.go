@@ -34,7 +34,7 @@ func newFieldRights(store *snapshot.Store, cache *expr.Cache) *fieldRights {
 }
 
 // part connects the table of permissions to its sources.
-func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, changed func()) (snapshot.Part, []cache.SharedIndexInformer, error) {
+func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, warmer *snapshot.Warmer, changed func()) (snapshot.Part, []cache.SharedIndexInformer, error) {
 	own, err := c.ownInformers(ownKind{"fieldpermissions", &policyv1alpha1.FieldPermission{}})
 	if err != nil {
 		return nil, nil, err
@@ -44,6 +44,7 @@ func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, cha
 		CustomResources:  definitions,
 		Read:             readDefinition,
 		Expressions:      f.cel.Stored(),
+		Warmer:           warmer,
 	}, changed)
 	return part, own, err
 }

@@ -13,6 +13,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -75,7 +76,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 	}
 	var declarations *fieldReporter
 	if s.fields != nil {
-		fields, informers, err := s.fields.part(c, definitions, s.store.Changed)
+		fields, informers, err := s.fields.part(c, definitions, s.warmer, s.store.Changed)
 		if err != nil {
 			return err
 		}
@@ -126,6 +127,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 		if declarations != nil {
 			go declarations.run(ctx)
 		}
+		go s.warmer.Run(ctx.Done())
 		go s.store.Run(ctx.Done())
 		return nil
 	})
@@ -137,6 +139,9 @@ func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, e
 	cfg := snapshot.RulesConfig{
 		MasterNamespace:     s.master,
 		CompileRule:         s.compiler.CompileRule,
+		Broken:              s.compiler.Broken,
+		Warmer:              s.warmer,
+		Limits:              ruleset.DefaultLimits(),
 		Roles:               rbac.Roles().Informer(),
 		ClusterRoles:        rbac.ClusterRoles().Informer(),
 		RoleBindings:        rbac.RoleBindings().Informer(),

@@ -19,8 +19,10 @@ type FieldsConfig struct {
 	// CustomResources are the definitions of custom resources, and Read what a definition declares.
 	CustomResources cache.SharedIndexInformer
 	Read            func(definition any) CustomFields
-	// Expressions compiles CEL.
+	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
 	Expressions fieldperm.Expressions
+	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
+	Warmer *Warmer
 }
 
 // CustomFields is what the definition of a custom resource has to say about field permissions.
@@ -81,6 +83,9 @@ func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
 		}
 		f.synced = append(f.synced, registration.HasSynced)
 	}
+	if cfg.Warmer != nil {
+		cfg.Warmer.OnBroken(func() { touch(nil) })
+	}
 	return f, nil
 }
 
@@ -101,6 +106,9 @@ func (f *Fields) HasSynced() bool {
 func (f *Fields) Apply(next *Snapshot) {
 	if f.HasSynced() && f.dirty.Swap(false) {
 		f.build()
+		if f.cfg.Warmer != nil {
+			f.cfg.Warmer.Wake()
+		}
 	}
 	next.Fields = f.table
 }

@@ -13,7 +13,15 @@ import (
 // RulesConfig says where the rules come from. A nil informer means that there are no such objects.
 type RulesConfig struct {
 	MasterNamespace string
-	CompileRule     ruleset.CompileRule
+	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and must not
+	// take long: see restrict.Compiler.
+	CompileRule ruleset.CompileRule
+	// Broken tells of which rules is known by now that their condition does not compile.
+	Broken func(*policyv1alpha1.PolicyRule) bool
+	// Warmer compiles conditions before requests need them; nil leaves it to the requests.
+	Warmer *Warmer
+	// Limits quarantine what is too large.
+	Limits ruleset.Limits
 
 	Policies, PolicyBindings                               cache.SharedIndexInformer
 	Roles, ClusterRoles, RoleBindings, ClusterRoleBindings cache.SharedIndexInformer
@@ -47,6 +55,9 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 		if err := register(); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.Warmer != nil {
+		cfg.Warmer.OnBroken(func() { r.add(ruleset.Recheck(cfg.Broken)) })
 	}
 	return r, nil
 }
@@ -114,6 +125,7 @@ func (r *Rules) Apply(next *Snapshot) {
 			MasterNamespace: r.cfg.MasterNamespace,
 			CompileRule:     r.cfg.CompileRule,
 			Kinds:           next.Served.Kinds(),
+			Limits:          r.cfg.Limits,
 		})
 		r.served = next.Served
 	}
@@ -123,6 +135,9 @@ func (r *Rules) Apply(next *Snapshot) {
 	}
 	if len(changes) > 0 {
 		r.index = r.index.Apply(changes...)
+		if r.cfg.Warmer != nil {
+			r.cfg.Warmer.Wake()
+		}
 	}
 	next.Rules = r.index
 }

@@ -1,13 +1,16 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 // Policy checks a container of roles. old is nil on create. Its contents never change here.
@@ -44,10 +47,31 @@ func PolicyBinding(b, old *policy.PolicyBinding, masterNamespace string) (errs f
 	return errs
 }
 
-// Role checks a role. check adds what takes the engine to check.
-func Role(r *authz.Role, masterNamespace string, check func(policy.PolicyRule, *field.Path) field.ErrorList) field.ErrorList {
-	errs := entryMeta(r.ObjectMeta, "Policy")
-	return append(errs, Rules(r.Rules, r.Namespace == masterNamespace, field.NewPath("rules"), check)...)
+// Role checks a role. had is what its rules were before; check adds what takes the engine to check.
+func Role(r *authz.Role, had []policy.PolicyRule, masterNamespace string, check func(policy.PolicyRule, *field.Path) field.ErrorList) field.ErrorList {
+	errs, path := entryMeta(r.ObjectMeta, "Policy"), field.NewPath("rules")
+	if equality.Semantic.DeepEqual(r.Rules, had) {
+		check = nil
+	} else if err := cmp.Or(limits.Role(r.Rules), limits.Conditions(r.Rules)); err != nil {
+		return append(errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
+	return append(errs, Rules(r.Rules, r.Namespace == masterNamespace, path, unless(had, check))...)
+}
+
+var limits = ruleset.DefaultLimits()
+
+// unless leaves out conditions that have been checked before, since that takes long.
+func unless(had []policy.PolicyRule, check func(policy.PolicyRule, *field.Path) field.ErrorList) func(policy.PolicyRule, *field.Path) field.ErrorList {
+	had = slices.DeleteFunc(slices.Clone(had), func(r policy.PolicyRule) bool { return !ruleset.HasCondition(&r) })
+	if check == nil || len(had) == 0 {
+		return check
+	}
+	return func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
+		if ruleset.HasCondition(&rule) && slices.ContainsFunc(had, func(r policy.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+			return nil
+		}
+		return check(rule, path)
+	}
 }
 
 // RoleBinding checks a role binding. old is nil on create.

@@ -1,0 +1,108 @@
+package ruleset
+
+import (
+	"errors"
+	"fmt"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// Limits bound what one role, and the roles of one namespace, may ask of everybody else (PO-21). They are counted, and never
+// timed: every replica quarantines the same. A limit of 0 is none.
+type Limits struct {
+	// RoleRules, RoleBytes and RoleConditions are the most rules, bytes of text and conditional rules of one role.
+	RoleRules, RoleBytes, RoleConditions int
+	// NamespaceConditions and NamespaceConditionBytes are the most conditional rules and bytes of expressions of all roles of a
+	// namespace. The master namespace, whose roles everybody uses, has MasterFactor times as much.
+	NamespaceConditions, NamespaceConditionBytes int
+	MasterFactor                                 int
+}
+
+// DefaultLimits are those of a server.
+func DefaultLimits() Limits {
+	return Limits{
+		RoleRules: 1000, RoleBytes: 256 << 10, RoleConditions: 128,
+		NamespaceConditions: 1000, NamespaceConditionBytes: 256 << 10, MasterFactor: 4,
+	}
+}
+
+// ErrLimit is what every excess of a limit is.
+var ErrLimit = errors.New("over the limit")
+
+// Role says which limit a role exceeds by its size; nil if none. Such a role is quarantined: it grants nothing, and denies
+// without conditions.
+func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
+	if l.RoleRules > 0 && len(rules) > l.RoleRules {
+		return fmt.Errorf("%w: the role has %d rules, at most %d are possible; make several roles of it", ErrLimit, len(rules), l.RoleRules)
+	}
+	bytes := 0
+	for i := range rules {
+		bytes += ruleBytes(&rules[i])
+	}
+	if l.RoleBytes > 0 && bytes > l.RoleBytes {
+		return fmt.Errorf("%w: the rules of the role take %d bytes, at most %d are possible; make several roles of it", ErrLimit, bytes, l.RoleBytes)
+	}
+	return nil
+}
+
+// Conditions says whether a role has too many conditional rules. Those are quarantined, and the others take effect.
+func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
+	n := 0
+	for i := range rules {
+		if HasCondition(&rules[i]) {
+			n++
+		}
+	}
+	if l.RoleConditions > 0 && n > l.RoleConditions {
+		return fmt.Errorf("%w: the role has %d rules with conditions, at most %d are possible; join conditions, or make several roles of it", ErrLimit, n, l.RoleConditions)
+	}
+	return nil
+}
+
+// Policy says which limit the conditional rules of a namespace together exceed; nil if none. They are quarantined then, and the
+// others take effect.
+func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
+	factor := 1
+	if p.Namespace == master {
+		factor = max(1, l.MasterFactor)
+	}
+	n, bytes := 0, 0
+	for name := range p.Roles {
+		rules := p.Roles[name].Rules
+		for i := range rules {
+			if HasCondition(&rules[i]) {
+				n++
+				bytes += len(rules[i].Where) + len(rules[i].When)
+			}
+		}
+	}
+	if limit := l.NamespaceConditions * factor; limit > 0 && n > limit {
+		return fmt.Errorf("%w: the roles of namespace %q have %d rules with conditions, at most %d are possible; join conditions, or bind roles of the master namespace",
+			ErrLimit, p.Namespace, n, limit)
+	}
+	if limit := l.NamespaceConditionBytes * factor; limit > 0 && bytes > limit {
+		return fmt.Errorf("%w: the conditions of all roles of namespace %q take %d bytes, at most %d are possible; shorten them, or bind roles of the master namespace",
+			ErrLimit, p.Namespace, bytes, limit)
+	}
+	return nil
+}
+
+func ruleBytes(r *policyv1alpha1.PolicyRule) int {
+	n := len(r.Where) + len(r.When) + len(r.Description) + len(r.APIVersion)
+	for _, list := range [][]string{r.Verbs, r.APIGroups, r.ResourceKinds, r.ResourceNames, r.NonResourceURLs} {
+		n += listBytes(list)
+	}
+	if a := r.AttributeRestrictions; a != nil {
+		n += listBytes(a.FieldsMutable) + listBytes(a.LabelsContain)
+	}
+	return n
+}
+
+// listBytes counts a little for each entry, too: a hundred thousand empty ones are not free.
+func listBytes(list []string) int {
+	n := 4 * len(list)
+	for _, s := range list {
+		n += len(s)
+	}
+	return n
+}
