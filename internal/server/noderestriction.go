@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +26,8 @@ type nodeRestriction struct {
 	nodes  nodeidentifier.NodeIdentifier
 }
 
-// restrictedResources are what the plugin looks at; it lets everything else pass.
+// restrictedResources are what the plugin looks at; it lets everything else pass. What of them never reaches it is not restricted:
+// see reachesPlugin.
 var restrictedResources = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "nodes"}, {Resource: "persistentvolumeclaims"}, {Resource: "serviceaccounts"},
 	{Group: "coordination.k8s.io", Resource: "leases"}, {Group: "storage.k8s.io", Resource: "csinodes"},
@@ -35,7 +38,6 @@ var restrictedResources = []schema.GroupResource{
 const (
 	nodeConditionID   = expr.IDDomain + "/node-restriction"
 	nodeConditionType = "k8s.io/node-authorizer"
-	nodeConditionText = "NodeRestriction refuses the object: a node may write only itself and what belongs to it"
 )
 
 // newNodeRestriction wires the plugin as the admission initializers would.
@@ -53,41 +55,70 @@ func (n *nodeRestriction) initialize(chain authorizer.UnconditionalAuthorizer) e
 	return n.plugin.ValidateInitialization()
 }
 
-func (n *nodeRestriction) applies(attrs authorizer.Attributes) bool {
-	if attrs.GetUser() == nil || !attrs.IsResourceRequest() {
-		return false
+// restricts returns the node whose write the plugin would look at; false for everybody else and everything else.
+func (n *nodeRestriction) restricts(attrs authorizer.Attributes) (node string, restricted bool) {
+	if attrs.GetUser() == nil || !attrs.IsResourceRequest() || !reachesPlugin(attrs) {
+		return "", false
 	}
-	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, attrs.GetVerb()) ||
-		!slices.Contains(restrictedResources, schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) {
-		return false
-	}
-	_, isNode := n.nodes.NodeIdentity(attrs.GetUser())
-	return isNode
+	return n.nodes.NodeIdentity(attrs.GetUser())
 }
 
-// Authorize folds the condition, as for every caller that cannot carry one.
-func (n *nodeRestriction) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !n.applies(attrs) {
-		return authorizer.DecisionNoOpinion, "", nil
+// reachesPlugin tells the requests that admission shows to the plugin. Connections are none: it handles create, update and delete.
+// Neither are names that exist in access reviews alone, as certificatesigningrequests/selfnodeclient, by which controllers ask
+// whether a node may have its certificate approved, and the parts of the kubelet's API below nodes.
+func reachesPlugin(attrs authorizer.Attributes) bool {
+	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, attrs.GetVerb()) || !slices.Contains(restrictedResources, resource) {
+		return false
 	}
-	return authorizer.DecisionDeny, "conditional: the object decides what a node may write, and it is not known here", nil
+	switch subresource := attrs.GetSubresource(); resource.Resource {
+	case "pods":
+		return !slices.Contains([]string{"exec", "attach", "portforward", "proxy", "log"}, subresource)
+	case "nodes":
+		return subresource == "" || subresource == "status"
+	case "serviceaccounts":
+		return subresource == "token"
+	case "certificatesigningrequests":
+		return subresource == ""
+	}
+	return true
+}
+
+// Authorize has no opinion. Who asks without being able to carry a condition to admission is told what stock Kubernetes tells: there,
+// too, the plugin is no part of the answer (CA-18). The request itself is decided with conditions.
+func (n *nodeRestriction) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", nil
 }
 
 // ConditionsAwareAuthorize answers with a Deny condition and nothing else.
 func (n *nodeRestriction) ConditionsAwareAuthorize(_ context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	if !n.applies(attrs) {
+	node, restricted := n.restricts(attrs)
+	if !restricted {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
+	text, err := json.Marshal(map[string]string{"condition": "refused-by-node-restriction", "nodeName": node})
+	if err != nil { // cannot happen for strings
+		return authorizer.ConditionsAwareDecisionDeny("", err)
+	}
 	return authorizer.ConditionsAwareDecisionConditionsMap([]authorizer.Condition{authorizer.GenericCondition{
-		ID: nodeConditionID, Type: nodeConditionType, Condition: nodeConditionText, Description: nodeConditionText,
+		ID: nodeConditionID, Type: nodeConditionType, Condition: string(text),
+		Description: fmt.Sprintf("NodeRestriction refuses the object: node %q may write only itself and what belongs to it", node),
 		EvaluateFunc: func(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			request, ok := data.(admission.Attributes)
 			if !ok {
 				return authorizer.ConditionEvaluationResultError(errors.New("node restriction needs an admission request"))
 			}
-			return authorizer.ConditionEvaluationResultBoolean(n.plugin.Admit(ctx, request, nil) != nil)
+			return authorizer.ConditionEvaluationResultBoolean(n.refusal(ctx, request) != nil)
 		},
 	}}, nil, nil)
+}
+
+// refusal is what the plugin says to a request that it handles.
+func (n *nodeRestriction) refusal(ctx context.Context, request admission.Attributes) error {
+	if !n.plugin.Handles(request.GetOperation()) {
+		return nil
+	}
+	return n.plugin.Admit(ctx, request, nil)
 }
 
 // EvaluateConditions resolves the set. The plugin's own words are the reason.
@@ -96,7 +127,7 @@ func (n *nodeRestriction) EvaluateConditions(ctx context.Context, d authorizer.C
 		return false, errors.New("the condition cannot be evaluated here")
 	})
 	if request, ok := data.(admission.Attributes); ok && decision == authorizer.DecisionDeny && err == nil {
-		if refusal := n.plugin.Admit(ctx, request, nil); refusal != nil {
+		if refusal := n.refusal(ctx, request); refusal != nil {
 			reason = "node restriction: " + refusal.Error()
 		}
 	}

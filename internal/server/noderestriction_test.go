@@ -1,13 +1,19 @@
 package server
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -63,17 +69,82 @@ func TestNodeRestriction(t *testing.T) {
 		t.Errorf("the refusal does not say what it is: %v", err)
 	}
 
-	review := []byte(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"system:node:n1","groups":["system:nodes"],
-		"resourceAttributes":{"verb":"create","version":"v1","resource":"pods","namespace":"default"},"conditionalAuthorization":{"mode":"HumanReadable"}}}`)
-	config := rest.CopyConfig(s.admin)
-	answer, err := kubernetes.NewForConfigOrDie(config).AuthorizationV1().RESTClient().Post().AbsPath("/apis/authorization.k8s.io/v1/subjectaccessreviews").
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(review).DoRaw(ctx)
+	// Reviews that ask for conditions show the restriction, with the node's name; plain ones answer as stock does.
+	ask := func(node, attributes, more string) string {
+		t.Helper()
+		review := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"system:node:%s","groups":["system:nodes","system:authenticated"],
+			"resourceAttributes":{"version":"v1",%s}%s}}`, node, attributes, more)
+		answer, err := kubernetes.NewForConfigOrDie(rest.CopyConfig(s.admin)).AuthorizationV1().RESTClient().Post().AbsPath("/apis/authorization.k8s.io/v1/subjectaccessreviews").
+			SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(review)).DoRaw(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(answer)
+	}
+	const asking = `,"conditionalAuthorization":{"mode":"HumanReadable"}`
+	const createPods = `"verb":"create","resource":"pods","namespace":"default"`
+	answer := ask("n1", createPods, asking)
+	for _, want := range []string{`"authorizerName":"node-restriction"`, `"type":"k8s.io/node-authorizer"`, `"effect":"Deny"`, `\"nodeName\":\"n1\"`, `node \"n1\" may write only itself`, `"authorizerName":"node"`} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("the review does not show %s: %s", want, answer)
+		}
+	}
+	// kubeadm binds these to the group of nodes, for the controller that approves certificates.
+	const selfNodeClient = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-autoapprove-certificate-rotation"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: selfNodeClient},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const approve = `"verb":"create","group":"certificates.k8s.io","resource":"certificatesigningrequests","subresource":"selfnodeclient"`
+	s.await("the approval of a node's certificate", func() (bool, error) { return strings.Contains(ask("n1", approve, ""), `"allowed":true`), nil })
+	for _, tc := range []struct{ attributes, more, want string }{
+		{approve, asking, `"allowed":true`}, // it never reaches admission, so that nothing restricts it
+		{createPods, "", `"allowed":true`},
+		{`"verb":"create","resource":"nodes"`, "", `"allowed":true`},
+		{`"verb":"patch","resource":"nodes","subresource":"status","name":"n2"`, "", `"allowed":true`}, // the plugin refuses it, and is no part of the answer
+		{`"verb":"create","group":"coordination.k8s.io","resource":"leases","namespace":"kube-node-lease"`, "", `"allowed":true`},
+		{`"verb":"create","resource":"configmaps","namespace":"default"`, "", `"allowed":false`},
+	} {
+		if answer := ask("n1", tc.attributes, tc.more); !strings.Contains(answer, tc.want) || strings.Contains(answer, "node-restriction") {
+			t.Errorf("%s%s: %s, want %s", tc.attributes, tc.more, answer, tc.want)
+		}
+	}
+	servedSubresources(t, admin.Discovery())
+}
+
+// servedSubresources: every subresource that a node can write through the plugin is restricted; one that Kubernetes adds shows here.
+func servedSubresources(t *testing.T, client discovery.DiscoveryInterface) {
+	_, lists, err := client.ServerGroupsAndResources()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"authorizerName":"node-restriction"`, `"type":"k8s.io/node-authorizer"`, `"effect":"Deny"`, `"authorizerName":"node"`} {
-		if !strings.Contains(string(answer), want) {
-			t.Errorf("the review does not show %s: %s", want, answer)
+	// What the plugin does not look at, or admission does not show to it.
+	free := []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "pods/log", "nodes/proxy",
+		"certificatesigningrequests/approval", "certificatesigningrequests/status", "serviceaccounts"}
+	seen := 0
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, r := range list.APIResources {
+			resource, subresource, _ := strings.Cut(r.Name, "/")
+			if !slices.Contains(restrictedResources, schema.GroupResource{Group: gv.Group, Resource: resource}) {
+				continue
+			}
+			seen++
+			for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+				attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: gv.Group, Resource: resource, Subresource: subresource, ResourceRequest: true}
+				if slices.Contains(r.Verbs, verb) && reachesPlugin(attrs) == slices.Contains(free, r.Name) {
+					t.Errorf("%s %s: restricted is %v", verb, r.Name, reachesPlugin(attrs))
+				}
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d resources were looked at", seen)
 	}
 }
