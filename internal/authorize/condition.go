@@ -76,13 +76,20 @@ func factsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
 	if f, ok := data.(Facts); ok {
 		return f.Expr()
 	}
-	return expr.NewData(expr.DataConfig{
+	cfg := expr.DataConfig{
 		Operation: string(data.GetOperation()),
 		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
 		OwnKind:   data.GetSubresource() == "",
 		Options:   data.GetOperationOptions(),
 		Shared:    expr.BudgetOf(ctx),
-	})
+	}
+	if data.GetOperation() == "CONNECT" {
+		if cfg.Options == nil { // connect admission has its options as the object
+			cfg.Options = data.GetObject()
+		}
+		cfg.Objects = nil
+	}
+	return expr.NewData(cfg)
 }
 
 // always is the allow of an unconditional rule that stands beside conditional denies.

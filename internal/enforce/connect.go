@@ -29,12 +29,11 @@ func (f *facts) Trusted() error {
 	if f.GetOperation() != admission.Connect {
 		return nil
 	}
-	options, err := f.data.Object("")
-	if err != nil {
-		return err
+	if f.unreadable != nil {
+		return f.unreadable
 	}
 	var proxied string
-	switch o := options.(type) {
+	switch o := f.data.Options().(type) {
 	case *corev1.NodeProxyOptions:
 		proxied = o.Path
 	case *corev1.PodProxyOptions:

@@ -18,12 +18,26 @@ type facts struct {
 	data *expr.Data
 	// path is the URL's, as the caller wrote it.
 	path string
+	// unreadable is why the options of a connection cannot be shown to conditions.
+	unreadable error
 }
 
 var _ authorize.Facts = (*facts)(nil)
 
 // Expr is the data for CEL.
 func (f *facts) Expr() *expr.Data { return f.data }
+
+// GetObject and GetOperationOptions are what conditions of others read. Admission has the options of a connection as its object; a
+// condition has them as options, and no object (CA-9).
+func (f *facts) GetObject() runtime.Object {
+	if f.GetOperation() == admission.Connect {
+		return nil
+	}
+	return f.Attributes.GetObject()
+}
+
+// GetOperationOptions implements authorizer.ConditionsData.
+func (f *facts) GetOperationOptions() runtime.Object { return f.data.Options() }
 
 func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
 	served := holder.Snapshot.Served
@@ -36,15 +50,17 @@ func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objec
 		OwnKind: attrs.GetKind().Kind == served.OwnKind(resource) && attrs.GetKind().Group == resource.Group &&
 			attrs.GetOperation() != admission.Connect,
 	}
+	var unreadable error
 	if attrs.GetOperation() == admission.Connect {
 		// Connect admission has its options as the object, in the internal version, whose fields no expression can name.
 		// Options that cannot be converted are none; Trusted then lets no condition decide.
-		cfg.Options, _ = converted.Object("")
+		cfg.Options, unreadable = converted.Object("")
+		cfg.Objects = nil
 	}
 	if name := attrs.GetNamespace(); name != "" && p.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return p.Namespace(name) }
 	}
-	f := &facts{Attributes: attrs, data: expr.NewData(cfg)}
+	f := &facts{Attributes: attrs, data: expr.NewData(cfg), unreadable: unreadable}
 	if decided := holder.Attributes(); decided != nil {
 		f.path = decided.GetPath()
 	}

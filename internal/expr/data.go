@@ -27,7 +27,8 @@ type Objects interface {
 type DataConfig struct {
 	// Operation is CREATE, UPDATE, DELETE or CONNECT.
 	Operation string
-	// Objects gives object and oldObject; nil means that there are none.
+	// Objects gives object and oldObject; nil means that there are none, as in
+	// a CONNECT.
 	Objects Objects
 	// OwnKind tells that the bodies are of the resource's own kind, and not a
 	// Scale, Eviction, Binding, TokenRequest or connect options. Only then can
@@ -93,6 +94,9 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 	l := d.loadOldObject(apiVersion)
 	return l.obj, l.err
 }
+
+// Options returns the options of the operation; nil when there are none.
+func (d *Data) Options() runtime.Object { return d.cfg.Options }
 
 // Failures returns the failures that were taken as a match on the way to a
 // result, as a where of a Deny does: they belong in audit and metrics although

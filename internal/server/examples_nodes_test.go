@@ -131,14 +131,14 @@ func (x *examples) nodeProxyPaths(t *testing.T) {
 		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": int64(1)}},
 	}
 	x.create(t, node)
-	auditor := x.s.as("auditor")
-	client, err := rest.HTTPClientFor(auditor)
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The path is sent as it is: a client would clean it.
-	send := func(method, path, query string) (int, string) {
-		u, err := url.Parse(auditor.Host)
+	sendAs := func(user, method, path, query string) (int, string) {
+		config := x.s.as(user)
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(config.Host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,6 +151,23 @@ func (x *examples) nodeProxyPaths(t *testing.T) {
 		var status metav1.Status
 		_ = yaml.NewYAMLOrJSONDecoder(resp.Body, 4096).Decode(&status)
 		return resp.StatusCode, status.Message
+	}
+	send := func(method, path, query string) (int, string) { return sendAs("auditor", method, path, query) }
+	// A connection has options, and neither object nor old object.
+	x.create(t, inNamespace(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authorization.proviso.dev/v1alpha1", "kind": "Role", "metadata": map[string]any{"name": "no-object"}, "rules": []any{map[string]any{
+			"verbs": []any{"proxy"}, "resourceKinds": []any{"nodes/proxy"}, "when": `object == null && oldObject == null && options.path == "/metrics"`}},
+	}}, "master"))
+	x.create(t, inNamespace(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authorization.proviso.dev/v1alpha1", "kind": "RoleBinding", "metadata": map[string]any{"name": "no-object"},
+		"roleRef": map[string]any{"namespace": "master", "name": "no-object"}, "userNames": []any{"prober"},
+	}}, "master"))
+	x.s.await("the path without an object", func() (bool, error) {
+		code, _ := sendAs("prober", http.MethodGet, "/metrics", "")
+		return code != http.StatusForbidden, nil
+	})
+	if code, _ := sendAs("prober", http.MethodGet, "/configz", ""); code != http.StatusForbidden {
+		t.Errorf("GET /configz as prober: %d", code)
 	}
 	x.s.await("the policy to be in effect", func() (bool, error) {
 		code, _ := send(http.MethodGet, "/configz", "")

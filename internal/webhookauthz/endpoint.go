@@ -100,10 +100,7 @@ func (s *conditionSet) requestFor(facts *expr.Data, data authorizer.ConditionsDa
 	if err != nil {
 		return nil, fmt.Errorf("old object: %w", err)
 	}
-	options := data.GetOperationOptions()
-	if request.Operation == reviewv1alpha1.Connect {
-		options = object // connect admission has its options as the object
-	}
+	options := facts.Options()
 	for _, part := range []struct {
 		from runtime.Object
 		to   *runtime.RawExtension
