@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 )
@@ -204,14 +205,7 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 
 // isConnect tells the subresources whose requests are admitted with operation CONNECT, whatever their HTTP verb.
 func isConnect(attrs authorizer.Attributes) bool {
-	if attrs.GetAPIGroup() != "" {
-		return false
-	}
-	switch attrs.GetResource() + "/" + attrs.GetSubresource() {
-	case "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy":
-		return true
-	}
-	return false
+	return connection.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connection.None
 }
 
 // isRequestItself tells the filter's own check from impersonation, which leaves the path empty and asks about other

@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // Request is what is known about a request when it is authorized; it is the
@@ -56,6 +58,10 @@ func (r *Request) spend(cost uint64) {
 // NewRequest reads the attributes of an authorization check. A selector that
 // does not parse is left out: it then implies nothing (CA-16), which is the
 // closed direction.
+//
+// A connection counts as create, whichever HTTP method opens it, and a proxy
+// is about the object itself, however the URL spells its name: a condition
+// must not be got round by a GET or by a port (CA-9, PO-20).
 func NewRequest(a authorizer.Attributes) *Request {
 	r := &Request{
 		Verb:        a.GetVerb(),
@@ -65,6 +71,12 @@ func NewRequest(a authorizer.Attributes) *Request {
 		Subresource: a.GetSubresource(),
 		Namespace:   a.GetNamespace(),
 		Name:        a.GetName(),
+	}
+	if kind := connection.Of(r.APIGroup, r.Resource, r.Subresource); kind != connection.None {
+		r.Name = connection.Name(kind, r.Name)
+		if isMethod(r.Verb) {
+			r.Verb = connection.Verb
+		}
 	}
 	if u := a.GetUser(); u != nil {
 		r.User, r.UID, r.Groups, r.Extra = u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()
@@ -76,4 +88,14 @@ func NewRequest(a authorizer.Attributes) *Request {
 		r.LabelSelector = l
 	}
 	return r
+}
+
+// isMethod tells the verbs that are HTTP methods from those that ask for
+// something else, such as impersonate-on:*:get.
+func isMethod(verb string) bool {
+	switch verb {
+	case "get", "list", "watch", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
 }

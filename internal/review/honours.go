@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // HonoursWrites tells the requests that are admitted with an object, and on which a condition is therefore evaluated (CA-6):
@@ -17,25 +19,13 @@ func HonoursWrites(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 	case "get":
-		if !connects(attrs) {
+		if connection.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) == connection.None {
 			return errors.New("a read is not checked against an object")
 		}
 	default:
 		return fmt.Errorf("verb %q is not checked against an object", verb)
 	}
 	return nil
-}
-
-// connects tells the subresources whose requests are admitted with operation CONNECT, whatever their verb.
-func connects(attrs authorizer.Attributes) bool {
-	if attrs.GetAPIGroup() != "" {
-		return false
-	}
-	switch attrs.GetResource() + "/" + attrs.GetSubresource() {
-	case "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy":
-		return true
-	}
-	return false
 }
 
 // concrete refuses what only a review can ask about: everything at once, or no resource. A residual has the request's own

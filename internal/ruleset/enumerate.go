@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // Limits of one escalation check, together well under a second. Beyond them the grant is refused: a check that takes
@@ -147,10 +149,14 @@ func seesVerb(r *rule, verb string) (code byte) {
 	return code
 }
 
-// seesName is how a rule sees the name of an object. No name is a way of its own.
+// seesName is how a rule sees the name of an object. No name is a way of its own, and so is a name that a deny rule sees through on a
+// proxy.
 func seesName(r *rule, name string) byte {
 	switch {
 	case r.names != nil && !contains(r.names, name):
+		if target := connection.Name(connection.Proxy, name); r.deny && name != "" && r.namesTarget(target) {
+			return 4
+		}
 		return 0
 	case name == "":
 		return 2

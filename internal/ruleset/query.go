@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // inlineSubjects is how many subjects of a request are kept; a caller with more groups that are bound to something is
@@ -22,6 +24,7 @@ type Query struct {
 	verb, group, resource, sub, name string
 	namespace, path                  string
 
+	target          string   // the object that a proxy request is about, which it can spell with a scheme and a port
 	rawSub          string   // as requested, see splitResource
 	kind            string   // that the resource will have if it is ever served; used by escalation checks only
 	served          []string // entries that will be served, so that no plural is guessed for them; likewise
@@ -71,7 +74,7 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	if q.namespace != "" {
 		q.nsHash = ix.hash(q.namespace)
 	}
-	q.group, q.resource, q.sub, q.rawSub, q.name, q.path = "", "", "", "", "", ""
+	q.group, q.resource, q.sub, q.rawSub, q.name, q.target, q.path = "", "", "", "", "", "", ""
 	q.hasSub, q.wild, q.family, q.resHash, q.kind, q.served = false, false, familyNone, 0, "", nil
 	if !q.resourceRequest {
 		q.path = a.GetPath()
@@ -85,6 +88,9 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	}
 	q.family = familyOf(q.group, q.resource, q.sub)
 	q.wild = q.verb == "*" || q.resource == "*" || q.group == "*" || q.sub == "*"
+	if q.family == familyProxy || q.wild {
+		q.target = connection.Name(connection.Proxy, q.name)
+	}
 	q.resHash = ix.hash(q.resource)
 }
 

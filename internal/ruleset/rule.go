@@ -3,6 +3,8 @@ package ruleset
 import (
 	"slices"
 	"strings"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // Condition is what the caller has compiled the where, when and attributeRestrictions of a rule to. The index only carries
@@ -119,7 +121,7 @@ func (c *cell) checkWild(q *Query) verdict {
 }
 
 func (r *rule) named(q *Query) verdict {
-	if r.names != nil && !contains(r.names, q.name) {
+	if r.names != nil && !contains(r.names, q.name) && !(r.deny && q.target != "" && r.namesTarget(q.target)) {
 		if r.deny && q.name == "" {
 			return appliesIfName
 		}
@@ -129,6 +131,13 @@ func (r *rule) named(q *Query) verdict {
 		return appliesIf
 	}
 	return applies
+}
+
+// namesTarget tells whether a deny rule names the object that a proxy request is about, however either of them spells it (PO-20).
+// An allow rule means only what it says: the name of a pod is not all of its ports.
+func (r *rule) namesTarget(target string) bool {
+	return contains(r.names, target) ||
+		slices.ContainsFunc(r.names, func(n string) bool { return connection.Name(connection.Proxy, n) == target })
 }
 
 // contains looks for a name in an ordered list, of which a hostile one can be long.

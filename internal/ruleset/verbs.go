@@ -3,6 +3,8 @@ package ruleset
 import (
 	"slices"
 	"strings"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // verbBit is a standard verb as a bit, so that a rule's verbs are one word. Other verbs have no bit.
@@ -56,18 +58,11 @@ const (
 )
 
 func familyOf(group, resource, sub string) family {
-	if group != "" || sub == "" {
-		return familyNone
-	}
-	switch sub {
-	case "exec", "attach", "portforward":
-		if resource == "pods" {
-			return familyExec
-		}
-	case "proxy":
-		if resource == "pods" || resource == "services" || resource == "nodes" {
-			return familyProxy
-		}
+	switch connection.Of(group, resource, sub) {
+	case connection.Exec:
+		return familyExec
+	case connection.Proxy:
+		return familyProxy
 	}
 	return familyNone
 }

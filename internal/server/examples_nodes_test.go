@@ -223,6 +223,17 @@ func (x *examples) impersonateNode(t *testing.T) {
 		fine(t, "list of pods as the node", list("system:node:foo", "pods"))
 	}
 	refusedWith(t, "delete of a pod as the node", as("system:node:foo", "pods").Delete(ctx, "x", metav1.DeleteOptions{}), why)
+	// Other ways to a pod are not reading pods: connections count as create, whichever method opens them, and logs are another resource.
+	get := func(subresource ...string) error {
+		_, err := as("system:node:foo", "pods").Get(ctx, "x", metav1.GetOptions{}, subresource...)
+		return err
+	}
+	for _, subresource := range []string{"exec", "attach", "portforward", "proxy", "log"} {
+		refusedWith(t, "get of pods/"+subresource+" as the node", get(subresource), why)
+	}
+	if err := get(); !apierrors.IsNotFound(err) {
+		t.Errorf("get of a pod as the node must be allowed: %v", err)
+	}
 	refusedWith(t, "list of pods as another node", list("system:node:bar", "pods"), "cannot impersonate")
 
 	// A review tells under which condition; it names no version, since users have none.

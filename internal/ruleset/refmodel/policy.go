@@ -48,7 +48,7 @@ func (w *World) policyRule(r *policyv1alpha1.PolicyRule, q *Request) Answer {
 	if !w.verbsAndKinds(r, q) {
 		return No
 	}
-	if len(r.ResourceNames) > 0 && !slices.Contains(r.ResourceNames, q.Name) {
+	if len(r.ResourceNames) > 0 && !slices.Contains(r.ResourceNames, q.Name) && !(r.Deny && slices.ContainsFunc(r.ResourceNames, q.proxies)) {
 		if r.Deny && q.Name == "" {
 			return IfName
 		}

@@ -66,6 +66,9 @@ func (p Pick) PolicyRule() policyv1alpha1.PolicyRule {
 		}
 		if p(4) == 0 {
 			r.ResourceNames = p.some(Names[1:], 1, 2)
+			if p(5) == 0 {
+				r.ResourceNames[0] = p.spelling(r.ResourceNames[0])
+			}
 		}
 	}
 	r.When = p.one(conditions)
@@ -192,7 +195,18 @@ func (p Pick) Request() *Request {
 	}
 	q.ResourceRequest = true
 	q.APIGroup, q.Resource, q.Subresource, q.Name = p.one(APIGroups), p.one(Plurals), p.one(Subresources), p.one(Names)
+	if q.Subresource == "proxy" {
+		q.Name = p.spelling(q.Name)
+	}
 	return q
+}
+
+// spelling draws one of the ways in which the URL of a proxy request spells a name.
+func (p Pick) spelling(name string) string {
+	if name == "" {
+		return name
+	}
+	return p.one([]string{name, name + ":80", "http:" + name + ":80", "https:" + name + ":"})
 }
 
 // Subjects lists every user and group that some binding names, in order.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -36,6 +37,18 @@ func (r *Request) connect() string {
 // verbNamed tells whether a verb that a Policy rule does not negate is about the request: the * of a deny is about every verb.
 func (r *Request) verbNamed(deny bool) func(string) bool {
 	return func(entry string) bool { return deny && entry == "*" || r.verbEntry(entry) }
+}
+
+// proxies tells whether the request is a proxy to the object of that name, whatever scheme and port either of them says (PO-20).
+func (r *Request) proxies(name string) bool {
+	return r.connect() == "proxy" && r.Name != "" && bare(name) == bare(r.Name)
+}
+
+func bare(name string) string {
+	if _, b, _, ok := utilnet.SplitSchemeNamePort(name); ok {
+		return b
+	}
+	return name
 }
 
 // verbEntry tells whether one verb of a Policy rule, without its sign, is about the request (PO-9).
