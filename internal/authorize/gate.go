@@ -71,6 +71,10 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 		if holder.Get(handoff.Request).Pending() != nil {
 			return authorizer.DecisionDeny, "an unsafe delete cannot be made on a conditional permission", nil
 		}
+		if rules := holder.Snapshot.Rules; rules != nil && (rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0) {
+			// What the object owns cannot be told either (PO-20).
+			return authorizer.DecisionDeny, "an unsafe delete cannot be made by somebody to whom some deletes are denied", nil
+		}
 		return h.Chain.Authorize(ctx, attrs)
 	case isConnect(attrs) && attrs.GetVerb() == "create" && holder.Get(handoff.Connect).IsAllowed() && isThisConnect(ctx, attrs):
 		// exec, attach and port-forward by GET ask for create once more; the enforcer has already decided that.

@@ -36,6 +36,8 @@ type Plugin struct {
 	Connect func(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
+	// Effects looks at what others would do because of the request; nil while no rule can deny.
+	Effects *Effects
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -78,6 +80,9 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		if err := next.Validate(ctx, attrs, objects); err != nil {
 			return err
 		}
+	}
+	if err := p.Effects.check(ctx, holder, known, objects); err != nil {
+		return err
 	}
 	holder.Admit()
 	return nil

@@ -77,6 +77,9 @@ type Holder struct {
 	attrs     authorizer.Attributes
 	granular  bool
 	admitted  bool
+
+	keeping sync.Mutex
+	kept    map[any]any
 }
 
 type key struct{}
@@ -142,4 +145,20 @@ func (h *Holder) Admitted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.admitted
+}
+
+// Keep returns what was made for the key, making it once per request: a deletecollection is admitted object by object, and what holds
+// for all of them need not be found out for each.
+func (h *Holder) Keep(key any, make func() any) any {
+	h.keeping.Lock()
+	defer h.keeping.Unlock()
+	if made, ok := h.kept[key]; ok {
+		return made
+	}
+	if h.kept == nil {
+		h.kept = map[any]any{}
+	}
+	made := make()
+	h.kept[key] = made
+	return made
 }

@@ -112,6 +112,9 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	if enabled(PolicyAuthorization) {
 		plugin.After = append(plugin.After, enforce.Immortal{Namespace: s.master})
 	}
+	if enabled(PolicyAuthorization) {
+		plugin.Effects = &enforce.Effects{Denied: s.gate.Denied, MayBeDenied: s.gate.MayBeDenied, Namespace: plugin.Namespace, Stored: newStored(generic)}
+	}
 	plugin.After = append(plugin.After, s.plugs.validators...)
 	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
 		plugin.Connect = s.gate.Connect

@@ -1,0 +1,96 @@
+package enforce
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// update looks for changes that make others delete the object, or let a deletion come to its end.
+func (c *cause) update(ctx context.Context) error {
+	was := c.old()
+	if was == nil || c.GetObject() == nil {
+		return nil
+	}
+	is, err := meta.Accessor(c.GetObject())
+	if err != nil {
+		return nil // without metadata it has no owners
+	}
+	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
+	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))
+	if !rehung && !ends {
+		return nil
+	}
+	if why, denied := c.itself(ctx); denied {
+		what := "changing metadata.ownerReferences has the garbage collector delete the object"
+		if !rehung {
+			what = "the object is being deleted, and removing its finalizers completes that"
+		}
+		return forbidden(c, what+"; you are denied to delete it: "+why)
+	}
+	if !ends || slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		return nil
+	}
+	// Without the orphan finalizer, what the object owns goes with it.
+	return c.dependents(ctx, was.GetUID())
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	flag := func(p *bool) bool { return p != nil && *p }
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		flag(a.Controller) == flag(b.Controller) && flag(a.BlockOwnerDeletion) == flag(b.BlockOwnerDeletion)
+}
+
+// deletion looks at what goes with a deleted object.
+func (c *cause) deletion(ctx context.Context) error {
+	if c.GetSubresource() != "" {
+		return nil
+	}
+	switch c.GetResource().GroupResource() {
+	case namespaceResource:
+		if err := c.namespace(ctx); err != nil {
+			return err
+		}
+	case definitionResource:
+		if err := c.definition(ctx); err != nil {
+			return err
+		}
+	}
+	was := c.old()
+	if was == nil {
+		if !c.reached(c.GetNamespace()) {
+			return nil
+		}
+		return forbidden(c, "some deletes are denied to you, and it cannot be told what would be deleted with the object")
+	}
+	if c.orphans(was) {
+		return nil
+	}
+	return c.dependents(ctx, was.GetUID())
+}
+
+// orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication controllers
+// orphan theirs by default: who wants that can say so. Events never do.
+func (c *cause) orphans(was metav1.Object) bool {
+	if c.GetResource().Resource == "events" {
+		return false
+	}
+	if options, ok := c.GetOperationOptions().(*metav1.DeleteOptions); ok && options != nil {
+		switch {
+		case options.OrphanDependents != nil: //nolint:staticcheck // old clients say it like this
+			return *options.OrphanDependents //nolint:staticcheck
+		case options.PropagationPolicy != nil:
+			return *options.PropagationPolicy == metav1.DeletePropagationOrphan
+		}
+	}
+	return slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
+}
+
+// reached tells whether a deny of delete could reach the caller where an object's dependents can be: in its namespace, or
+// everywhere if it has none.
+func (c *cause) reached(namespace string) bool {
+	rules := c.snapshot().Rules
+	return rules.DeniesDelete(c.GetUserInfo(), namespace) || namespace == "" && len(rules.DeniesDeleteIn(c.GetUserInfo())) > 0
+}
