@@ -66,9 +66,6 @@ func (p Pick) PolicyRule() policyv1alpha1.PolicyRule {
 		}
 		if p(4) == 0 {
 			r.ResourceNames = p.some(Names[1:], 1, 2)
-			if p(5) == 0 {
-				r.ResourceNames[0] = p.spelling(r.ResourceNames[0])
-			}
 		}
 	}
 	r.When = p.one(conditions)
