@@ -23,12 +23,30 @@ type Facts interface {
 	Trusted() error
 }
 
+// Evicting is Facts that can also tell what an eviction deletes.
+type Evicting interface {
+	// Evicted is the deletion of the pod.
+	Evicted(ctx context.Context) *expr.Data
+}
+
+var errNoPod = errors.New("the pod that the eviction would delete is not known")
+
 // ruleCondition is a rule's condition with the request bound to it. Its text is only made for people.
 type ruleCondition struct {
 	hit      ruleset.Hit
 	compiled *restrict.Compiled
 	rule     expr.Condition
 	residual expr.Residual
+}
+
+// decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that delete.
+func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+	if c.hit.ByDelete() {
+		asked := *req
+		asked.Verb, asked.Subresource = "delete", ""
+		req = &asked
+	}
+	return c.rule.Decide(req, effect)
 }
 
 var _ authorizer.Condition = (*ruleCondition)(nil)
@@ -49,14 +67,27 @@ func bind(hit ruleset.Hit) *ruleCondition {
 	return c
 }
 
-func (c *ruleCondition) GetID() string          { return c.compiled.ID }
+func (c *ruleCondition) GetID() string {
+	if c.hit.ByDelete() {
+		return expr.DerivedID("evict", c.compiled.ID)
+	}
+	return c.compiled.ID
+}
 func (c *ruleCondition) GetType() string        { return c.residual.Type() }
 func (c *ruleCondition) GetCondition() string   { return c.residual.Text() }
 func (c *ruleCondition) GetDescription() string { return c.compiled.Description }
 
 // Evaluate needs facts that the enforcer made; other data is converted on the spot.
 func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-	holds, err := c.residual.Evaluate(ctx, factsOf(ctx, data))
+	facts := factsOf(ctx, data)
+	if c.hit.ByDelete() {
+		evicting, ok := data.(Evicting)
+		if !ok {
+			return authorizer.ConditionEvaluationResultError(errNoPod)
+		}
+		facts = evicting.Evicted(ctx)
+	}
+	holds, err := c.residual.Evaluate(ctx, facts)
 	if err != nil {
 		return authorizer.ConditionEvaluationResultError(err)
 	}

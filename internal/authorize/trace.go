@@ -116,7 +116,7 @@ func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect) Applied {
 		return a
 	}
 	c := bind(hit)
-	o := c.rule.Decide(req, effect)
+	o := c.decide(req, effect)
 	a.Known = o.Verdict()
 	switch {
 	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req):

@@ -49,7 +49,7 @@ func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *fact
 	case admission.Update:
 		return c.update(ctx)
 	case admission.Delete:
-		return c.deletion(ctx)
+		return c.delete(ctx)
 	}
 	return nil
 }
@@ -75,16 +75,21 @@ func (c *cause) deletes(resource schema.GroupVersionResource, namespace, name st
 // denied tells whether the caller is denied to delete a stored object, and why.
 func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, request authorizer.AttributesRecord, stored expr.Objects) (string, bool) {
 	resource := schema.GroupVersionResource{Group: request.APIGroup, Version: request.APIVersion, Resource: request.Resource}
-	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}}
-	if name := request.Namespace; name != "" && c.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return c.Namespace(name) }
-	}
 	out, denied := c.Denied(ctx, request, &facts{
 		Attributes: admission.NewAttributesRecord(nil, nil, kind, request.Namespace, request.Name, resource, "", admission.Delete,
 			&metav1.DeleteOptions{}, c.IsDryRun(), c.GetUserInfo()),
-		data: expr.NewData(cfg),
+		data: c.deletion(request.Namespace, stored),
 	})
 	return out.Reason, denied
+}
+
+// deletion is what conditions see of the deletion of a stored object.
+func (c *cause) deletion(namespace string, stored expr.Objects) *expr.Data {
+	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}}
+	if namespace != "" && c.Namespace != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return c.Namespace(namespace) }
+	}
+	return expr.NewData(cfg)
 }
 
 // old is the metadata of the stored object, or nil if the request has none.
@@ -136,9 +141,13 @@ func (c *cause) read(ctx context.Context, resource snapshot.Resource, namespace,
 
 var pods = snapshot.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true, Deletable: true}
 
-// eviction deletes a pod, without asking for delete.
+func evicts(attrs admission.Attributes) bool {
+	return attrs.GetOperation() == admission.Create && attrs.GetResource().GroupResource() == pods.GroupResource() && attrs.GetSubresource() == "eviction"
+}
+
+// eviction deletes a pod, without asking for delete. The rules of Policy have seen that already; this asks the rest of the chain.
 func (c *cause) eviction(ctx context.Context) error {
-	if c.GetResource().GroupResource() != pods.GroupResource() || c.GetSubresource() != "eviction" {
+	if !evicts(c) {
 		return nil
 	}
 	why, denied := c.denied(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, c.deletes(pods.GroupVersionResource, c.GetNamespace(), c.GetName()),

@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +22,8 @@ type facts struct {
 	path string
 	// unreadable is why the options of a connection cannot be shown to conditions.
 	unreadable error
+	// evicted gives the deletion that an eviction is; nil for everything else.
+	evicted func(context.Context) *expr.Data
 }
 
 var _ authorize.Facts = (*facts)(nil)
@@ -38,6 +42,18 @@ func (f *facts) GetObject() runtime.Object {
 
 // GetOperationOptions implements authorizer.ConditionsData.
 func (f *facts) GetOperationOptions() runtime.Object { return f.data.Options() }
+
+var _ authorize.Evicting = (*facts)(nil)
+
+// Evicted is the deletion of the pod. Data that holds no object lets every condition about it fail, and a deny that fails denies.
+func (f *facts) Evicted(ctx context.Context) *expr.Data {
+	if f.evicted == nil {
+		return expr.NewData(expr.DataConfig{Operation: string(admission.Delete), Objects: onlyOld{func(string) (runtime.Object, error) {
+			return nil, errors.New("the pod is not known")
+		}}, OwnKind: true})
+	}
+	return f.evicted(ctx)
+}
 
 func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
 	served := holder.Snapshot.Served
@@ -63,6 +79,12 @@ func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objec
 	f := &facts{Attributes: attrs, data: expr.NewData(cfg), unreadable: unreadable}
 	if decided := holder.Attributes(); decided != nil {
 		f.path = decided.GetPath()
+	}
+	if p.Effects != nil && evicts(attrs) {
+		c := &cause{Effects: p.Effects, facts: f, holder: holder, objects: objects}
+		f.evicted = func(ctx context.Context) *expr.Data {
+			return c.deletion(c.GetNamespace(), c.read(ctx, pods, c.GetNamespace(), c.GetName()))
+		}
 	}
 	return f
 }

@@ -43,8 +43,8 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 		flag(a.Controller) == flag(b.Controller) && flag(a.BlockOwnerDeletion) == flag(b.BlockOwnerDeletion)
 }
 
-// deletion looks at what goes with a deleted object.
-func (c *cause) deletion(ctx context.Context) error {
+// delete looks at what goes with a deleted object.
+func (c *cause) delete(ctx context.Context) error {
 	if c.GetSubresource() != "" {
 		return nil
 	}

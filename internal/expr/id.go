@@ -46,3 +46,13 @@ func readable(s string, limit int) string {
 	}
 	return strings.Trim(b.String(), "-_.")
 }
+
+// DerivedID is the ID of a condition that is used in another way too. It keeps
+// the hash at the end, which tells conditions apart.
+func DerivedID(use, id string) string {
+	domain, name, _ := strings.Cut(id, "/")
+	if over := len(use) + 1 + len(name) - maxIDName; over > 0 {
+		name = name[over:]
+	}
+	return domain + "/" + use + "-" + strings.TrimLeft(name, "-_.")
+}

@@ -134,7 +134,7 @@ func (s *sights) of(w *rule) (out []string) {
 	return out
 }
 
-// seesVerb is how a rule sees a verb, on each family of subresources.
+// seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete sees it too.
 func seesVerb(r *rule, verb string) (code byte) {
 	q := Query{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
 	for q.family = familyNone; q.family < families; q.family++ {
@@ -145,6 +145,9 @@ func seesVerb(r *rule, verb string) (code byte) {
 		if q.family != familyNone && r.verbs.matchesParent(&q) {
 			code |= 2
 		}
+	}
+	if r.deny && q.bit == bitCreate && r.verbs.masks[familyNone]&bitDelete != 0 {
+		code |= 1 << 6
 	}
 	return code
 }

@@ -21,6 +21,7 @@ type Hit struct {
 	// via is set instead where every binding counts.
 	via         *via
 	nameUnknown bool
+	byDelete    bool
 }
 
 // via is one binding of one subject.
@@ -76,6 +77,10 @@ func (h Hit) Names() []string {
 	}
 	return h.rule.names
 }
+
+// ByDelete tells that the rule denies the delete of the pod which the request, an eviction, would bring about. Its condition is then
+// about the pod, and about the request to delete it.
+func (h Hit) ByDelete() bool { return h.byDelete }
 
 // PolicyRule is the rule as written, or nil for a rule of RBAC. It must not be changed.
 func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {

@@ -48,7 +48,7 @@ func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
 	}
 	ids := make([]uint32, 0, total)
 	for i := range lists {
-		lists[i].each(q.bit, func(id uint32) {
+		lists[i].each(q.bits(), func(id uint32) {
 			if _, found := slices.BinarySearch(boundHere, id); found {
 				ids = append(ids, id)
 			}
@@ -67,19 +67,19 @@ func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
 		return
 	}
 	var bindings roster
-	each := func(ru *rule, v verdict) {
+	each := func(ru *rule, v verdict, byDelete bool) {
 		if bindings.empty() {
 			key := scopedRole{sc, id}
 			bindings, _ = q.ix.bound.get(q.ix.hashScoped(key), key)
 		}
 		bindings.each(func(b *binding) {
 			for _, s := range b.unique() {
-				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName})
+				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName, byDelete: byDelete})
 			}
 		})
 	}
-	r.deny.each(q, each)
-	r.allow.each(q, each)
+	q.each(&r.deny, each)
+	q.each(&r.allow, each)
 }
 
 // Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role does

@@ -112,9 +112,6 @@ func (c *candidates) len() int {
 
 // each visits the roles that could allow or deny the verb; one can come up more than once.
 func (c *candidates) each(bit verbBit, visit func(id uint32)) {
-	if bit == 0 {
-		bit = bitOther
-	}
 	for _, list := range c {
 		for i := range list {
 			if e := &list[i]; (e.allow|e.deny)&bit != 0 {

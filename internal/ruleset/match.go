@@ -123,7 +123,7 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 		return
 	}
 	if denies && !m.Deny.Found() && !r.deny.empty() {
-		ru, conditional := r.deny.match(q)
+		ru, conditional := q.denies(&r.deny)
 		m.ConditionalDeny = m.ConditionalDeny || conditional
 		if ru != nil {
 			m.Deny = Hit{rule: ru, role: r, grant: g, who: s}
@@ -160,10 +160,7 @@ func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) 
 		}
 		return
 	}
-	bit := q.bit
-	if bit == 0 {
-		bit = bitOther
-	}
+	bit := q.bits()
 	for i := range lists {
 		for _, list := range lists[i] {
 			for j := range list {
@@ -239,16 +236,16 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 	if t.empty() {
 		return buf
 	}
-	t.each(q, func(ru *rule, v verdict) {
+	q.each(t, func(ru *rule, v verdict, byDelete bool) {
 		if !all {
-			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru })
+			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru && h.byDelete == byDelete })
 			if v != applies && !known {
-				buf = append(buf, Hit{rule: ru, role: r, grant: g, who: s, nameUnknown: v == appliesIfName})
+				buf = append(buf, Hit{rule: ru, role: r, grant: g, who: s, nameUnknown: v == appliesIfName, byDelete: byDelete})
 			}
 			return
 		}
 		for _, b := range g.bindings {
-			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName})
+			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName, byDelete: byDelete})
 		}
 	})
 	return buf

@@ -157,6 +157,9 @@ func (h *holder) sight(at *place) string {
 	}
 	slices.Sort(matched)
 	b := []byte{byte(q.family)}
+	if q.resource == "pods" && q.sub == subEviction {
+		b[0] |= 1 << 7 // deny rules see the pod in it
+	}
 	for _, n := range matched {
 		r, code := h.rules[n], codes[n]
 		h.budget.steps += len(r.groups)

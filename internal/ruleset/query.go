@@ -29,6 +29,7 @@ type Query struct {
 	kind            string   // that the resource will have if it is ever served; used by escalation checks only
 	served          []string // entries that will be served, so that no plural is guessed for them; likewise
 	resourceRequest bool
+	evicts          bool // it deletes a pod without asking for delete
 	hasSub          bool
 	special         special
 	wild            bool // the request, a review, asks about all verbs, resources, groups or subresources
@@ -75,7 +76,7 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 		q.nsHash = ix.hash(q.namespace)
 	}
 	q.group, q.resource, q.sub, q.rawSub, q.name, q.target, q.path = "", "", "", "", "", "", ""
-	q.hasSub, q.wild, q.family, q.resHash, q.kind, q.served = false, false, familyNone, 0, "", nil
+	q.evicts, q.hasSub, q.wild, q.family, q.resHash, q.kind, q.served = false, false, false, familyNone, 0, "", nil
 	if !q.resourceRequest {
 		q.path = a.GetPath()
 		return
@@ -87,6 +88,7 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 		q.splitResource(i)
 	}
 	q.family = familyOf(q.group, q.resource, q.sub)
+	q.evicts = q.sub == subEviction && q.resource == "pods" && q.group == "" && q.bit == bitCreate
 	q.wild = q.verb == "*" || q.resource == "*" || q.group == "*" || q.sub == "*"
 	if q.family == familyProxy || q.wild {
 		q.target = connection.Name(connection.Proxy, q.name)

@@ -78,6 +78,7 @@ func universeOf(rules []*rule) universe {
 	resources["*"].add(builtinResources...)
 	subs.add("", other)
 	subs.add(connectSubs...)
+	subs.add(subEviction)
 	names.add("", other)
 	kinds["*"].add("")
 	urls.add(other)

@@ -1,0 +1,53 @@
+package ruleset
+
+// An eviction deletes a pod, and asks for create of pods/eviction only. A deny of delete reaches it (PO-20): deny rules are looked up
+// a second time, for the delete. Allow rules are not: to be allowed to delete pods is not to be allowed to evict them.
+
+// subEviction is the subresource of pods that evicts them.
+const subEviction = "eviction"
+
+// bits are the verbs under which the inverse index lists what could match.
+func (q *Query) bits() verbBit {
+	switch {
+	case q.evicts:
+		return q.bit | bitDelete
+	case q.bit == 0:
+		return bitOther
+	}
+	return q.bit
+}
+
+// denies is match for a table of deny rules.
+func (q *Query) denies(t *table) (r *rule, conditional bool) {
+	r, conditional = t.match(q)
+	if r == nil && q.evicts {
+		q.asDelete(func() {
+			var too bool
+			r, too = t.match(q)
+			conditional = conditional || too
+		})
+	}
+	return r, conditional
+}
+
+// each visits every rule of a table that applies; byDelete are those that deny the delete.
+func (q *Query) each(t *table, visit func(ru *rule, v verdict, byDelete bool)) {
+	t.each(q, func(ru *rule, v verdict) { visit(ru, v, false) })
+	if q.evicts {
+		q.asDelete(func() {
+			t.each(q, func(ru *rule, v verdict) {
+				if ru.deny {
+					visit(ru, v, true)
+				}
+			})
+		})
+	}
+}
+
+// asDelete makes the query one for the delete of the pod while look runs.
+func (q *Query) asDelete(look func()) {
+	verb, bit, sub, raw := q.verb, q.bit, q.sub, q.rawSub
+	q.verb, q.bit, q.sub, q.rawSub, q.hasSub = "delete", bitDelete, "", "", false
+	look()
+	q.verb, q.bit, q.sub, q.rawSub, q.hasSub = verb, bit, sub, raw, true
+}
