@@ -97,7 +97,7 @@ type listKey struct {
 
 // all visits every object that is of a kind that the caller's denies cover and has an owner.
 func (w *climb) all() error {
-	for _, r := range w.snapshot().Served.Resources() {
+	for _, r := range w.snapshot().Resources {
 		if !r.Deletable || !r.Namespaced && w.namespace != "" {
 			continue
 		}
@@ -169,7 +169,7 @@ func (w *climb) owners(namespace string, of metav1.OwnerReference) ([]metav1.Own
 	if err != nil {
 		return nil, nil
 	}
-	r, served := w.snapshot().Served.ResourceOf(schema.GroupKind{Group: gv.Group, Kind: of.Kind})
+	r, served := w.snapshot().Resources.Of(schema.GroupKind{Group: gv.Group, Kind: of.Kind})
 	if !served {
 		return nil, nil // the garbage collector cannot find it either, and leaves what it owns alone
 	}

@@ -47,11 +47,12 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 		}
 		return l
 	}
-	served := snapshot.NewServed([]*metav1.APIResourceList{
+	lists := []*metav1.APIResourceList{
 		list("v1", true, "pods", "Pod", "configmaps", "ConfigMap", "secrets", "Secret"), list("v1", false, "nodes", "Node", "namespaces", "Namespace"),
 		list("apps/v1", true, "deployments", "Deployment", "replicasets", "ReplicaSet"), list("example.com/v1", true, "widgets", "Widget"),
 		list("apiextensions.k8s.io/v1", false, "customresourcedefinitions", "CustomResourceDefinition"),
-	})
+	}
+	served := snapshot.NewServed(lists)
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 		t.Fatal(err)
 	}
 	gate := &authorize.Gate{Chain: chain, Conditional: true}
-	w := &effectsWorld{t: t, snap: &snapshot.Snapshot{Synced: true, Served: served, Rules: ruleset.Build(in)}, objects: map[string]*unstructured.Unstructured{}}
+	w := &effectsWorld{t: t, snap: &snapshot.Snapshot{Synced: true, Served: served, Resources: snapshot.NewResources(lists), Rules: ruleset.Build(in)}, objects: map[string]*unstructured.Unstructured{}}
 	w.effects = &Effects{Denied: gate.Denied, MayBeDenied: gate.MayBeDenied, Stored: w}
 	return w
 }
@@ -111,7 +112,7 @@ func (w *effectsWorld) Get(_ context.Context, resource schema.GroupVersionResour
 
 func (w *effectsWorld) resource(o *unstructured.Unstructured) snapshot.Resource {
 	w.t.Helper()
-	r, ok := w.snap.Served.ResourceOf(o.GroupVersionKind().GroupKind())
+	r, ok := w.snap.Resources.Of(o.GroupVersionKind().GroupKind())
 	if !ok {
 		w.t.Fatalf("%s is not served", o.GroupVersionKind())
 	}

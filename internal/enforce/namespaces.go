@@ -24,7 +24,7 @@ func (c *cause) namespace(ctx context.Context) error {
 	refuse := func(what, why string) error {
 		return forbidden(c, "everything in the namespace would be deleted, and you are denied to delete "+what+" in it: "+why)
 	}
-	for _, r := range c.snapshot().Served.Resources() {
+	for _, r := range c.snapshot().Resources {
 		if !r.Deletable || !r.Namespaced {
 			continue
 		}
@@ -46,7 +46,7 @@ func (c *cause) definition(ctx context.Context) error {
 		return nil
 	}
 	plural, group, _ := strings.Cut(c.GetName(), ".")
-	for _, r := range c.snapshot().Served.Resources() {
+	for _, r := range c.snapshot().Resources {
 		if r.Resource == plural && r.Group == group {
 			return c.objectsOf(ctx, r)
 		}

@@ -33,6 +33,8 @@ type discoverer struct {
 	mu     sync.Mutex
 	lists  []*metav1.APIResourceList
 	served *snapshot.Served
+	// resources are those of them that can be listed.
+	resources snapshot.Resources
 }
 
 func newDiscoverer(changed func(), informers ...cache.SharedIndexInformer) (*discoverer, error) {
@@ -67,7 +69,7 @@ func (d *discoverer) HasSynced() bool {
 func (d *discoverer) Apply(next *snapshot.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next.Served = d.served
+	next.Served, next.Resources = d.served, d.resources
 }
 
 // run asks until the context ends.
@@ -107,7 +109,7 @@ func (d *discoverer) ask(client discovery.DiscoveryInterface) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.served == nil || !reflect.DeepEqual(lists, d.lists) {
-		d.lists, d.served = lists, snapshot.NewServed(lists)
+		d.lists, d.served, d.resources = lists, snapshot.NewServed(lists), snapshot.NewResources(lists)
 		d.changed()
 	}
 	return nil

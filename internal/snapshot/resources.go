@@ -16,9 +16,12 @@ type Resource struct {
 	Deletable bool
 }
 
-// resourcesOf reads discovery, in which the preferred version of a group comes first.
-func resourcesOf(lists []*metav1.APIResourceList) []Resource {
-	var all []Resource
+// Resources are those that are served and can be listed.
+type Resources []Resource
+
+// NewResources reads discovery, in which the preferred version of a group comes first.
+func NewResources(lists []*metav1.APIResourceList) Resources {
+	var all Resources
 	seen := map[schema.GroupResource]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -37,17 +40,9 @@ func resourcesOf(lists []*metav1.APIResourceList) []Resource {
 	return all
 }
 
-// Resources lists what is served and can be listed.
-func (s *Served) Resources() []Resource {
-	if s == nil {
-		return nil
-	}
-	return s.resources
-}
-
-// ResourceOf finds the resource that has a kind.
-func (s *Served) ResourceOf(gk schema.GroupKind) (Resource, bool) {
-	for _, r := range s.Resources() {
+// Of finds the resource that has a kind.
+func (rs Resources) Of(gk schema.GroupKind) (Resource, bool) {
+	for _, r := range rs {
 		if r.Kind == gk.Kind && r.Group == gk.Group {
 			return r, true
 		}

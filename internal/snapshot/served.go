@@ -13,13 +13,11 @@ type Served struct {
 	kinds    *ruleset.Kinds
 	own      map[schema.GroupResource]string
 	versions map[schema.GroupKind]string
-	// resources are those that can be listed.
-	resources []Resource
 }
 
 // NewServed reads discovery, which lists the versions of each group in order of preference.
 func NewServed(lists []*metav1.APIResourceList) *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, resources: resourcesOf(lists)}
+	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}}
 	var all []ruleset.Served
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)

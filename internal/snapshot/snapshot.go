@@ -20,8 +20,9 @@ type Snapshot struct {
 	Synced bool
 	// Rules is the index of Policy and RBAC; nil until it has been read.
 	Rules *ruleset.Index
-	// Served is what the server serves.
-	Served *Served
+	// Served is what the server serves, and Resources what of it can be listed.
+	Served    *Served
+	Resources Resources
 	// Protect is the index of protected attributes; nil while that system is off.
 	Protect *protect.Index
 	// Fields is the table of field permissions; nil while that system is off.
