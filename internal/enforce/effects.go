@@ -78,14 +78,14 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 	out, denied := c.Denied(ctx, request, &facts{
 		Attributes: admission.NewAttributesRecord(nil, nil, kind, request.Namespace, request.Name, resource, "", admission.Delete,
 			&metav1.DeleteOptions{}, c.IsDryRun(), c.GetUserInfo()),
-		data: c.deletion(request.Namespace, stored),
+		data: c.deletion(ctx, request.Namespace, stored),
 	})
 	return out.Reason, denied
 }
 
 // deletion is what conditions see of the deletion of a stored object.
-func (c *cause) deletion(namespace string, stored expr.Objects) *expr.Data {
-	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}}
+func (c *cause) deletion(ctx context.Context, namespace string, stored expr.Objects) *expr.Data {
+	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}, Shared: expr.BudgetOf(ctx)}
 	if namespace != "" && c.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return c.Namespace(namespace) }
 	}

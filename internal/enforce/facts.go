@@ -83,7 +83,7 @@ func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objec
 	if p.Effects != nil && evicts(attrs) {
 		c := &cause{Effects: p.Effects, facts: f, holder: holder, objects: objects}
 		f.evicted = func(ctx context.Context) *expr.Data {
-			return c.deletion(c.GetNamespace(), c.read(ctx, pods, c.GetNamespace(), c.GetName()))
+			return c.deletion(ctx, c.GetNamespace(), c.read(ctx, pods, c.GetNamespace(), c.GetName()))
 		}
 	}
 	return f
