@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -94,9 +95,12 @@ func newHouse(t testing.TB, more ...authorize.Link) *house {
 	}
 }
 
+// auditor asks, and sees everything.
+var auditor = &user.DefaultInfo{Name: "caller", Groups: []string{user.SystemPrivilegedGroup}}
+
 // in pins a world to a context, as a request's snapshot is pinned.
 func (h *house) in(w *refmodel.World) context.Context {
-	return handoff.With(context.Background(), &snapshot.Snapshot{Synced: true, Served: h.served, Rules: ruleset.Build(ruleset.Input{
+	return handoff.With(request.WithUser(context.Background(), auditor), &snapshot.Snapshot{Synced: true, Served: h.served, Rules: ruleset.Build(ruleset.Input{
 		MasterNamespace: w.Master, Kinds: h.served.Kinds(), CompileRule: h.compile,
 		Policies: w.Policies, PolicyBindings: w.PolicyBindings, Roles: w.Roles, ClusterRoles: w.ClusterRoles,
 		RoleBindings: w.RoleBindings, ClusterRoleBindings: w.ClusterRoleBindings,
@@ -223,7 +227,7 @@ func (q asked) spec(s ruleset.Subject, content *runtime.RawExtension) authz.Subj
 
 func (h *house) can(t testing.TB, ctx context.Context, namespace string, spec authz.SubjectAccessReviewSpec) authz.SubjectAccessReviewStatus {
 	t.Helper()
-	status, err := h.SubjectCan(ctx, &user.DefaultInfo{Name: "caller"}, namespace, spec)
+	status, err := h.SubjectCan(ctx, auditor, namespace, spec)
 	if err != nil {
 		t.Fatalf("%+v: %v", spec, err)
 	}

@@ -23,6 +23,18 @@ func roleOf(r ruleset.RoleRef) authz.TracedObject {
 	return out
 }
 
+// refOf is the role that a trace names.
+func refOf(o authz.TracedObject) ruleset.RoleRef {
+	kind := ruleset.Role
+	switch {
+	case o.APIGroup == authz.GroupName:
+		kind = ruleset.PolicyRole
+	case o.Kind == "ClusterRole":
+		kind = ruleset.ClusterRole
+	}
+	return ruleset.RoleRef{Kind: kind, Namespace: o.Namespace, Name: o.Name}
+}
+
 func bindingOf(b ruleset.BindingRef) authz.TracedObject {
 	out := authz.TracedObject{APIGroup: rbacv1.GroupName, Kind: "RoleBinding", Namespace: b.Namespace, Name: b.Name}
 	switch b.Kind {

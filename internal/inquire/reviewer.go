@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
@@ -62,6 +63,8 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	}
 	honoured := r.honours(attrs)
 	attrs.Namespace = r.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
+	caller, _ := request.UserFrom(ctx)
+	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
 	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Outcome {
 		asked := attrs
@@ -75,7 +78,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		case d.IsAllow():
 			return ruleset.Always
 		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
-			conditional[s] = conditionsOf(d)
+			conditional[s] = sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked))
 			return ruleset.Sometimes
 		}
 		return ruleset.Never
@@ -86,7 +89,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		entry.UserName, entry.GroupName = names(c.Subject)
 		status.Conditional = append(status.Conditional, entry)
 	}
-	status.BlockedBy = blockedBy(answer.Blocked, attrs)
+	status.BlockedBy = blockedBy(answer.Blocked, attrs, sees)
 	if answer.Err != nil {
 		status.EvaluationError = answer.Err.Error()
 	}
@@ -95,7 +98,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 }
 
 // blockedBy shows the deny rules. One whose condition this subject can never meet keeps nobody from anything.
-func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord) []authz.BlockedSubject {
+func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees *sight) []authz.BlockedSubject {
 	var out []authz.BlockedSubject
 	for _, b := range blocked {
 		attrs.User = userOf(b.Subject)
@@ -110,6 +113,12 @@ func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord) []au
 		entry.UserName, entry.GroupName = names(b.Subject)
 		if rule.Known == expr.Unresolved {
 			entry.Conditions = []authz.Condition{condition(rule.Condition, authz.EffectDeny)}
+		}
+		if !sees.of(b.Deny.Role()) {
+			entry.Rule = fmt.Sprintf("rule %d of %s: %s", b.Deny.RuleIndex(), b.Deny.Role(), unseen)
+			for i := range entry.Conditions {
+				entry.Conditions[i] = hidden(entry.Conditions[i])
+			}
 		}
 		out = append(out, entry)
 	}

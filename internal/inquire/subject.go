@@ -66,6 +66,9 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	if spec.Trace {
 		status.Trace = asked.trace(ctx)
 	}
+	if !concerns(caller, spec) {
+		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Chain, r.Chain.Scoped(asked.attrs)))
+	}
 	return status, nil
 }
 

@@ -103,7 +103,11 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	}
 	spec := &review.Spec
 	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
-	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
+	form := formOf(&spec.Question)
+	if r.maySee != nil && !r.maySee(ctx, attrs.User) {
+		form = unconditional // the answer of a server that knows no conditions
+	}
+	review.Status = r.answer(ctx, attrs, form)
 	return review, nil
 }
 

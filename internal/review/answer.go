@@ -7,6 +7,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
@@ -17,6 +18,7 @@ type answerer struct {
 	chain   Chain
 	honours func(authorizer.Attributes) error
 	before  func(context.Context, authorizer.Attributes) []ChainElement
+	maySee  func(ctx context.Context, of user.Info) bool
 }
 
 // answer gives the status of a review, conditional only if the caller asked for that form, and the decision is conditional,

@@ -1,11 +1,13 @@
 package review
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/authorize"
@@ -256,6 +258,27 @@ func TestEveryReviewAnswersConditionally(t *testing.T) {
 				t.Errorf("asked %v, want one question about %q", asked, tt.user)
 			}
 		})
+	}
+}
+
+// CA-10: whoever may ask in one namespace only does not see the conditions of others; whoever may see them does, and so does
+// everybody who asks cluster-wide.
+func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
+	const local = "spec:\n  user: edgar\n  resourceAttributes: {verb: create, version: v1, resource: pods, namespace: hammer}\n  " + askReadable
+	for _, tt := range []struct {
+		path, review string
+		sees, want   bool
+	}{
+		{"v1/namespaces/hammer/localsubjectaccessreviews", local, false, false},
+		{"v1/namespaces/hammer/localsubjectaccessreviews", local, true, true},
+		{"v1/subjectaccessreviews", question(askReadable), false, true},
+		{"v1/selfsubjectaccessreviews", "spec:\n  resourceAttributes: {verb: create, version: v1, resource: pods}\n  " + askReadable, false, true},
+	} {
+		server := serve(t, Config{MaySee: func(_ context.Context, of user.Info) bool { return tt.sees && of.GetName() == "edgar" }}, onlyDev)
+		code, got := postYAML(t, server, group+tt.path, tt.review, "status")
+		if shown := strings.Contains(got, "example.com/dev"); code != 201 || shown != tt.want || !strings.HasPrefix(got, "allowed: false") {
+			t.Errorf("%s, may see %v: got %d:\n%s", tt.path, tt.sees, code, got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -33,6 +34,9 @@ type Config struct {
 	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only for
 	// callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
+	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a LocalSubjectAccessReview: the right
+	// to ask in one namespace is not the right to read what the policy of the whole cluster says (CA-10). Nil means that he may.
+	MaySee func(ctx context.Context, of user.Info) bool
 	// Evaluate evaluates the built-in type of condition, TypeCEL, for AuthorizationConditionsReview. With nil, those
 	// conditions cannot be evaluated either, and fail closed.
 	Evaluate authorizer.EvaluateConditionFunc
@@ -62,7 +66,7 @@ func New(c Config) (*Provider, error) {
 		c.Honours = HonoursWrites
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before},
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, maySee: c.MaySee},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

@@ -81,6 +81,33 @@ func (p *authzPlan) has(mode string) bool {
 	return slices.ContainsFunc(p.authorizers, func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == mode })
 }
 
+// ahead lists the authorizers that stand before Policy and can allow. What they allow, no deny rule of Policy can deny.
+func (p *authzPlan) ahead() (names []string) {
+	for _, a := range p.authorizers {
+		switch string(a.Type) {
+		case modePolicy:
+			return names
+		case modes.ModeAlwaysDeny:
+		default:
+			names = append(names, a.Name)
+		}
+	}
+	return nil // Policy is off
+}
+
+// deniesVoided is what people are told then; empty if there is nothing to tell.
+func (p *authzPlan) deniesVoided() string {
+	if p == nil {
+		return ""
+	}
+	names := p.ahead()
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("WARNING: Policy does not come first: what %s allows is allowed, whatever the deny rules of Policy say. List Policy before it (--authorization-mode, --authorization-config)",
+		strings.Join(names, ", "))
+}
+
 func policyEntry() authzconfig.AuthorizerConfiguration {
 	return authzconfig.AuthorizerConfiguration{Type: modePolicy, Name: kubeauthorizer.GetNameForAuthorizerMode(modePolicy)}
 }

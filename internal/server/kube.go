@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -92,6 +96,7 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		Chain:    s.gate.Chain,
 		Honours:  s.gate.Evaluated,
 		Before:   s.beforeChain,
+		MaySee:   s.maySee,
 		Evaluate: authorize.NewCELConditions(s.compiler.CEL).Evaluate,
 	})
 	if err != nil {
@@ -104,6 +109,20 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		}
 	}
 	return nil, fmt.Errorf("upstream has no storage provider for %s any more", ours.GroupName())
+}
+
+// maySee: everybody sees his own conditions, and those of others whoever may ask about anybody in the whole cluster.
+func (s *stages) maySee(ctx context.Context, of user.Info) bool {
+	caller, ok := request.UserFrom(ctx)
+	if !ok {
+		return false
+	}
+	if caller.GetName() == of.GetName() && sets.New(caller.GetGroups()...).HasAll(of.GetGroups()...) {
+		return true
+	}
+	decision, _, _ := s.gate.Chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "create", APIGroup: authorizationv1.GroupName,
+		APIVersion: "v1", Resource: "subjectaccessreviews", ResourceRequest: true})
+	return decision == authorizer.DecisionAllow
 }
 
 // beforeChain is what an access review shows in front of the chain: what the enforcer would refuse whatever the chain says

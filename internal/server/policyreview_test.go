@@ -68,7 +68,7 @@ func (p *policyServer) explain(t *testing.T) {
 	for _, a := range status.Trace.Authorizers {
 		names = append(names, a.Name)
 	}
-	if got := strings.Join(names, " "); got != "system-masters policy-sync node-restriction policy-master policy-namespace node rbac" {
+	if got := strings.Join(names, " "); got != "system-masters replicas policy-sync node-restriction policy-master policy-namespace node rbac" {
 		t.Errorf("the chain is %s", got)
 	}
 	if status.Allowed || status.Trace.Decision != authz.AnswerNoOpinion || status.Trace.Remedy == nil {

@@ -19,6 +19,7 @@ func TestGrantsByRBAC(t *testing.T) {
 	t.Run("of what Policy denies", g.denied)
 	t.Run("of what Policy denies to whom RBAC allows everything", g.superuser)
 	t.Run("of what everybody is denied", g.shared)
+	t.Run("and who sees the conditions", g.sight)
 }
 
 type rbacWorld struct {
@@ -177,4 +178,21 @@ func (g *rbacWorld) shared(t *testing.T) {
 	hubert.must(t, "POST", viewsIn("hammer", "rolebindings"), strings.Replace(bindingYAML("editors", "master", "edit"), "roleRef: {namespace: master, name: edit}", "referencesGlobalRole: true, roleName: edit", 1))
 	refuses(t, "to strangers", hubert, "POST", rbacIn("hammer", "rolebindings"), rbacBinding("RoleBinding", "public", "ClusterRole", "edit", "{kind: User, name: 'system:anonymous'}"), "denies it under a condition")
 	refuses(t, "to strangers, by Policy", hubert, "POST", viewsIn("hammer", "rolebindings"), strings.Replace(bindingYAML("public", "master", "edit"), "[edgar]", "['system:anonymous']", 1), "denies it under a condition")
+}
+
+// sight: an admin of a namespace asks about others, and does not read the conditions of the whole cluster by it (CA-10).
+func (g *rbacWorld) sight(t *testing.T) {
+	const ours = "{apiVersion: authorization.proviso.dev/v1alpha1, kind: SubjectAccessReview, spec: {verb: delete, resourceKind: secrets, resourceName: x, userName: emil, trace: true}}"
+	const stock = "{apiVersion: authorization.k8s.io/v1, kind: LocalSubjectAccessReview, metadata: {namespace: hammer}, spec: {user: emil, groups: ['system:authenticated'], " +
+		"resourceAttributes: {namespace: hammer, verb: delete, version: v1, resource: secrets, name: x}, conditionalAuthorization: {mode: HumanReadable}}}"
+	const condition = `oldObject.metadata.name ==`
+	hubert := newCaller(t, g.s.as("hubert"))
+	for path, body := range map[string]string{viewsIn("hammer", "subjectaccessreviews"): ours, "/apis/authorization.k8s.io/v1/namespaces/hammer/localsubjectaccessreviews": stock} {
+		if shown := string(hubert.must(t, "POST", path, body)); strings.Contains(shown, condition) {
+			t.Errorf("%s shows an admin of the namespace:\n%s", path, shown)
+		}
+		if shown := string(g.admin.must(t, "POST", path, body)); !strings.Contains(shown, condition) {
+			t.Errorf("%s does not show a cluster admin the condition:\n%s", path, shown)
+		}
+	}
 }

@@ -70,6 +70,9 @@ func (r *reloader) check() {
 	case changed:
 		metrics.RecordAuthorizationConfigAutomaticReloadSuccess(r.serverID, string(r.plan.data))
 		klog.InfoS("Reloaded the authorization configuration", "file", r.file)
+		if warning := r.plan.deniesVoided(); warning != "" {
+			klog.Warning(warning)
+		}
 	}
 }
 

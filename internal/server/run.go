@@ -88,6 +88,10 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	o.sayWhatIsOff(p)
+	if warning := opts.authz.deniesVoided(); warning != "" {
+		p.say("%s", warning)
+		klog.Warning(warning)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	etcdGone := make(chan struct{})
