@@ -44,6 +44,16 @@ var originals = []original{
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.NewRESTStorage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.v1Storage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 
+	// RBAC's escalation check, in the place of which internal/server/rbacguard.go puts ours.
+	{kube, "pkg/registry/rbac/rest", "RESTStorageProvider.storage", "the storages that rbacguard.go takes the check off: a new resource would be written unchecked"},
+	{kube, "pkg/registry/rbac/role/policybased", "Storage.Create", "what our check of roles has to do: which verb, which rules"},
+	{kube, "pkg/registry/rbac/role/policybased", "Storage.Update", "what our check of roles lets pass without looking"},
+	{kube, "pkg/registry/rbac/clusterrole/policybased", "Storage.Update", "what our check of cluster roles has to do, aggregation rules included"},
+	{kube, "pkg/registry/rbac/rolebinding/policybased", "Storage.Update", "what our check of role bindings has to do"},
+	{kube, "pkg/registry/rbac/clusterrolebinding/policybased", "Storage.Update", "what our check of cluster role bindings has to do"},
+	{kube, "pkg/registry/rbac", "RoleEscalationAuthorized", "for which name and namespace escalate is asked, in internal/inquire"},
+	{kube, "pkg/registry/rbac", "BindingAuthorized", "for which role and namespace bind is asked, in internal/inquire"},
+
 	// The filter chain around a request: only the aggregator's runs, ours wraps it.
 	{apiserver, "pkg/server", "DefaultBuildHandlerChain", "the order of filters: ours must still be outside of audit and authorization"},
 	{apiserver, "pkg/server", "completedConfig.New", "who captures the authorizer, the audit backend and the admission chain of a configuration"},
