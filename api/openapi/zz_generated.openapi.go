@@ -1914,7 +1914,7 @@ func schema_proviso_api_authorization_v1alpha1_Role(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy \"default\" of its namespace, which has to exist. A role of the master namespace can be bound in every namespace. Roles cannot be watched; watch policies.policy.proviso.dev instead.",
+				Description: "Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy \"default\" of its namespace, which has to exist. A role of the master namespace can be bound in every namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1975,7 +1975,7 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view on the PolicyBinding of its namespace that is named after the namespace of the role. Role bindings cannot be watched; watch policybindings.policy.proviso.dev instead.",
+				Description: "RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view on the PolicyBinding of its namespace that is named after the namespace of the role.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -199,27 +203,77 @@ func forbidden(err error, resource, name string) error {
 
 // release refuses to remove a role that is bound. A binding can be written at the same moment, possibly through another
 // server. So the role is marked first, then the bindings are looked at, then exactly the marked version is removed; who
-// writes a binding looks for the mark afterwards. One of the two always sees the other.
-func (s *roles) release(ctx context.Context, r *authz.Role, dryRun bool) (string, error) {
+// writes a binding looks for the mark afterwards. One of the two always sees the other. In the background a role that is bound keeps the
+// mark, cannot be bound any more, and goes with its last binding: so a file with a role and its binding can be deleted in its order.
+func (s *roles) release(ctx context.Context, r *authz.Role, background, dryRun bool) (string, error) {
 	if terminating, err := s.cfg.Namespaces.Terminating(ctx, r.Namespace); err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", r.Namespace, err))
 	} else if terminating {
 		return r.ResourceVersion, nil
 	}
-	if err := s.unbound(ctx, r); err != nil || dryRun {
-		return r.ResourceVersion, err
+	bound := s.unbound(ctx, r)
+	switch {
+	case bound != nil && (!background || !apierrors.IsConflict(bound)):
+		return "", bound
+	case dryRun && bound != nil:
+		return "", s.pending(ctx, r, bound)
+	case dryRun:
+		return r.ResourceVersion, nil
+	case bound != nil && r.DeletionTimestamp != nil:
+		return "", s.pending(ctx, r, bound)
 	}
 	marked, err := s.mark(ctx, r, r.ResourceVersion, true)
 	if err != nil {
 		return "", err
 	}
 	if err := s.unbound(ctx, r); err != nil {
-		if _, undo := s.mark(context.WithoutCancel(ctx), r, marked, false); undo != nil {
+		if background && apierrors.IsConflict(err) {
+			return "", s.pending(ctx, r, err)
+		}
+		if _, undo := s.mark(context.WithoutCancel(ctx), r, marked, false); undo != nil && !errors.Is(undo, errChanged) {
 			return "", apierrors.NewInternalError(fmt.Errorf("%w; the role stays marked as being deleted (%w): delete it again", err, undo))
 		}
 		return "", err
 	}
 	return marked, nil
+}
+
+// pending tells the caller what a marked role waits for.
+func (s *roles) pending(ctx context.Context, r *authz.Role, bound error) error {
+	reason := bound.Error()
+	var status *apierrors.StatusError
+	if errors.As(bound, &status) && status.ErrStatus.Message != "" {
+		reason = status.ErrStatus.Message
+	}
+	if _, why, ok := strings.Cut(reason, ": "); ok {
+		reason = why
+	}
+	warning.AddWarning(ctx, "", fmt.Sprintf("role %q is not gone yet: %s; the role goes with the last of them", r.Name, reason))
+	return errPending
+}
+
+// finish removes a role that was marked, once nothing binds it any more. It fails silently: the next deletion of the role, or the
+// server's own look at marked roles, does it.
+func (s *roles) finish(ctx context.Context, namespace, name string) {
+	p, err := s.policies.read(ctx, namespace, policy.PolicyName, "")
+	if err != nil {
+		return
+	}
+	r, ok := s.policies.get(p, name)
+	if !ok || r.DeletionTimestamp == nil || s.unbound(ctx, r) != nil {
+		return
+	}
+	err = s.policies.update(ctx, namespace, policy.PolicyName, false, func(p *policy.Policy, _ string) (bool, error) {
+		now, ok := s.policies.get(p, name)
+		if !ok || now.UID != r.UID || now.DeletionTimestamp == nil {
+			return false, nil
+		}
+		s.policies.drop(p, name)
+		return true, nil
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("A role that nothing binds any more was not removed yet", "namespace", namespace, "role", name, "err", err)
+	}
 }
 
 // mark sets or removes the time of deletion of one version of a role and returns the new version.

@@ -117,6 +117,9 @@ func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
 		admit:      s.admit,
 		confirm:    s.confirm,
 		release:    s.release,
+		removed: func(ctx context.Context, b *authz.RoleBinding) {
+			(&roles{cfg: s.cfg, policies: s.policies, bindings: s.bindings}).finish(ctx, b.RoleRef.Namespace, b.RoleRef.Name)
+		},
 		setItems: func(list runtime.Object, items []*authz.RoleBinding) {
 			to := cast[*authz.RoleBindingList](list)
 			to.Items = make([]authz.RoleBinding, 0, len(items))
@@ -168,7 +171,7 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 	if old != nil && sameBinding(b, old) {
 		return nil
 	}
-	role, err := s.role(ctx, b)
+	role, err := s.role(ctx, b, old != nil)
 	if err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 
 // release refuses to take away what denies something, since that gives power. A role that is gone denies nothing, and when
 // the namespace goes, everything does.
-func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _ bool) (string, error) {
+func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ bool) (string, error) {
 	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if apierrors.IsNotFound(err) {
 		return b.ResourceVersion, nil
@@ -197,8 +200,9 @@ func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _ bool
 	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
 }
 
-// role returns the role that a binding refers to, if it can be bound.
-func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding) (policy.PolicyRole, error) {
+// role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any more; who has it
+// already can still be changed: taking it from somebody must always be possible.
+func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
 	path := field.NewPath("roleRef", "name")
 	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -206,7 +210,7 @@ func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding) (policy.P
 	}
 	if err == nil {
 		if role, ok := p.Roles[b.RoleRef.Name]; ok {
-			if role.DeletionTimestamp != nil {
+			if role.DeletionTimestamp != nil && !bound {
 				return policy.PolicyRole{}, invalidBinding(b, field.Invalid(path, b.RoleRef.Name, fmt.Sprintf("the role is being deleted from namespace %q", b.RoleRef.Namespace)))
 			}
 			return *role.DeepCopy(), nil
@@ -219,7 +223,7 @@ func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding) (policy.P
 // confirm looks for what could have changed while the binding was written: the role is being deleted, or the other container
 // of the namespace got a binding of the same name.
 func (s *roleBindings) confirm(ctx context.Context, b *authz.RoleBinding) error {
-	if _, err := s.role(ctx, b); err != nil {
+	if _, err := s.role(ctx, b, false); err != nil {
 		return err
 	}
 	for _, other := range s.candidates(b.Namespace) {

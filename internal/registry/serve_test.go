@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The groups are discovered with their verbs, short names and categories; views cannot be watched.
+// The groups are discovered with their verbs, short names and categories.
 // PO-3, PO-4, FP-4, FP-12, PA-1, DA-1
 func TestDiscovery(t *testing.T) {
 	s := serve(t, &world{})
@@ -21,8 +21,8 @@ func TestDiscovery(t *testing.T) {
 		{policyAPI, "fieldpermissions", "FieldPermission", "create delete deletecollection get list patch update watch", false},
 		{policyAPI, "protectedattributes", "ProtectedAttribute", "create delete deletecollection get list patch update watch", true},
 		{policyAPI, "clusterprotectedattributes", "ClusterProtectedAttribute", "create delete deletecollection get list patch update watch", false},
-		{authzAPI, "roles", "Role", "create delete get list patch update", true},
-		{authzAPI, "rolebindings", "RoleBinding", "create delete get list patch update", true},
+		{authzAPI, "roles", "Role", "create delete get list patch update watch", true},
+		{authzAPI, "rolebindings", "RoleBinding", "create delete get list patch update watch", true},
 		{authzAPI, "resourceaccessreviews", "ResourceAccessReview", "create", true},
 		{authzAPI, "subjectaccessreviews", "SubjectAccessReview", "create", true},
 		{authzAPI, "permissions", "Permission", "get list", false},

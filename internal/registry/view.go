@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// view serves the entries of containers as if they were objects of their own. It cannot be watched; the containers can.
+// view serves the entries of containers as if they were objects of their own.
 type view[C, V object] struct {
 	kind       *kind[V]
 	containers *containers[C, V]
@@ -36,8 +36,11 @@ type view[C, V object] struct {
 	// confirm looks again after an entry was added: what admit saw may have changed meanwhile. An error takes it back.
 	confirm func(ctx context.Context, entry V) error
 	// release is asked before an entry is removed, and may refuse. It returns the version that may be removed, or
-	// errChanged if the entry is not the one it was given any more.
-	release func(ctx context.Context, entry V, dryRun bool) (version string, err error)
+	// errChanged if the entry is not the one it was given any more. With background, an entry that cannot go yet is marked to go as
+	// soon as it can, which is errPending.
+	release func(ctx context.Context, entry V, background, dryRun bool) (version string, err error)
+	// removed is told that an entry is gone; nil if nobody wants to know.
+	removed func(ctx context.Context, entry V)
 
 	setItems func(list runtime.Object, items []V)
 }

@@ -232,6 +232,9 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 // errChanged says that an entry is no longer the one that was looked at.
 var errChanged = errors.New("the entry was changed meanwhile")
 
+// errPending says that an entry is marked and goes later.
+var errPending = errors.New("the entry goes as soon as it can")
+
 // Delete removes an entry: exactly the version that admission has seen, or it looks again.
 func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	namespace, err := namespaceOf(ctx)
@@ -256,11 +259,17 @@ func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.Va
 				return nil, false, err
 			}
 		}
-		version, err := s.release(ctx, entry, dryRun)
+		version, err := s.release(ctx, entry, background(options), dryRun)
+		if errors.Is(err, errPending) {
+			return s.pending(ctx, namespace, name, entry)
+		}
 		if err == nil {
 			err = s.remove(ctx, namespace, container, entry, version, dryRun)
 		}
 		if err == nil {
+			if s.removed != nil && !dryRun {
+				s.removed(context.WithoutCancel(ctx), entry)
+			}
 			return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
 				Name: name, Group: s.resource().Group, Kind: s.resource().Resource, UID: entry.GetUID(),
 			}}, true, nil
@@ -273,6 +282,20 @@ func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.Va
 		}
 	}
 	return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("others keep changing it; try again"))
+}
+
+// background tells whether the caller is content with an entry that goes later, as kubectl is: it waits for it.
+func background(options *metav1.DeleteOptions) bool {
+	return options.PropagationPolicy != nil && *options.PropagationPolicy != metav1.DeletePropagationOrphan
+}
+
+// pending answers with the entry as it is now, marked; it may even be gone.
+func (s *view[C, V]) pending(ctx context.Context, namespace, name string, entry V) (runtime.Object, bool, error) {
+	_, now, err := s.find(ctx, namespace, name, "")
+	if err != nil || now.GetUID() != entry.GetUID() {
+		return entry, true, nil //nolint:nilerr // it is gone, or another one is there
+	}
+	return now, false, nil
 }
 
 // remove takes out one version of an entry.

@@ -9,8 +9,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy "default" of its
-// namespace, which has to exist. A role of the master namespace can be bound in every namespace. Roles cannot be watched;
-// watch policies.policy.proviso.dev instead.
+// namespace, which has to exist. A role of the master namespace can be bound in every namespace.
 type Role struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.

@@ -7,8 +7,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view on
-// the PolicyBinding of its namespace that is named after the namespace of the role. Role bindings cannot be watched; watch
-// policybindings.policy.proviso.dev instead.
+// the PolicyBinding of its namespace that is named after the namespace of the role.
 type RoleBinding struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
