@@ -47,6 +47,9 @@ type Config struct {
 	// the rule.
 	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
 
+	// Unserved names the kinds of a rule that nothing serves at the moment, for warnings.
+	Unserved func(rule policy.PolicyRule) []string
+
 	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that of
 	// the spec.
 	CheckFieldPermission func(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
@@ -106,6 +109,7 @@ func (c Config) validate() error {
 		{c.Permissions == nil, "permissions"},
 		{c.CheckRule == nil, "rule check"},
 		{c.CheckFieldPermission == nil, "field permission check"},
+		{c.Unserved == nil, "list of kinds that are not served"},
 	} {
 		if need.missing {
 			return errors.New("registry: no " + need.what + " configured")

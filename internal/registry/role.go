@@ -48,9 +48,15 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 				return int64(n)
 			}},
 		},
-		prepare:     func(_, _ *authz.Role) {},
-		validate:    func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
-		warn:        func(_ context.Context, r, _ *authz.Role) []string { return ownersIgnored(r.ObjectMeta) },
+		prepare:  func(_, _ *authz.Role) {},
+		validate: func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
+		warn: func(_ context.Context, r, old *authz.Role) []string {
+			warnings := ownersIgnored(r.ObjectMeta)
+			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
+				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Unserved)...)
+			}
+			return warnings
+		},
 		sameContent: func(a, b *authz.Role) bool { return equality.Semantic.DeepEqual(a.Rules, b.Rules) },
 		copyStatus:  func(to, from *authz.Role) { to.Status = from.Status },
 	}

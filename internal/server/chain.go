@@ -58,6 +58,8 @@ type stages struct {
 	master string
 	// fields is what field permissions need; nil while they are off.
 	fields *fieldRights
+	// events tells people what is wrong with an object.
+	events *events
 	// router is the audit backend; nil while dynamic audit is off.
 	router *auditsink.Router
 	plugs  plugs

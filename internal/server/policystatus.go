@@ -3,14 +3,18 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
@@ -26,15 +30,29 @@ type policyReporter struct {
 	policies   reported[*policyv1alpha1.Policy, policyv1alpha1.PolicyStatus]
 	bindings   reported[*policyv1alpha1.PolicyBinding, policyv1alpha1.PolicyBindingStatus]
 	quarantine quarantineReporter
+	// views reaches the roles themselves.
+	views *rest.RESTClient
 }
 
-func newPolicyReporter(store *snapshot.Store, policies, bindings cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*policyReporter, error) {
+func newPolicyReporter(s *stages, policies, bindings cache.SharedIndexInformer, server *genericapiserver.GenericAPIServer) (*policyReporter, error) {
 	client, err := ownClient(server.LoopbackClientConfig, policyv1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
+	views, err := ownClient(server.LoopbackClientConfig, authz.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
 	return &policyReporter{
-		store: store,
+		store: s.store,
+		views: views,
+		quarantine: quarantineReporter{tell: func(namespace, reason, message string) {
+			if p, ok, err := policies.GetStore().GetByKey(namespace + "/" + policyv1alpha1.PolicyName); ok && err == nil {
+				if obj, ok := p.(*policyv1alpha1.Policy); ok {
+					s.events.warn(obj, reason, message)
+				}
+			}
+		}},
 		policies: reported[*policyv1alpha1.Policy, policyv1alpha1.PolicyStatus]{
 			resource: "policies", objects: policies, client: client,
 			stored: func(p *policyv1alpha1.Policy) policyv1alpha1.PolicyStatus { return p.Status },
@@ -69,7 +87,27 @@ func (r *policyReporter) report(ctx context.Context, snap *snapshot.Snapshot) er
 		r.bindings.update(ctx, func(b *policyv1alpha1.PolicyBinding) policyv1alpha1.PolicyBindingStatus {
 			return bindingStatus(b, orphans[b.Namespace+"/"+b.Name])
 		}),
+		r.finishDeletions(ctx),
 	)
+}
+
+// finishDeletions deletes again what is marked as being deleted: a role goes with its last binding, and the server that removed that may
+// have died before it removed the role (PO-5). What is still bound stays.
+func (r *policyReporter) finishDeletions(ctx context.Context) error {
+	var failed []error
+	for _, p := range listOf[*policyv1alpha1.Policy](r.policies.objects) {
+		for name, role := range p.Roles {
+			if role.DeletionTimestamp == nil {
+				continue
+			}
+			options := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":%q}}`, role.UID)
+			err := r.views.Delete().Namespace(p.Namespace).Resource("roles").Name(name).SetHeader("Content-Type", "application/json").Body([]byte(options)).Do(ctx).Error()
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				failed = append(failed, fmt.Errorf("role %s/%s: %w", p.Namespace, name, err))
+			}
+		}
+	}
+	return errors.Join(failed...)
 }
 
 func policyStatus(p *policyv1alpha1.Policy, kinds *ruleset.Kinds, broken []string) policyv1alpha1.PolicyStatus {

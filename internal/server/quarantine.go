@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,9 +28,11 @@ var (
 	registerQuarantine = sync.OnceFunc(func() { legacyregistry.MustRegister(quarantinedObjects, quarantinedRules) })
 )
 
-// quarantineReporter logs each rule that does not compile once, and counts them.
+// quarantineReporter logs each rule that does not compile once, tells those who look at its policy, and counts them.
 type quarantineReporter struct {
 	known map[string]bool
+	// tell writes an event about the policy of a namespace; nil if nobody is told.
+	tell func(namespace, reason, message string)
 }
 
 func (q *quarantineReporter) report(problems []ruleset.Problem) {
@@ -49,6 +52,9 @@ func (q *quarantineReporter) report(problems []ruleset.Problem) {
 		now[text] = true
 		if !q.known[text] {
 			klog.ErrorS(p.Err, "Quarantined a rule", "role", p.Role.String(), "rule", p.Rule, "effect", text)
+			if q.tell != nil && p.Role.Kind == ruleset.PolicyRole {
+				q.tell(p.Role.Namespace, "RuleQuarantined", quarantineMessage(p))
+			}
 		}
 	}
 	q.known = now
@@ -57,9 +63,18 @@ func (q *quarantineReporter) report(problems []ruleset.Problem) {
 	}
 }
 
+// quarantineMessage is for everybody who may read events: it does not quote the rule.
+func quarantineMessage(p ruleset.Problem) string {
+	effect := "it grants nothing"
+	if p.Deny {
+		effect = "it denies without its condition"
+	}
+	return fmt.Sprintf("Rule %d of role %q does not compile and is quarantined: %s. The condition RulesCompiled of the policy says why.", p.Rule, p.Role.Name, effect)
+}
+
 // watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes, and
-// counts them. It lives in the informer's handlers, so that it needs no goroutine.
-func watchQuarantined(resource string, informer cache.SharedIndexInformer) error {
+// counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no goroutine.
+func watchQuarantined(resource string, informer cache.SharedIndexInformer, tell func(obj runtime.Object, reason, message string)) error {
 	registerQuarantine()
 	gauge := quarantinedObjects.WithLabelValues(resource)
 	gauge.Set(0)
@@ -80,6 +95,9 @@ func watchQuarantined(resource string, informer cache.SharedIndexInformer) error
 		case why != "" && bad[key] != why:
 			bad[key] = why
 			klog.ErrorS(nil, "Quarantined an object: it grants nothing, and denies and protects without conditions; upgrade the server or delete the object", "resource", resource, "object", key, "reason", why)
+			if o, ok := obj.(runtime.Object); ok {
+				tell(o, "Quarantined", "This version of the server does not understand the object: it grants nothing, and denies and protects without conditions. Upgrade the server, or delete the object.")
+			}
 		}
 		gauge.Set(float64(len(bad)))
 	}

@@ -8,6 +8,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -39,6 +40,13 @@ func (s *stages) registryConfig(c *config) registry.Config {
 			return errs
 		},
 		CheckFieldPermission: checkField,
+		Unserved: func(rule policyv1alpha1.PolicyRule) []string {
+			snap := s.store.Current()
+			if !snap.Synced || snap.Served == nil {
+				return nil
+			}
+			return ruleset.Coverage(&rule, snap.Served.Kinds()).Unserved
+		},
 	}
 }
 
@@ -62,7 +70,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 	s.store.Add(rules)
 	var policies *policyReporter
 	if enabled(PolicyAuthorization) {
-		if policies, err = newPolicyReporter(s.store, own[0], own[1], server); err != nil {
+		if policies, err = newPolicyReporter(s, own[0], own[1], server); err != nil {
 			return err
 		}
 	}
@@ -112,6 +120,9 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 		return err
 	}
 	return server.AddPostStartHook("proviso-policy-snapshot", func(ctx genericapiserver.PostStartHookContext) error {
+		if err := s.events.start(ctx, ctx.LoopbackClientConfig); err != nil {
+			klog.ErrorS(err, "Events are not written")
+		}
 		for _, informer := range own {
 			go informer.RunWithContext(ctx)
 		}
@@ -186,7 +197,7 @@ func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, er
 			return nil, err
 		}
 		informer := ownInformer(client, k.resource, k.example)
-		if err := watchQuarantined(k.resource, informer); err != nil {
+		if err := watchQuarantined(k.resource, informer, c.stages.events.warn); err != nil {
 			return nil, err
 		}
 		all = append(all, informer)

@@ -1,0 +1,46 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// knownVerbs are the verbs of requests and the special ones of rules. Any other is matched literally, so that it may be right all the same.
+var knownVerbs = []string{
+	"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "exec", "proxy",
+	"use", "bind", "escalate", "deny", "impersonate", "impersonate*", "approve", "sign", "attest", "granular", "permission-request", "unsafe-delete-ignore-read-errors",
+	"post", "put", "head", "options", // of paths
+}
+
+// Warnings says which parts of the rules have no effect as they are written. unserved are the kinds of a rule that nothing serves now.
+func Warnings(rules []policy.PolicyRule, unserved func(policy.PolicyRule) []string) []string {
+	var all []string
+	for i, rule := range rules {
+		warn := func(format string, args ...any) {
+			all = append(all, fmt.Sprintf("rules[%d]", i)+fmt.Sprintf(format, args...))
+		}
+		for j, verb := range rule.Verbs {
+			plain := strings.TrimPrefix(verb, "-")
+			if !slices.Contains(knownVerbs, plain) && !strings.HasPrefix(plain, "granular:") && !strings.HasPrefix(plain, "impersonate") {
+				warn(".verbs[%d]: %q is no verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
+			}
+		}
+		for _, kind := range unserved(rule) {
+			warn(".resourceKinds: nothing that is served is called %q: it has no effect until something is", kind)
+		}
+		if len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {
+			for _, verb := range []string{"create", "deletecollection"} {
+				if slices.Contains(rule.Verbs, verb) {
+					warn(".resourceNames: has no effect on %s, whose requests have no name: the rule does not match them; write a rule of its own with when: object.metadata.name == … for that", verb)
+				}
+			}
+		}
+		if !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
+			warn(": get is never allowed by a rule whose condition needs the object: reads are not checked against it; grant get in a rule without a condition")
+		}
+	}
+	return all
+}

@@ -1,0 +1,40 @@
+package validate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// PO-2: whoever writes a rule that has no effect is told so; the twin of each differs in that one thing and is silent.
+func TestWarnings(t *testing.T) {
+	pods := []string{"pods"}
+	for _, tc := range []struct {
+		name string
+		rule policy.PolicyRule
+		want string
+	}{
+		{"a verb that is none", policy.PolicyRule{Verbs: []string{"gett"}, ResourceKinds: pods}, `rules[0].verbs[0]: "gett"`},
+		{"a verb", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods}, ""},
+		{"a negated verb that is none", policy.PolicyRule{Verbs: []string{"*", "-delet"}, ResourceKinds: pods}, `rules[0].verbs[1]: "-delet"`},
+		{"a special verb", policy.PolicyRule{Verbs: []string{"granular:label(example.com)", "impersonate:user-info", "escalate", "-deletecollection"}, ResourceKinds: pods}, ""},
+		{"a kind that is not served", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"podss"}}, `is called "podss"`},
+		{"create with names", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, "rules[0].resourceNames: has no effect on create"},
+		{"create of a subresource with names", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec"}, ResourceNames: []string{"web"}}, ""},
+		{"update with names", policy.PolicyRule{Verbs: []string{"update"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, ""},
+		{"deletecollection with names", policy.PolicyRule{Deny: true, Verbs: []string{"deletecollection"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, "has no effect on deletecollection"},
+		{"get with where", policy.PolicyRule{Verbs: []string{"get", "list"}, ResourceKinds: pods, Where: "resource.x == 1"}, "rules[0]: get is never allowed"},
+		{"list with where", policy.PolicyRule{Verbs: []string{"list"}, ResourceKinds: pods, Where: "resource.x == 1"}, ""},
+		{"get with an object in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: "oldObject.x == 1"}, "get is never allowed"},
+		{"get with a request in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: `request.user == "edgar"`}, ""},
+	} {
+		got := Warnings([]policy.PolicyRule{tc.rule}, func(r policy.PolicyRule) []string {
+			return slices.DeleteFunc(slices.Clone(r.ResourceKinds), func(k string) bool { return k != "podss" })
+		})
+		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
