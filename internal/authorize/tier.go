@@ -30,6 +30,12 @@ func NewPolicyMaster(store *snapshot.Store) *Tier {
 	return &Tier{tier: ruleset.TierMaster, label: "policy-master", store: store}
 }
 
+// YieldingTo lets what the tier denies only because it cannot be read yield to the Node authorizer, which may be nil.
+func (t *Tier) YieldingTo(node authorizer.UnconditionalAuthorizer) *Tier {
+	t.node = node
+	return t
+}
+
 // NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to the
 // Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes (PO-7).
 func NewPolicyNamespace(store *snapshot.Store, node authorizer.UnconditionalAuthorizer) *Tier {
@@ -78,6 +84,9 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	m := t.match(&q)
 	if t.tier == ruleset.TierNamespace && m.Denies() && t.yields(ctx, &q, attrs) {
 		m = m.WithoutDenies()
+	}
+	if t.tier == ruleset.TierMaster && m.Deny.Yields() && t.yields(ctx, &q, attrs) {
+		m.Deny = ruleset.Hit{}
 	}
 	switch {
 	case m.Deny.Found():

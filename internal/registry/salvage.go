@@ -2,12 +2,14 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,12 +39,21 @@ func Quarantined(obj runtime.Object) string {
 // refuseQuarantined keeps what a newer version has stored as it is.
 func refuseQuarantined(objects ...runtime.Object) field.ErrorList {
 	for _, obj := range objects {
-		if why := Quarantined(obj); why != "" {
+		if why := cmp.Or(Quarantined(obj), Unreadable(obj)); why != "" {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(policy.AnnotationQuarantined),
 				"the server sets this on what it cannot understand, and does not change such an object: upgrade the server, or delete the object ("+why+")")}
 		}
 	}
 	return nil
+}
+
+// Unreadable says why a container denies to its namespace; empty if it does not.
+func Unreadable(obj runtime.Object) string {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return o.GetAnnotations()[policy.AnnotationUnreadable]
 }
 
 // unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could narrow what
@@ -105,12 +116,29 @@ func unknownEntries(top parts, key string, known []string) error {
 	if !top.one(key, &entries) {
 		return unknownField(key)
 	}
+	if name := repeated(top, key); name != "" {
+		return unknownField(key + "." + name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) { // the same reason at every reading
 		if bad := entries[name].beyond(known...); bad != "" {
 			return unknownField(key + "." + name + "." + bad)
 		}
 	}
 	return nil
+}
+
+// repeated names an entry that is given twice, or has a name that no entry can have; empty if there is none.
+func repeated(top parts, key string) string {
+	var names parts
+	if !top.one(key, &names) {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if len(names[name]) > 1 || strings.ContainsRune(name, 0) {
+			return name
+		}
+	}
+	return ""
 }
 
 // salvage makes of a stored object that cannot be read what is safe: who it is, what denies or protects, and nothing that

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 // StorageCodec is what the groups are stored with: JSON, in their only version. What it cannot read as such it quarantines
@@ -26,6 +29,7 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	obj, gvk, err := c.Codec.Decode(data, defaults, into)
 	if err == nil {
 		if err = unknownParts(data, obj); err == nil {
+			readRules(obj)
 			return obj, gvk, nil
 		}
 	}
@@ -42,6 +46,28 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	}
 	to.Elem().Set(from.Elem())
 	return into, &kind, nil
+}
+
+// readRules makes deny rules of those that spell it in another case: by what else they say they would be allow rules that grant
+// nothing.
+func readRules(obj runtime.Object) {
+	p, ok := obj.(*policy.Policy)
+	if !ok {
+		return
+	}
+	for _, role := range p.Roles {
+		for i := range role.Rules {
+			if _, claimed := role.Rules[i].Unrecognized[policy.UnreadableField]; claimed { // only the server says that
+				delete(role.Rules[i].Unrecognized, policy.UnreadableField)
+				quarantineRule(&role.Rules[i], unknownField(policy.UnreadableField).Error())
+			}
+			for key, value := range role.Rules[i].Unrecognized {
+				if text := string(value.Raw); strings.EqualFold(key, "deny") && text != "false" && text != "null" {
+					role.Rules[i].Deny = true
+				}
+			}
+		}
+	}
 }
 
 // parts are the values of a JSON object by key, with every value of a key that is given more than once.

@@ -132,7 +132,14 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 	}
 	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad && b.problem == "" {
 		b.problem = "it is quarantined: " + why
-		b.role = b.role.twin()
+		if subjectsUnreadable(e) {
+			b.role = b.role.softTwin()
+		} else {
+			b.role = b.role.twin()
+		}
+	}
+	if roleUnreadable(e) {
+		b.problem, b.role = "", containerRef{"PolicyBinding", c.Namespace, c.Name}.role()
 	}
 	b.subjects = make([]boundSubject, 0, len(e.UserNames)+len(e.GroupNames))
 	for _, u := range e.UserNames {

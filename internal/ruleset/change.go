@@ -87,9 +87,10 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	if old, ok := e.next.policies.get(h, p.Namespace); ok {
 		for name := range old.Roles {
 			ref := RoleRef{PolicyRole, p.Namespace, name}
-			e.roles[ref], e.roles[ref.twin()] = nil, nil
+			e.roles[ref], e.roles[ref.twin()], e.roles[ref.softTwin()] = nil, nil, nil
 		}
 	}
+	e.unreadable(containerRef{"Policy", p.Namespace, p.Name}, p.Annotations, nil, deleted)
 	if deleted {
 		e.next.policies.remove(e.owner, h, p.Namespace)
 		return
@@ -101,6 +102,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 		e.roles[ref] = &roleSource{policy: rules, over: over}
 		if slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
 			e.roles[ref.twin()] = &roleSource{policy: rules, over: over}
+			e.roles[ref.softTwin()] = &roleSource{policy: rules, over: over}
 		}
 	}
 }
@@ -117,6 +119,7 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted bool) {
 			e.bindings[ref(name)] = nil
 		}
 	}
+	e.unreadable(containerRef{"PolicyBinding", c.Namespace, c.Name}, c.Annotations, c.RoleBindings, deleted)
 	if deleted {
 		e.next.containers.remove(e.owner, h, key)
 		return

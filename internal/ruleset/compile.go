@@ -74,6 +74,8 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.policy[i]
 	r := &rule{index: i, deny: src.Deny, names: sortedNames(src.ResourceNames)}
+	_, r.soft = src.Unrecognized[policyv1alpha1.UnreadableField]
+	r.soft = r.soft || out.ref.isSoft()
 	var errs []error
 	if over != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, over))
@@ -96,7 +98,7 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
-	if len(errs) == 0 {
+	if len(errs) == 0 && !out.ref.isSoft() {
 		if r.cond = old.condition(i, src); r.cond == nil {
 			r.cond, err = c.condition(out.ref.plain(), i, src)
 		}
@@ -283,7 +285,17 @@ func (c *compiler) add(out *role, r *rule, patterns []kindPattern) {
 func (c *compiler) finish(out *role) {
 	out.allow.sort()
 	out.deny.sort()
+	// A rule that yields hides none that does not.
+	slices.SortStableFunc(out.deny.wild, func(a, b cell) int { return cmp.Compare(yielding(a.rule), yielding(b.rule)) })
+	slices.SortStableFunc(out.deny.urls, func(a, b *rule) int { return cmp.Compare(yielding(a), yielding(b)) })
 	out.keys = roleKeys(out)
+}
+
+func yielding(r *rule) int {
+	if r.soft {
+		return 1
+	}
+	return 0
 }
 
 func sortedNames(names []string) []string {

@@ -20,10 +20,12 @@ func (q *Query) bits() verbBit {
 // denies is match for a table of deny rules.
 func (q *Query) denies(t *table) (r *rule, conditional bool) {
 	r, conditional = t.match(q)
-	if r == nil && q.evicts {
+	if q.evicts && (r == nil || r.soft) { // a deny that yields hides none that does not
 		q.asDelete(func() {
-			var too bool
-			r, too = t.match(q)
+			d, too := t.match(q)
+			if r == nil || d != nil && !d.soft {
+				r = d
+			}
 			conditional = conditional || too
 		})
 	}

@@ -33,6 +33,10 @@ type via struct {
 // Found tells whether there is a rule at all. The other methods need one.
 func (h Hit) Found() bool { return h.rule != nil }
 
+// Yields tells whether the rule denies only because something cannot be read: it then yields to cluster-wide grants, whichever
+// tier it is in.
+func (h Hit) Yields() bool { return h.rule != nil && h.rule.soft }
+
 // Effect tells whether the rule allows or denies.
 func (h Hit) Effect() Effect {
 	if h.rule.deny {
@@ -125,6 +129,9 @@ func (h Hit) word() string {
 	}
 	if h.rule.rbac {
 		return "RBAC: " + verb + " by " + h.source()
+	}
+	if _, unreadable := h.PolicyRule().Unrecognized[policyv1alpha1.UnreadableField]; unreadable {
+		return "Policy: denied, since " + h.PolicyRule().Description
 	}
 	text := fmt.Sprintf("Policy: %s by %s, rule %d", verb, h.source(), h.rule.index)
 	if d := h.PolicyRule().Description; d != "" {

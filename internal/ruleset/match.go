@@ -64,9 +64,13 @@ func (ix *Index) ClusterGrant(a authorizer.Attributes) Hit {
 	return q.ClusterGrant()
 }
 
-// PolicyMaster matches the bindings of the master namespace, which hold for every request.
+// PolicyMaster matches the bindings of the master namespace, which hold for every request. A deny that stands for what cannot
+// be read has yielded to cluster-wide grants by then; see Hit.Yields for the Node authorizer.
 func (q *Query) PolicyMaster() (m Match) {
 	q.match(&m, scopeMaster, true)
+	if m.Deny.Yields() && (m.Allow.Found() || q.ClusterGrant().Found()) {
+		m.Deny = Hit{}
+	}
 	return m
 }
 
@@ -111,7 +115,7 @@ func (q *Query) match(m *Match, kind scopeKind, denies bool) {
 				q.matchRole(m, s, &g[j], denies)
 			}
 		}
-		if m.Allow.Found() && (m.Deny.Found() || !denies) {
+		if m.Allow.Found() && (m.Deny.Found() && !m.Deny.rule.soft || !denies) {
 			return
 		}
 	}
@@ -122,10 +126,10 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 	if r == nil {
 		return
 	}
-	if denies && !m.Deny.Found() && !r.deny.empty() {
+	if denies && (!m.Deny.Found() || m.Deny.rule.soft) && !r.deny.empty() {
 		ru, conditional := q.denies(&r.deny)
 		m.ConditionalDeny = m.ConditionalDeny || conditional
-		if ru != nil {
+		if ru != nil && (!ru.soft || !m.Deny.Found()) {
 			m.Deny = Hit{rule: ru, role: r, grant: g, who: s}
 		}
 	}

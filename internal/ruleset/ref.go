@@ -36,9 +36,20 @@ func (r RoleRef) twin() RoleRef {
 	return r
 }
 
-// plain is the role itself, whether r names it or its twin.
+// softDenials ends the name of another twin, which has the deny rules too, without conditions, and yields to cluster-wide grants:
+// a binding whose subjects cannot be read binds everybody to it.
+const softDenials = "\x00denials to whom"
+
+func (r RoleRef) softTwin() RoleRef {
+	r.Name += softDenials
+	return r
+}
+
+func (r RoleRef) isSoft() bool { return strings.HasSuffix(r.Name, softDenials) }
+
+// plain is the role itself, whether r names it or one of its twins.
 func (r RoleRef) plain() RoleRef {
-	r.Name = strings.TrimSuffix(r.Name, denials)
+	r.Name = strings.TrimSuffix(strings.TrimSuffix(r.Name, denials), softDenials)
 	return r
 }
 

@@ -26,6 +26,8 @@ type rule struct {
 	// urls and prefixes are the non-resource paths.
 	urls, prefixes []string
 	cond           Condition
+	// soft is a deny rule that stands for what cannot be read: it yields to cluster-wide grants in the master tier, too.
+	soft bool
 	// rbac rules know nothing of wildcards in requests, negation and conditions.
 	rbac bool
 }

@@ -126,7 +126,7 @@ func (k *authorizerKit) policyLinks(plan *authzPlan) []authorize.Link {
 	if plan.has(modes.ModeNode) {
 		nodes = k.node()
 	}
-	master, namespace := authorize.NewPolicyMaster(k.store), authorize.NewPolicyNamespace(k.store, nodes)
+	master, namespace := authorize.NewPolicyMaster(k.store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.store, nodes)
 	master.Local, namespace.Local = k.local, k.local
 	return []authorize.Link{
 		{Name: "policy-master", Authorizer: instrumented(modePolicy, "policy-master", master)},

@@ -44,6 +44,7 @@ func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapi
 	if err := etcd.ApplyTo(&generic); err != nil {
 		return nil, err
 	}
+	generic.RESTOptionsGetter = registry.ReadableStorage(generic.RESTOptionsGetter)
 	resources := serverstorage.NewResourceConfig()
 	resources.EnableVersions(registry.GroupVersions()...)
 	generic.MergedResourceConfig = resources
