@@ -38,6 +38,11 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 		s.Properties["kind"] = *spec.StringProperty().
 			WithDescription("kind sameMinionRestriction is a spelling of sameNodeRestriction, accepted on input.")
 	})
+	// Keys that are not known are kept until they are refused by name. Upstream records before that which fields were written, and would
+	// log an error of its own about a key that the schema does not have.
+	for _, name := range []string{policy.PolicyRule{}.OpenAPIModelName(), policy.AttributeRestrictions{}.OpenAPIModelName()} {
+		change(defs, name, func(s *spec.Schema) { s.AddExtension("x-kubernetes-preserve-unknown-fields", true) })
+	}
 	return defs
 }
 

@@ -1,11 +1,15 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/klog/v2"
 )
 
 // PO-4: roles and role bindings behave at their usual locations like objects of their own.
@@ -266,5 +270,31 @@ func TestEntriesHaveNoFinalizers(t *testing.T) {
 	}
 	for _, name := range []string{"a/b", "..", "a%b"} {
 		s.refuse(422, "POST", rolesIn("hammer"), roleYAML(name, readPods), "metadata.name")
+	}
+}
+
+// SV-7: a key that no rule has is refused by name, whichever way it is written, and leaves no error of upstream's in the log.
+func TestUnknownKeysOfRules(t *testing.T) {
+	var log bytes.Buffer
+	klog.SetOutput(&log)
+	t.Cleanup(func() { klog.SetOutput(io.Discard) })
+	s := serve(t, &world{})
+	s.containers("hammer")
+	s.must("POST", rolesIn("hammer"), roleYAML("reader", readPods))
+	for key, rule := range map[string]string{
+		"rules[0].foo":                          `{verbs: [get], resourceKinds: [pods], foo: bar}`,
+		"rules[0].attributeRestrictions.nosuch": `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {nosuch: {a: [1]}}}`,
+	} {
+		s.refuse(422, "POST", rolesIn("hammer"), roleYAML("new", rule), key)
+		s.refuse(422, "PUT", rolesIn("hammer")+"/reader", roleYAML("reader", rule), key)
+		got := s.call("PATCH", rolesIn("hammer")+"/reader?fieldManager=me&force=true", roleYAML("reader", rule), "Content-Type", applyPatch)
+		if got.code != 422 || !strings.Contains(got.message(), key) {
+			t.Errorf("apply: %d %s", got.code, got.message())
+		}
+	}
+	s.must("PATCH", rolesIn("hammer")+"/reader?fieldManager=me&force=true", roleYAML("reader", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {fieldsMutatable: [labels]}}`), "Content-Type", applyPatch)
+	klog.Flush()
+	if strings.Contains(log.String(), "SHOULD NOT HAPPEN") {
+		t.Errorf("the log has:\n%s", log.String())
 	}
 }
