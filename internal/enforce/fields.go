@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/snapshot"
@@ -89,6 +90,7 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 
 func (f *Fields) request(ctx context.Context, holder *handoff.Holder, target fieldperm.Target, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) fieldperm.Request {
 	req := fieldperm.Request{
+		Context: expr.WithBudget(ctx, known.data.Budget()), // what conditions have spent is gone
 		Target:  target,
 		Mode:    mode,
 		Objects: func() (old, new *typed.TypedValue, err error) { return f.objects(known) },

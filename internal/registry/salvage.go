@@ -56,6 +56,30 @@ func Unreadable(obj runtime.Object) string {
 	return o.GetAnnotations()[policy.AnnotationUnreadable]
 }
 
+// CannotRead says why an object, or an entry of it, denies because it cannot be read; empty if there is nothing of the kind.
+func CannotRead(obj runtime.Object) string {
+	if why := Unreadable(obj); why != "" {
+		return why
+	}
+	switch o := obj.(type) {
+	case *policy.Policy:
+		for name, role := range o.Roles {
+			for i := range role.Rules {
+				if _, unreadable := role.Rules[i].Unrecognized[policy.UnreadableField]; unreadable {
+					return fmt.Sprintf("role %q", name)
+				}
+			}
+		}
+	case *policy.PolicyBinding:
+		for name, b := range o.RoleBindings {
+			if b.Annotations[policy.AnnotationUnreadable] != "" {
+				return fmt.Sprintf("role binding %q", name)
+			}
+		}
+	}
+	return ""
+}
+
 // unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could narrow what
 // the rest grants. Metadata and status are left out of it. Rules look after themselves.
 func unknownParts(data []byte, obj runtime.Object) error {

@@ -52,6 +52,8 @@ type stages struct {
 	indexed *authorize.Chain
 	// compiler compiles the conditions of rules.
 	compiler *restrict.Compiler
+	// sources are where policy comes from, for readiness.
+	sources *sources
 	// warmer compiles them in the background.
 	warmer *snapshot.Warmer
 	// master is the namespace whose policy holds everywhere.
@@ -88,7 +90,7 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 		if s.fields != nil {
 			api = liftDeclarations(api, c)
 		}
-		return s.pinSnapshot(build(s.withhold(api), &filters))
+		return s.pinSnapshot(build(s.sources.announce(s.withhold(api)), &filters))
 	}
 }
 

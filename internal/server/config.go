@@ -141,6 +141,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		plugs:    opts.own.plugs,
 		compiler: &restrict.Compiler{CEL: cel, Cache: cache},
 		warmer:   snapshot.NewWarmer(cache),
+		sources:  newSources(),
 		events:   newEvents(),
 		master:   opts.own.PolicyMasterNamespace,
 	}

@@ -34,8 +34,8 @@ func newFieldRights(store *snapshot.Store, cache *expr.Cache) *fieldRights {
 }
 
 // part connects the table of permissions to its sources.
-func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, warmer *snapshot.Warmer, changed func()) (snapshot.Part, []cache.SharedIndexInformer, error) {
-	own, err := c.ownInformers(ownKind{"fieldpermissions", &policyv1alpha1.FieldPermission{}})
+func (f *fieldRights) part(c *config, definitions cache.SharedIndexInformer, warmer *snapshot.Warmer, sources *sources, changed func()) (snapshot.Part, []cache.SharedIndexInformer, error) {
+	own, err := c.ownInformers(sources, ownKind{"fieldpermissions", &policyv1alpha1.FieldPermission{}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -74,7 +74,7 @@ func quarantineMessage(p ruleset.Problem) string {
 
 // watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes, and
 // counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no goroutine.
-func watchQuarantined(resource string, informer cache.SharedIndexInformer, tell func(obj runtime.Object, reason, message string)) error {
+func watchQuarantined(resource string, informer cache.SharedIndexInformer, sources *sources, tell func(obj runtime.Object, reason, message string)) error {
 	registerQuarantine()
 	gauge := quarantinedObjects.WithLabelValues(resource)
 	gauge.Set(0)
@@ -84,10 +84,11 @@ func watchQuarantined(resource string, informer cache.SharedIndexInformer, tell 
 		if err != nil {
 			return
 		}
-		why := ""
+		why, unreadable := "", ""
 		if o, ok := obj.(runtime.Object); ok && !gone {
-			why = registry.Quarantined(o)
+			why, unreadable = registry.Quarantined(o), registry.CannotRead(o)
 		}
+		sources.found(resource, key, unreadable)
 		switch {
 		case why == "" && bad[key] != "":
 			delete(bad, key)

@@ -84,7 +84,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 	}
 	var declarations *fieldReporter
 	if s.fields != nil {
-		fields, informers, err := s.fields.part(c, definitions, s.warmer, s.store.Changed)
+		fields, informers, err := s.fields.part(c, definitions, s.warmer, s.sources, s.store.Changed)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 	var audits *sinks
 	var reporter *sinkReporter
 	if s.router != nil {
-		informers, err := c.ownInformers(ownKind{"auditsinks", &auditv1alpha1.AuditSink{}}, ownKind{"auditclasses", &auditv1alpha1.AuditClass{}})
+		informers, err := c.ownInformers(s.sources, ownKind{"auditsinks", &auditv1alpha1.AuditSink{}}, ownKind{"auditclasses", &auditv1alpha1.AuditClass{}})
 		if err != nil {
 			return err
 		}
@@ -117,6 +117,9 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, api
 		s.store.Add(part)
 	}
 	if err := server.AddReadyzChecks(healthz.NamedCheck("policy-snapshot", func(*http.Request) error { return s.store.Ready() })); err != nil {
+		return err
+	}
+	if err := server.AddReadyzChecks(s.sources.checks()...); err != nil {
 		return err
 	}
 	return server.AddPostStartHook("proviso-policy-snapshot", func(ctx genericapiserver.PostStartHookContext) error {
@@ -161,10 +164,16 @@ func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, e
 	var own []cache.SharedIndexInformer
 	if enabled(PolicyAuthorization) {
 		var err error
-		if own, err = c.ownInformers(ownKind{"policies", &policyv1alpha1.Policy{}}, ownKind{"policybindings", &policyv1alpha1.PolicyBinding{}}); err != nil {
+		if own, err = c.ownInformers(s.sources, ownKind{"policies", &policyv1alpha1.Policy{}}, ownKind{"policybindings", &policyv1alpha1.PolicyBinding{}}); err != nil {
 			return nil, nil, err
 		}
 		cfg.Policies, cfg.PolicyBindings = own[0], own[1]
+	}
+	for name, informer := range map[string]cache.SharedIndexInformer{"roles": cfg.Roles, "clusterroles": cfg.ClusterRoles,
+		"rolebindings": cfg.RoleBindings, "clusterrolebindings": cfg.ClusterRoleBindings} {
+		if err := s.sources.watch(name, informer); err != nil {
+			return nil, nil, err
+		}
 	}
 	part, err := snapshot.NewRules(cfg, s.store.Changed)
 	return part, own, err
@@ -172,7 +181,7 @@ func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, e
 
 // protections connects the index of protected attributes to its kinds.
 func (s *stages) protections(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
-	own, err := c.ownInformers(ownKind{"protectedattributes", &policyv1alpha1.ProtectedAttribute{}}, ownKind{"clusterprotectedattributes", &policyv1alpha1.ClusterProtectedAttribute{}})
+	own, err := c.ownInformers(s.sources, ownKind{"protectedattributes", &policyv1alpha1.ProtectedAttribute{}}, ownKind{"clusterprotectedattributes", &policyv1alpha1.ClusterProtectedAttribute{}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,7 +198,7 @@ type ownKind struct {
 	example  runtime.Object
 }
 
-func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, error) {
+func (c *config) ownInformers(sources *sources, kinds ...ownKind) ([]cache.SharedIndexInformer, error) {
 	var all []cache.SharedIndexInformer
 	for _, k := range kinds {
 		client, err := ownClient(c.kube.ControlPlane.Generic.LoopbackClientConfig, versionOf(k.example))
@@ -197,7 +206,10 @@ func (c *config) ownInformers(kinds ...ownKind) ([]cache.SharedIndexInformer, er
 			return nil, err
 		}
 		informer := ownInformer(client, k.resource, k.example)
-		if err := watchQuarantined(k.resource, informer, c.stages.events.warn); err != nil {
+		if err := watchQuarantined(k.resource, informer, sources, c.stages.events.warn); err != nil {
+			return nil, err
+		}
+		if err := sources.watch(k.resource, informer); err != nil {
 			return nil, err
 		}
 		all = append(all, informer)
