@@ -97,7 +97,7 @@ func TestRefusedConversions(t *testing.T) {
 	}
 	for _, tc := range []struct{ refused, want, twin string }{
 		{`{groupResourceSelectors: [{group: "", resources: [{kind: "*"}]}]}`, `audit class "c": spec.rules[0]`, `{groupResourceSelectors: [{group: "", resources: [{kind: "*", subresources: ["*"]}]}]}`},
-		{`{groupResourceSelectors: [{group: apps}]}`, `group "apps"`, `{groupResourceSelectors: [{group: apps, resources: [{kind: deployments}]}]}`},
+		{`{groupResourceSelectors: [{group: apps, resources: [{kind: "*"}]}]}`, `group "apps"`, `{groupResourceSelectors: [{group: apps}]}`},
 	} {
 		for _, rule := range []string{tc.refused, tc.twin} {
 			_, classes := load(t, "kind: AuditClass\nmetadata: {name: c}\nspec: {rules: ["+rule+"]}")

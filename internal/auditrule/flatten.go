@@ -81,8 +81,8 @@ func flattenResources(base predicate, selectors []v1alpha1.GroupResourceSelector
 			return nil, fmt.Errorf("groupResourceSelectors[%d].%w", i, err)
 		}
 		resources := s.Resources
-		if len(resources) == 0 {
-			resources = []v1alpha1.ResourceSelector{{Kind: wildcard}}
+		if len(resources) == 0 { // everything in the group, as in an audit policy: pods/exec must not slip through
+			resources = []v1alpha1.ResourceSelector{{Kind: wildcard, Subresources: []string{wildcard}}}
 		}
 		for j := range resources {
 			p := scoped

@@ -71,7 +71,7 @@ func selectsResource(s *v1alpha1.GroupResourceSelector, a authorizer.Attributes)
 		}
 	}
 	if len(s.Resources) == 0 {
-		return a.GetSubresource() == ""
+		return true
 	}
 	return slices.ContainsFunc(s.Resources, func(r v1alpha1.ResourceSelector) bool {
 		if r.Kind != "*" && r.Kind != a.GetResource() {

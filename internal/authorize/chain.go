@@ -74,6 +74,8 @@ type Verdict struct {
 	Failed error
 	// Authorizer names the link that decided.
 	Authorizer string
+	// Types are the types of the conditions that Pending has so far, as in handoff.Outcome.
+	Types string
 	// Pending is what remains to be asked; set only if the request can still become allowed.
 	Pending handoff.Pending
 	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to Deny or
@@ -107,6 +109,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 			return Verdict{
 				Decision:   authorizer.DecisionNoOpinion,
 				Authorizer: link.Name,
+				Types:      typesOf(w.undecided),
 				Pending:    &pending{rest: links[i+1:], attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: append(w.errs, w.failures...)},
 			}
 		}
@@ -180,14 +183,16 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 	}
 	w := walk{reasons: p.reasons[:len(p.reasons):len(p.reasons)], errs: p.errs[:len(p.errs):len(p.errs)]}
 	var conditions []string
+	var types typeSet
 	decide := func(link Link, d authorizer.ConditionsAwareDecision) (handoff.Outcome, bool) {
 		decision, reason, err := evaluate(ctx, link, d, data)
 		conditions = append(conditions, conditionIDs(d)...)
+		types.add(d)
 		if decision == authorizer.DecisionNoOpinion {
 			w.note(link.Name, reason, err)
 			return handoff.Outcome{}, false
 		}
-		return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions}, true
+		return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}, true
 	}
 	for _, u := range p.undecided {
 		if out, done := decide(u.link, u.decision); done {
@@ -205,6 +210,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 		Detail:     withFailures(utilerrors.NewAggregate(append(w.errs, w.failures...)), data),
 		Authorizer: names(p.undecided),
 		Conditions: conditions,
+		Types:      types.String(),
 	}
 }
 

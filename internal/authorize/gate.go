@@ -118,7 +118,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
-	handoff.CountConditional(v.Authorizer)
+	handoff.CountConditional(v.Authorizer, v.Types)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
 }

@@ -19,7 +19,7 @@ import (
 // impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be about:
 // the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are evaluated at once.
 func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !g.Conditional || !conditionalImpersonation(attrs.GetVerb()) {
+	if !g.Conditional || !ConditionalImpersonation(attrs.GetVerb()) {
 		return g.Chain.Authorize(ctx, attrs)
 	}
 	v := g.Chain.Decide(ctx, attrs)
@@ -43,9 +43,9 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	return out.Decision, out.Reason, nil
 }
 
-// conditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for ten
+// ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for ten
 // seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the next one.
-func conditionalImpersonation(verb string) bool {
+func ConditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
 }
 
@@ -58,7 +58,7 @@ func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); {
 	case !isImpersonation(verb):
 		return g.Honours(attrs)
-	case !conditionalImpersonation(verb):
+	case !ConditionalImpersonation(verb):
 		return errRemembered
 	}
 	return nil

@@ -95,6 +95,10 @@ func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {
 	return l.obj, l.err
 }
 
+// Impersonated returns the request that is to be made in the name of another
+// user; nil outside the impersonation filter.
+func (d *Data) Impersonated() *Request { return d.cfg.Impersonated }
+
 // Options returns the options of the operation; nil when there are none.
 func (d *Data) Options() runtime.Object { return d.cfg.Options }
 

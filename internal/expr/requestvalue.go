@@ -32,6 +32,11 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 		return types.NewStringList(types.DefaultTypeAdapter, r.Groups), true
 	case "extra":
 		return extraValue(r.Extra), true
+	case "userInfo": // another spelling, and so no part of the whole
+		return types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{
+			types.String("username"): types.String(r.User), types.String("uid"): types.String(r.UID),
+			types.String("groups"): types.NewStringList(types.DefaultTypeAdapter, r.Groups), types.String("extra"): extraValue(r.Extra),
+		}), true
 	case "fieldSelector":
 		return selectorValue(fieldRequirements(r.FieldSelector)), true
 	case "labelSelector":

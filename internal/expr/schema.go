@@ -64,11 +64,15 @@ func requestType() *apiservercel.DeclType {
 	requirement := object("proviso.Requirement",
 		field("key", str), field("operator", str), field("values", listOf(str)))
 	selector := object("proviso.Selector", field("requirements", listOf(requirement)))
+	// As ValidatingAdmissionPolicy and the design of conditions spell it (CA-23).
+	userInfo := object("proviso.UserInfo",
+		field("username", str), field("uid", str), field("groups", listOf(str)), field("extra", mapOf(listOf(str))))
 	return object("proviso.Request",
 		field("user", str),
 		field("uid", str),
 		field("groups", listOf(str)),
 		field("extra", mapOf(listOf(str))),
+		field("userInfo", userInfo),
 		field("verb", str),
 		field("apiGroup", str),
 		field("apiVersion", str),

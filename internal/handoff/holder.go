@@ -39,6 +39,8 @@ type Outcome struct {
 	// Authorizer and Conditions name what decided, for audit annotations and metrics.
 	Authorizer string
 	Conditions []string
+	// Types are the types of the conditions, sorted and joined by commas.
+	Types string
 }
 
 // Decision is what authorization hands over. The zero value denies.

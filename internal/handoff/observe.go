@@ -16,21 +16,21 @@ import (
 var (
 	conditionalTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
-		Help: "Requests that were let through to admission on a condition, by the authorizer whose conditions they are.",
-	}, []string{"authorizer"})
+		Help: "Requests that were let through to admission on a condition, by the authorizer whose conditions they are and the types of the conditions.",
+	}, []string{"authorizer", "type"})
 	failuresTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "authorization", Name: "condition_failures_total", StabilityLevel: metrics.ALPHA,
 		Help: "Decisions in which a condition failed to evaluate, and so failed closed, by the authorizer that decided; empty if none did.",
 	}, []string{"authorizer"})
 	enforcedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "enforcement", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
-		Help: "Conditional decisions that were resolved in admission, by authorizer, decision and whether a condition failed.",
-	}, []string{"authorizer", "decision", "failed"})
+		Help: "Conditional decisions that were resolved in admission, by authorizer, types of the conditions, decision and whether a condition failed.",
+	}, []string{"authorizer", "type", "decision", "failed"})
 	enforcedSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: "proviso", Subsystem: "enforcement", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "How long resolving a conditional decision took, by authorizer.",
+		Help:    "How long resolving a conditional decision took, by authorizer and types of the conditions.",
 		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
-	}, []string{"authorizer"})
+	}, []string{"authorizer", "type"})
 	fieldDecisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "field_permissions", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
 		Help: "Writes whose changed fields were looked at, by mode (general: exclusive fields only; granular: every field) and decision.",
@@ -56,8 +56,33 @@ func RegisterMetrics() {
 	})
 }
 
-// CountConditional counts a request that passed on a condition.
-func CountConditional(authorizerName string) { conditionalTotal.WithLabelValues(authorizerName).Inc() }
+// CountConditional counts a request that passed on a condition of the given types.
+func CountConditional(authorizerName, types string) {
+	conditionalTotal.WithLabelValues(authorizerName, typeLabels.bounded(types)).Inc()
+}
+
+// maxTypeLabels bounds the series that webhooks can make by inventing types.
+const maxTypeLabels = 64
+
+// labels is a set of label values that does not grow beyond a bound.
+type labels struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+var typeLabels = labels{seen: map[string]bool{}}
+
+func (l *labels) bounded(value string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.seen[value] {
+		if len(l.seen) >= maxTypeLabels {
+			return "other"
+		}
+		l.seen[value] = true
+	}
+	return value
+}
 
 // CountFailure counts a decision in which a condition failed.
 func CountFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
@@ -79,8 +104,9 @@ func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Out
 		failed = "true"
 		CountFailure(out.Authorizer)
 	}
-	enforcedTotal.WithLabelValues(out.Authorizer, out.Decision.String(), failed).Inc()
-	enforcedSeconds.WithLabelValues(out.Authorizer).Observe(time.Since(begin).Seconds())
+	kind := typeLabels.bounded(out.Types)
+	enforcedTotal.WithLabelValues(out.Authorizer, kind, out.Decision.String(), failed).Inc()
+	enforcedSeconds.WithLabelValues(out.Authorizer, kind).Observe(time.Since(begin).Seconds())
 	if span != nil {
 		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
 		span.End()

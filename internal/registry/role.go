@@ -54,12 +54,32 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 			warnings := ownersIgnored(r.ObjectMeta)
 			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
 				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Unserved)...)
+				warnings = append(warnings, foldedImpersonation(r.Rules)...)
 			}
 			return warnings
 		},
 		sameContent: func(a, b *authz.Role) bool { return equality.Semantic.DeepEqual(a.Rules, b.Rules) },
 		copyStatus:  func(to, from *authz.Role) { to.Status = from.Status },
 	}
+}
+
+// foldedImpersonation warns of conditions on impersonate:<mode>. The server remembers for some seconds who passed that check, whatever
+// the request was, so that a condition cannot be part of it (CA-19).
+func foldedImpersonation(rules []policy.PolicyRule) (warnings []string) {
+	for i, rule := range rules {
+		conditional := rule.Where != "" || rule.When != "" || rule.AttributeRestrictions != nil
+		at := slices.IndexFunc(rule.Verbs, func(verb string) bool { return strings.HasPrefix(verb, "impersonate:") })
+		if !conditional || at < 0 {
+			continue
+		}
+		effect := "never allows it"
+		if rule.Deny {
+			effect = "always denies it"
+		}
+		warnings = append(warnings, fmt.Sprintf("rules[%d]: a condition cannot be part of %s: the rule %s; put the condition on impersonate-on:%s:<verb>",
+			i, rule.Verbs[at], effect, strings.TrimPrefix(rule.Verbs[at], "impersonate:")))
+	}
+	return warnings
 }
 
 // checkTimeout bounds what checking the conditions of one role takes, which is the writer's time alone: what is stored is

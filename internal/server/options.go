@@ -151,6 +151,9 @@ type completed struct {
 
 // complete fills in what the user left open and lets upstream complete and validate its part.
 func (o *Options) complete(ctx context.Context) (*completed, error) {
+	if err := o.liftEnforcer(); err != nil {
+		return nil, err
+	}
 	plan, err := planAuthorization(o)
 	if err != nil {
 		return nil, err

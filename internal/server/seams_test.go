@@ -42,7 +42,7 @@ func (onlyGood) ConditionsAwareAuthorize(_ context.Context, a authorizer.Attribu
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
 	return authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, []authorizer.Condition{authorizer.GenericCondition{
-		ID: "test.proviso.dev/good", Description: "only good objects", EvaluateFunc: func(_ context.Context, d authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+		ID: "test.proviso.dev/good", Type: "example.com/good", Description: "only good objects", EvaluateFunc: func(_ context.Context, d authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			object := d.GetObject()
 			if object == nil {
 				object = d.GetOldObject()
@@ -150,10 +150,10 @@ func TestConditionsReachEveryServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`proviso_authorization_conditional_total{authorizer="only-good"}`,
-			`proviso_enforcement_decisions_total{authorizer="only-good",decision="Allow",failed="false"}`,
-			`proviso_enforcement_decisions_total{authorizer="only-good",decision="NoOpinion",failed="false"}`,
-			`proviso_enforcement_duration_seconds_count{authorizer="only-good"}`,
+		for _, want := range []string{`proviso_authorization_conditional_total{authorizer="only-good",type="example.com/good"}`,
+			`proviso_enforcement_decisions_total{authorizer="only-good",decision="Allow",failed="false",type="example.com/good"}`,
+			`proviso_enforcement_decisions_total{authorizer="only-good",decision="NoOpinion",failed="false",type="example.com/good"}`,
+			`proviso_enforcement_duration_seconds_count{authorizer="only-good",type="example.com/good"}`,
 			`apiserver_admission_controller_admission_duration_seconds_count{name="AuthorizationConditionsEnforcer"`} {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("no metric %s", want)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +34,11 @@ func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/conditions" {
 		h.conditions.Add(1)
 		h.lastObject.Store(string(body))
+		if strings.Contains(string(body), `"operation":"IMPERSONATE"`) {
+			_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","response":{"allowed":%v,"status":{"message":"only secrets"}}}`,
+				strings.Contains(string(body), `"impersonatedRequest":{"verb":"get","apiVersion":"v1","resource":"secrets"`))
+			return
+		}
 		_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","response":{"allowed":%v}}`,
 			strings.Contains(string(body), `"good":"yes"`))
 		return
@@ -54,6 +60,16 @@ func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		condition = `{"id":"hook.example.com/dev","effect":"Allow","type":"k8s.io/authorization-cel","condition":"object.data.env == 'dev'","description":"only env dev"}`
 	case strings.Contains(string(body), `"resource":"secrets"`):
 		condition = `{"id":"hook.example.com/good","effect":"Allow","type":"hook.example.com/label","condition":"good=yes"}`
+	}
+	if strings.Contains(string(body), `"verb":"impersonate"`) && strings.Contains(string(body), `"conditionalAuthorization"`) {
+		// The answer of the design, as it is written there.
+		set := `{"type":"k8s.io/authorization-cel","id":"lucas-only-impersonate-node-get-pods","effect":"Allow",` +
+			`"condition":"impersonatedRequest.apiGroup == '' && impersonatedRequest.resource == 'pods' && impersonatedRequest.verb == 'get'"}`
+		if strings.Contains(string(body), `"name":"opaque"`) {
+			set = `{"type":"hook.example.com/own","id":"own","effect":"Allow","condition":"x"}`
+		}
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":false,"conditionsChain":[{"conditionsSet":[%s]}]}}`, set)
+		return
 	}
 	if condition != "" {
 		condition = `,"conditionsChain":[{"conditions":[` + condition + `]}]`
@@ -218,6 +234,40 @@ func TestWebhookConditions(t *testing.T) {
 		_, err := client.CoreV1().Endpoints("kube-system").Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{GenerateName: "e-"}}, dryRun)
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "malformed") {
 			t.Errorf("got %v", err)
+		}
+	})
+
+	// CA-19: a webhook may make impersonation depend on the request that is to be made.
+	t.Run("impersonation", func(t *testing.T) {
+		as := func(user string) *kubernetes.Clientset {
+			config := s.as("hooked")
+			config.Impersonate = rest.ImpersonationConfig{UserName: user}
+			return kubernetes.NewForConfigOrDie(config)
+		}
+		admin := kubernetes.NewForConfigOrDie(s.admin)
+		for _, user := range []string{"system:node:foo", "opaque"} {
+			if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "hook-" + user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+			}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		get := func(user, resource string) error {
+			return as(user).CoreV1().RESTClient().Get().Namespace("default").Resource(resource).Name("none").Do(ctx).Error()
+		}
+		for _, tc := range []struct{ user, may, mayNot string }{{"system:node:foo", "pods", "secrets"}, {"opaque", "secrets", "pods"}} {
+			s.await("a get as "+tc.user, func() (bool, error) { return apierrors.IsNotFound(get(tc.user, tc.may)), nil })
+			if err := get(tc.user, tc.mayNot); !apierrors.IsForbidden(err) {
+				t.Errorf("get of %s as %s: %v", tc.mayNot, tc.user, err)
+			}
+			if err := as(tc.user).CoreV1().Pods("default").Delete(ctx, "none", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+				t.Errorf("delete of a pod as %s: %v", tc.user, err)
+			}
+		}
+		// CA-23: the reason as the design spells it is passed on.
+		if err := get("opaque", "pods"); err == nil || !strings.Contains(err.Error(), "only secrets") {
+			t.Errorf("the webhook's reason is missing: %v", err)
 		}
 	})
 

@@ -32,6 +32,9 @@ func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse
 		return finding{lied: true, reason: "failed closed", err: fmt.Errorf("webhook authorizer %s: conditions endpoint answered %s, which the conditions cannot give", s.webhook.name, what)}
 	}
 	denies := canDeny(&s.answer)
+	if r.Status != nil && !r.Allowed && r.Reason == "" { // as the design spells a reason (CA-23)
+		r.Reason = r.Status.Message
+	}
 	var evaluation error
 	if r.EvaluationError != "" {
 		evaluation = fmt.Errorf("webhook authorizer %s: conditions endpoint: %s", s.webhook.name, r.EvaluationError)
@@ -92,6 +95,13 @@ func (s *conditionSet) requestFor(facts *expr.Data, data authorizer.ConditionsDa
 		Operation: reviewv1alpha1.Operation(data.GetOperation()), ConditionSet: s.answer,
 	}
 	request.ConditionSet.AuthorizerName = s.webhook.name
+	if r := facts.Impersonated(); r != nil {
+		request.Operation = reviewv1alpha1.Impersonate
+		request.ImpersonatedRequest = &reviewv1alpha1.ImpersonatedRequest{
+			Verb: r.Verb, APIGroup: r.APIGroup, APIVersion: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+		}
+		return request, nil
+	}
 	object, err := facts.Object("")
 	if err != nil {
 		return nil, fmt.Errorf("object: %w", err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
@@ -24,10 +25,12 @@ func isConditional(verb string) bool {
 	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix)
 }
 
-// enforceable tells requests on which a condition can be enforced. For all others the webhook had better answer for good. So it does
-// for impersonation: what rules can make conditional there is the request that is to be made in the other's name, of which neither
-// review can tell a webhook.
+// enforceable tells requests on which a condition can be enforced: in admission, or in the impersonation filter, where conditions are
+// about the request that is to be made in the other's name (CA-19). For all others the webhook had better answer for good.
 func enforceable(a authorizer.Attributes) bool {
+	if authorize.ConditionalImpersonation(a.GetVerb()) {
+		return true
+	}
 	if !a.IsResourceRequest() || !isConditional(a.GetVerb()) {
 		return false
 	}

@@ -33,6 +33,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName():  schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequest(ref),
 		v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName(): schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResponse(ref),
 		v1alpha1.AuthorizationConditionsReview{}.OpenAPIModelName():   schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsReview(ref),
+		v1alpha1.ImpersonatedRequest{}.OpenAPIModelName():             schema_proviso_api_authorizationreview_v1alpha1_ImpersonatedRequest(ref),
 	}
 }
 
@@ -854,11 +855,11 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequ
 				Properties: map[string]spec.Schema{
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if there was no object.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to an object.\n - `\"CREATE\"` makes a new object.\n - `\"DELETE\"` deletes an object.\n - `\"UPDATE\"` changes an object.",
+							Description: "operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if there was no object.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to an object.\n - `\"CREATE\"` makes a new object.\n - `\"DELETE\"` deletes an object.\n - `\"IMPERSONATE\"` makes a request in the name of another user. There is no object. It is only sent to webhooks.\n - `\"UPDATE\"` changes an object.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"CONNECT", "CREATE", "DELETE", "UPDATE"},
+							Enum:        []interface{}{"CONNECT", "CREATE", "DELETE", "IMPERSONATE", "UPDATE"},
 						},
 					},
 					"object": {
@@ -879,6 +880,12 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequ
 							Ref:         ref("k8s.io/apimachinery/pkg/runtime.RawExtension"),
 						},
 					},
+					"impersonatedRequest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "impersonatedRequest is the request that is to be made in the name of another user. It is set if, and only if, the operation is IMPERSONATE.",
+							Ref:         ref(v1alpha1.ImpersonatedRequest{}.OpenAPIModelName()),
+						},
+					},
 					"conditionSet": {
 						SchemaProps: spec.SchemaProps{
 							Description: "conditionSet is a set of conditions as an access review shows it.",
@@ -891,7 +898,7 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequ
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/runtime.RawExtension", v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/runtime.RawExtension", v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName(), v1alpha1.ImpersonatedRequest{}.OpenAPIModelName()},
 	}
 }
 
@@ -931,10 +938,18 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResp
 							Format:      "",
 						},
 					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status says more about why a request is not allowed. A webhook may set it instead of reason; it is not read if allowed is true.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Status"),
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},
 		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Status"},
 	}
 }
 
@@ -976,5 +991,69 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRevi
 		},
 		Dependencies: []string{
 			v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName(), v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1alpha1_ImpersonatedRequest(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImpersonatedRequest is a request that is to be made in the name of another user.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"verb": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verb is the verb of the request.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is the group of the resource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersion is the version of the resource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the resource; it is empty for other URLs.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"subresource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subresource is the subresource, if any.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the object, if it has one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the object, if the request has one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"verb"},
+			},
+		},
 	}
 }

@@ -36,6 +36,8 @@ const (
 	Delete Operation = "DELETE"
 	// Connect opens a connection to an object.
 	Connect Operation = "CONNECT"
+	// Impersonate makes a request in the name of another user. There is no object. It is only sent to webhooks.
+	Impersonate Operation = "IMPERSONATE"
 )
 
 // AuthorizationConditionsRequest is a set of conditions and what it is to be evaluated against.
@@ -56,8 +58,43 @@ type AuthorizationConditionsRequest struct {
 	// +optional
 	Options runtime.RawExtension `json:"options,omitempty"`
 
+	// impersonatedRequest is the request that is to be made in the name of another user. It is set if, and only if, the operation
+	// is IMPERSONATE.
+	// +optional
+	ImpersonatedRequest *ImpersonatedRequest `json:"impersonatedRequest,omitempty"`
+
 	// conditionSet is a set of conditions as an access review shows it.
 	ConditionSet reviewv1.SubjectAccessReviewConditionSet `json:"conditionSet"`
+}
+
+// ImpersonatedRequest is a request that is to be made in the name of another user.
+type ImpersonatedRequest struct {
+	// verb is the verb of the request.
+	Verb string `json:"verb"`
+
+	// apiGroup is the group of the resource.
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// apiVersion is the version of the resource.
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// resource is the resource; it is empty for other URLs.
+	// +optional
+	Resource string `json:"resource,omitempty"`
+
+	// subresource is the subresource, if any.
+	// +optional
+	Subresource string `json:"subresource,omitempty"`
+
+	// namespace is the namespace of the object, if it has one.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object, if the request has one.
+	// +optional
+	Name string `json:"name,omitempty"`
 }
 
 // AuthorizationConditionsResponse is what a set of conditions comes to. If neither allowed nor denied is true, the set has
@@ -77,4 +114,9 @@ type AuthorizationConditionsResponse struct {
 	// evaluationError says which conditions could not be evaluated. The answer takes that into account.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// status says more about why a request is not allowed. A webhook may set it instead of reason; it is not read if allowed is
+	// true.
+	// +optional
+	Status *metav1.Status `json:"status,omitempty"`
 }

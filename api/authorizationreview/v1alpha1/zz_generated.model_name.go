@@ -19,3 +19,8 @@ func (in AuthorizationConditionsResponse) OpenAPIModelName() string {
 func (in AuthorizationConditionsReview) OpenAPIModelName() string {
 	return "io.k8s.api.authorization.v1alpha1.AuthorizationConditionsReview"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImpersonatedRequest) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1alpha1.ImpersonatedRequest"
+}
