@@ -3,22 +3,16 @@ package enforce
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/snapshot"
@@ -36,6 +30,8 @@ type Fields struct {
 	Ask func(ctx context.Context, holder *handoff.Holder, verb string, data authorizer.ConditionsData) handoff.Outcome
 	// Schemas finds the schemas of a kind; an error refuses the request.
 	Schemas func(kind schema.GroupVersionKind) (fieldperm.Converter, error)
+	// Behind knows what the body does not show.
+	Behind *Behind
 }
 
 // reach says whether a caller without the verb of the request may try it for the sake of single fields (FP-6).
@@ -54,122 +50,55 @@ func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	return snap.Served.HasFields(attrs.GetResource().GroupResource(), attrs.GetSubresource())
 }
 
+// fieldless are the subresources that write no field of the object which they belong to. An eviction deletes it.
+var fieldless = map[string]bool{
+	"attach": true, "eviction": true, "exec": true, "log": true, "portforward": true, "proxy": true, "token": true,
+}
+
+// hides tells whether a request may write fields that its body does not show: a subresource with a body of another kind, of
+// which nothing is known. A resource that is newer than what is known to be served shows itself.
+func hides(served *snapshot.Served, attrs admission.Attributes) bool {
+	resource, sub := attrs.GetResource().GroupResource(), attrs.GetSubresource()
+	own := served.OwnKind(resource)
+	return sub != "" && own != "" && attrs.GetKind().Kind != own && !served.HasFields(resource, sub)
+}
+
 // check refuses a write that changes a field without the permission for it: any field in granular mode, exclusive ones
 // otherwise.
 func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) error {
 	if f == nil || holder.Snapshot.Fields == nil {
 		return nil
 	}
-	table, served, resource := holder.Snapshot.Fields, holder.Snapshot.Served, known.GetResource().GroupResource()
-	if !writesFields(holder.Snapshot, known) {
-		if mode == fieldperm.Granular {
-			return forbidden(known, "field permissions do not reach this request: it writes no object")
-		}
+	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
+		return forbidden(known, "field permissions do not reach this request: it writes no object")
+	}
+	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless[known.GetSubresource()] {
 		return nil
 	}
-	target := fieldperm.Target{
-		Resource:    fieldperm.Resource{Group: resource.Group, Resource: resource.Resource},
-		Subresource: known.GetSubresource(),
-		Version:     served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)}),
-	}
+	table, target := holder.Snapshot.Fields, fieldTarget(holder.Snapshot.Served, known)
+	target.Copied = mode == fieldperm.General && copies(known)
 	if mode == fieldperm.General && !table.Guards(target) {
 		return nil
 	}
 	begin := time.Now()
-	result := table.Decide(f.request(ctx, holder, target, mode, known, objects))
+	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
+	result := table.Decide(w.request(target, mode))
+	if result.Allowed() {
+		result = w.otherVersions(table, target, result)
+	}
 	record(ctx, mode, result, time.Since(begin))
 	if result.Allowed() {
 		return nil
 	}
 	if result.Err != nil {
+		var answer apierrors.APIStatus
+		if isBinding(known) && errors.As(result.Err, &answer) {
+			return result.Err // its pod is not there, or has changed
+		}
 		// The caller learns that it could not be examined, the log learns why.
 		klog.FromContext(ctx).Info("Field permissions could not be examined", "resource", known.GetResource(), "name", known.GetName(), "err", result.Err)
 	}
-	return apierrors.NewForbidden(resource, known.GetName(), fmt.Errorf("%s", result.Reason()))
-}
-
-func (f *Fields) request(ctx context.Context, holder *handoff.Holder, target fieldperm.Target, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) fieldperm.Request {
-	req := fieldperm.Request{
-		Context: expr.WithBudget(ctx, known.data.Budget()), // what conditions have spent is gone
-		Target:  target,
-		Mode:    mode,
-		Objects: func() (old, new *typed.TypedValue, err error) { return f.objects(known) },
-		Check: func(verb string) (bool, error) {
-			out := f.Ask(ctx, holder, verb, known)
-			return out.Decision == authorizer.DecisionAllow, out.Detail
-		},
-	}
-	if known.GetOperation() == admission.Create && known.GetSubresource() == "" {
-		req.Default = func(object map[string]any) (map[string]any, error) { return defaulted(known, object, objects) }
-		if holder.Snapshot.Served.ResetsStatus(known.GetResource().GroupResource()) {
-			req.Reset = statusFields
-		}
-	}
-	return req
-}
-
-// statusFields are set by the endpoint itself, whatever the caller sends.
-var statusFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-
-// objects are both sides of the comparison, in one version whatever version the request uses (FP-10).
-func (f *Fields) objects(known *facts) (old, new *typed.TypedValue, err error) {
-	object, err := known.final()
-	if err != nil {
-		return nil, nil, err
-	}
-	schemas, err := f.Schemas(object.GetObjectKind().GroupVersionKind())
-	if err != nil {
-		return nil, nil, err
-	}
-	if new, err = schemas.ObjectToTyped(object); err != nil {
-		return nil, nil, err
-	}
-	stored, err := known.data.OldObject("")
-	switch {
-	case err != nil:
-		return nil, nil, fmt.Errorf("the stored object cannot be had: %w", err)
-	case stored != nil:
-		old, err = schemas.ObjectToTyped(stored)
-	case known.GetOperation() != admission.Create:
-		err = fmt.Errorf("the stored object is not known")
-	}
-	return old, new, err
-}
-
-// final is the object that will be stored, in the preferred version.
-func (f *facts) final() (runtime.Object, error) {
-	object, err := f.data.Object("")
-	if err == nil && object == nil {
-		err = errors.New("there is none")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the object cannot be had: %w", err)
-	}
-	return object, nil
-}
-
-// defaulted lets the server's own defaulting fill in what an object does not say.
-func defaulted(known *facts, object map[string]any, objects admission.ObjectInterfaces) (map[string]any, error) {
-	example, err := known.final()
-	if err != nil {
-		return nil, err
-	}
-	kind := example.GetObjectKind().GroupVersionKind()
-	if _, custom := example.(*unstructured.Unstructured); custom {
-		u := &unstructured.Unstructured{Object: object}
-		u.SetGroupVersionKind(kind)
-		objects.GetObjectDefaulter().Default(u)
-		return u.Object, nil
-	}
-	filled, err := objects.GetObjectCreater().New(kind)
-	if err != nil {
-		return nil, err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, filled); err != nil {
-		return nil, err
-	}
-	objects.GetObjectDefaulter().Default(filled)
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(filled)
+	return apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
 }
 
 // record writes what was asked into the audit event and the metrics.

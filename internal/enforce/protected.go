@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -22,6 +25,8 @@ import (
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
 	Chain authorizer.UnconditionalAuthorizer
+	// Behind knows what the body does not show.
+	Behind *Behind
 }
 
 var _ admission.ValidationInterface = (*ProtectedAttributes)(nil)
@@ -42,11 +47,63 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 	if index.Len() == 0 {
 		return nil
 	}
-	verdict := index.Check(ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs), body(attrs.GetOldObject()), body(attrs.GetObject()))
-	if !verdict.Allowed() {
+	req := ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs)
+	old, new, err := p.written(ctx, index, attrs, objects)
+	if err != nil {
+		var answer apierrors.APIStatus
+		if isBinding(attrs) && errors.As(err, &answer) {
+			return err // its pod is not there, or has changed
+		}
+		if !index.Exempts(req) {
+			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
+		}
+	} else if verdict := index.Check(req, old, new); !verdict.Allowed() {
 		return forbidden(attrs, verdict.Reason())
 	}
+	for _, other := range p.Behind.versions(attrs, objects) {
+		// What a conversion adds or takes away, this write does.
+		if other.err != nil {
+			if index.Exempts(req) {
+				continue
+			}
+			return forbidden(attrs, fmt.Sprintf("protected attributes could not be examined in version %s: %v", other.version, other.err))
+		}
+		if verdict := index.Check(req, new, body(other.object)); !verdict.Allowed() {
+			return forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, verdict.Reason()))
+		}
+	}
 	return p.guardBinding(ctx, holder.Snapshot, attrs, objects)
+}
+
+// written is what is stored and what will be: behind a Binding its pod, in a ControllerRevision what its data holds.
+func (p *ProtectedAttributes) written(ctx context.Context, index *protect.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) (old, new any, err error) {
+	old, new = body(attrs.GetOldObject()), body(attrs.GetObject())
+	switch {
+	case isBinding(attrs):
+		binding, err := meta.Accessor(attrs.GetObject())
+		if err != nil || !index.Touches(binding.GetLabels(), binding.GetAnnotations()) {
+			return old, new, err
+		}
+		stored, err := p.Behind.pod(ctx, attrs)
+		return stored, new, err
+	case isRevision(attrs) && attrs.GetSubresource() == "":
+		var before, after runtime.Object
+		kind := appsv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
+		if after, err = admission.ConvertToGVK(attrs.GetObject(), kind, objects); err != nil {
+			return nil, nil, err
+		}
+		if attrs.GetOldObject() != nil {
+			if before, err = admission.ConvertToGVK(attrs.GetOldObject(), kind, objects); err != nil {
+				return nil, nil, err
+			}
+		}
+		was, is, err := revealed(before, after)
+		if was == nil {
+			return nil, is, err
+		}
+		return was, is, err
+	}
+	return old, new, nil
 }
 
 // body keeps a nil object a nil interface.
@@ -137,7 +194,7 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
-	reason := fmt.Sprintf("%s guards protected attributes: binding it takes the verb bind on %s %q, or membership in it; holding its rules is not enough", role, plural, ref.Name)
+	reason := fmt.Sprintf("%s guards protected attributes: binding it requires the verb bind on %s %q, or being bound to it at the same or a wider scope; holding its rules is not enough", role, plural, ref.Name)
 	if err != nil {
 		return forbidden(attrs, errors.Join(errors.New(reason), err).Error())
 	}

@@ -12,6 +12,8 @@ type class struct {
 	needs []need
 	// exclusive is set if the fields are out of the general verb.
 	exclusive bool
+	// blind is set if the place of a changed field is not known, so that it cannot be compared with its default.
+	blind bool
 	// first is the first changed field of the class, for messages.
 	first Path
 	// leaves are all changed fields of the class, kept on create only.

@@ -15,6 +15,9 @@ func (t *Table) Decide(req Request) Result {
 	if req.Mode == General && !tree.exclusive {
 		return Result{allowed: true}
 	}
+	if req.Hidden {
+		return hidden(req, tree)
+	}
 	if req.Objects == nil {
 		return Result{Err: fmt.Errorf("request has no objects to compare")}
 	}
@@ -29,6 +32,24 @@ func (t *Table) Decide(req Request) Result {
 	result := d.run(old)
 	result.Checks = d.plan.checks
 	return result
+}
+
+// hidden needs the permission of every exclusive field, since any of them may be written.
+func hidden(req Request, tree *node) Result {
+	if req.Mode == Granular {
+		return Result{Err: fmt.Errorf("what the request writes cannot be told")}
+	}
+	p := plan{check: req.Check}
+	for _, q := range tree.exclusives(nil) {
+		v, known := q.knownVerb()
+		if known && !q.perm.broken && p.holds(v) {
+			continue
+		}
+		return Result{Checks: p.checks, TooMany: p.tooMany, Missing: &Missing{
+			Field: q.path.String(), Permission: q.perm.display(), Note: "may be written by this request, which does not show it",
+		}}
+	}
+	return Result{allowed: true, Checks: p.checks}
 }
 
 // decision is one run of Decide.
@@ -52,7 +73,7 @@ func (d *decision) run(old *typed.TypedValue) Result {
 			continue
 		case d.plan.tooMany:
 			return Result{TooMany: true}
-		case old != nil || d.req.Default == nil:
+		case old != nil || d.req.Default == nil || c.blind:
 			return Result{Missing: n.missing(c.first)}
 		}
 		// On create the fields do not count if they are what defaulting gives. Finding out now that they are not, with the
@@ -68,6 +89,11 @@ func (d *decision) run(old *typed.TypedValue) Result {
 	// from one another must not vouch for each other.
 	if len(pending) > 0 {
 		if refusal := d.beyondDefaults(all, pending...); refusal != nil {
+			return *refusal
+		}
+	}
+	if old != nil {
+		if refusal := d.owners(old); refusal != nil {
 			return *refusal
 		}
 	}
@@ -90,6 +116,9 @@ func (d *decision) diff(old *typed.TypedValue, keepLeaves bool) ([]*class, error
 	w := walker{ctx: d.req.Context, general: d.req.Mode == General, create: old == nil, keepLeaves: keepLeaves, standIn: standInType(d.req.Target)}
 	if err := w.run(d.tree, old, d.new, d.req.Reset); err != nil {
 		return nil, err
+	}
+	if d.req.Claimed {
+		w.claimScale()
 	}
 	slices.SortFunc(w.changed, func(a, b *class) int { return a.first.compare(b.first) })
 	return w.changed, nil

@@ -66,8 +66,8 @@ func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	return true
 }
 
-// insideList compares by position, since nothing says what tells the elements apart. If that cannot be right, everything that
-// might be exclusive is.
+// insideList compares by position, since nothing says what tells the elements apart; in a new list, or one that is gone, all
+// elements are. If that cannot be right, everything that might be exclusive is.
 func (w *walker) insideList(old, new value.Value) (rest bool) {
 	before, after := w.asList(old), w.asList(new)
 	defer w.free(before)
@@ -77,21 +77,30 @@ func (w *walker) insideList(old, new value.Value) (rest bool) {
 	for _, n := range w.states[f.from:f.to] {
 		named = named || n.keys != nil
 	}
-	if named || length(before) != length(after) {
+	n, m := length(before), length(after)
+	if named || n != m && n != 0 && m != 0 {
 		w.everythingBelow()
 		return true
 	}
-	for i := range length(after) {
-		l, r := before.AtUsing(w.alloc, i), after.AtUsing(w.alloc, i)
-		name := keyText(r)
-		if name == "" {
-			name = strconv.Itoa(i)
+	if n == 0 && m == 0 {
+		return true
+	}
+	for i := range max(n, m) {
+		f := frame{kind: itemStep, element: true, index: -1}
+		if i < n {
+			f.old = before.AtUsing(w.alloc, i)
 		}
-		w.push(frame{name: name, kind: itemStep, element: true, old: l, new: r, index: i})
-		rest = w.insideOf(l, r) || rest
+		if i < m {
+			f.new, f.index = after.AtUsing(w.alloc, i), i
+		}
+		if f.name = keyText(f.item()); f.name == "" {
+			f.name = strconv.Itoa(i)
+		}
+		w.push(f)
+		rest = w.insideOf(f.old, f.new) || rest
 		w.pop()
-		w.alloc.Free(l)
-		w.alloc.Free(r)
+		w.free(f.old)
+		w.free(f.new)
 	}
 	return rest
 }

@@ -12,21 +12,23 @@ func (t *Table) place(k treeKey) []placed {
 		}
 		all = append(all, t.pathsIn(p, k)...)
 	}
+	if k.copied {
+		checked := made(k.resource)
+		all = slices.DeleteFunc(all, func(q placed) bool {
+			return slices.ContainsFunc(checked, func(at Path) bool { return at.leadsTo(q.path) })
+		})
+	}
 	return all
 }
 
 // pathsIn says where in an object of kind k a permission has its field.
 func (t *Table) pathsIn(p *permission, k treeKey) []placed {
-	applies := p.appliesTo(k.resource)
 	switch {
 	case k.form == scaleForm:
-		if applies {
-			return t.inScale(p, k.resource)
-		}
-		return nil
+		return t.inScale(p, k.resource)
 	case k.form == bindingForm, k.resource == bindings:
 		var all []placed
-		if applies && k.resource == bindings {
+		if p.appliesTo(k.resource) && k.resource == bindings {
 			all = append(all, placed{p.Field, p})
 		}
 		if p.appliesTo(pods) {
@@ -34,45 +36,35 @@ func (t *Table) pathsIn(p *permission, k treeKey) []placed {
 		}
 		return all
 	}
-	var all []placed
-	if applies {
-		all = append(all, placed{p.Field, p})
-	}
-	if root, ok := podTemplates[k.resource]; ok && p.guardsTemplates() && p.inTemplate() {
-		all = append(all, placed{p.Field.under(root), p})
-	}
-	return all
+	return p.written(k.resource)
 }
 
 func (p *permission) appliesTo(r Resource) bool {
 	return slices.ContainsFunc(p.Resources, func(have Resource) bool { return have.All() || have == r })
 }
 
-// guardsTemplates tells whether a permission on pods reaches into embedded pod templates (FP-15). One that names pods
-// does. One for all resources does if it is exclusive, or it could be walked round through a workload; otherwise not: who may
-// change an object's labels may not thereby change those of the pods it makes.
-func (p *permission) guardsTemplates() bool {
-	return slices.Contains(p.Resources, pods) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
-}
-
-// inTemplate tells whether a pod template has the field at all.
-func (p *permission) inTemplate() bool {
-	return p.Field.hasPrefix(specPath) || p.Field.hasPrefix(metadataPath)
-}
-
-// inScale maps the scale field and what lies around it to the Scale that stands in for the object.
+// inScale maps the scale field, wherever it is, and what lies around it to the Scale that stands in for the object.
 func (t *Table) inScale(p *permission, r Resource) []placed {
-	scale, ok := t.scaled[r]
-	if !ok {
-		scale = replicasPath
+	fields := t.scaled[r]
+	if len(fields) == 0 {
+		fields = []Path{replicasPath}
 	}
-	switch {
-	case p.Field.hasPrefix(metadataPath), len(p.Field) == 1:
-		return []placed{{p.Field, p}}
-	case scale.hasPrefix(p.Field):
-		return []placed{{replicasPath, p}}
+	var all []placed
+	for _, q := range p.written(r) {
+		if q.path.hasPrefix(metadataPath) {
+			all = append(all, q)
+			continue
+		}
+		for _, scale := range fields {
+			switch {
+			case scale.leadsTo(q.path):
+				all = append(all, placed{replicasPath, q.perm})
+			case q.path.leadsTo(scale):
+				all = append(all, placed{replicasPath, q.perm.partly()})
+			}
+		}
 	}
-	return nil
+	return all
 }
 
 // inBinding maps a pod's node assignment and what lies around it to the Binding that makes it, and a pod's metadata to
@@ -81,12 +73,20 @@ func inBinding(p *permission) []placed {
 	switch {
 	case p.Field.hasPrefix(metadataPath):
 		return []placed{{p.Field, p}}
-	case p.Field.compare(nodeNamePath) == 0:
+	case nodeNamePath.leadsTo(p.Field):
 		standIn := *p
 		standIn.pick = "name"
 		return []placed{{bindTargetPath, &standIn}}
-	case p.Field.compare(specPath) == 0:
-		return []placed{{bindTargetPath, p}}
+	case p.Field.leadsTo(nodeNamePath):
+		return []placed{{bindTargetPath, p.partly()}}
 	}
 	return nil
+}
+
+// partly is the permission where only a part of its field is at hand.
+func (p *permission) partly() *permission {
+	if !p.Exclusive {
+		return p
+	}
+	return p.blunt()
 }

@@ -62,7 +62,7 @@ func (p *plan) meets(a alternative) bool {
 func (n *need) missing(field Path) *Missing {
 	m := &Missing{Field: field.String(), Note: n.note}
 	if n.note == "" && len(n.alternatives) == 0 {
-		m.Note = "has no permission of its own: it takes the right to write the whole object"
+		m.Note = "has no permission of its own: only the right to write the whole object covers it"
 	}
 	for i, a := range slices.Backward(n.alternatives) {
 		if i == len(n.alternatives)-1 {
@@ -76,12 +76,15 @@ func (n *need) missing(field Path) *Missing {
 
 // String is the message of FP-9.
 func (m *Missing) String() string {
-	if m.Permission == "" {
-		return "field " + m.Field + " " + m.Note
+	text := "field " + m.Field + " " + m.Note
+	if m.Permission != "" {
+		text = "field " + m.Field + " needs " + m.Permission
+		if len(m.Alternatives) > 0 {
+			text += " (or " + strings.Join(m.Alternatives, ", ") + ")"
+		}
 	}
-	text := "field " + m.Field + " needs " + m.Permission
-	if len(m.Alternatives) > 0 {
-		text += " (or " + strings.Join(m.Alternatives, ", ") + ")"
+	if m.Manager != "" {
+		text += ": the request leaves its value as it is and would change its managers, the entry of " + m.Manager + " in managedFields"
 	}
 	return text
 }

@@ -23,19 +23,18 @@ type Entry struct {
 	Broken bool
 }
 
-// Permissions lists every permission with the fields it guards, by name. Fields of embedded pod templates are listed
-// with the resource that embeds them.
+// Permissions lists every permission with the fields it guards, by name. Fields that an object carries for others, in
+// templates for example, are listed with the resource that carries them.
 func (t *Table) Permissions() []Entry {
 	var all []Entry
 	for _, p := range t.perms {
 		for _, r := range p.Resources {
 			all = append(all, p.entry(p.Field, r))
 		}
-		if !p.guardsTemplates() || !p.inTemplate() {
-			continue
-		}
-		for r, root := range podTemplates {
-			all = append(all, p.entry(p.Field.under(root), r))
+		for r := range carriers {
+			for _, q := range p.carried(r) {
+				all = append(all, q.perm.entry(q.path, r))
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Entry) int {

@@ -3,6 +3,7 @@ package fieldperm
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -27,6 +28,15 @@ type Request struct {
 	// compare. Both are of the same type, in the version that Target names whatever version the request uses (FP-10);
 	// see Schemas.
 	Objects func() (old, new *typed.TypedValue, err error)
+	// Managers returns the managedFields of both objects on an update; nil if nobody manages anything.
+	Managers func() (old, new []metav1.ManagedFieldsEntry)
+	// Versioned returns both objects in another version, by its apiVersion, in which a manager has its fields. An error means
+	// that there is no such version. May be nil if every manager uses the version of Objects.
+	Versioned func(apiVersion string) (old, new *typed.TypedValue, err error)
+	// Hidden is set if the body does not show what the request writes: every exclusive field counts. Objects is not used.
+	Hidden bool
+	// Claimed is set if the request changes who manages the scale field, which a Scale does not show.
+	Claimed bool
 	// Reset holds the fields that the endpoint sets itself whatever the caller sends, such as .status of the main resource:
 	// they are not the caller's change. May be nil.
 	Reset *fieldpath.Set
@@ -71,6 +81,8 @@ type Missing struct {
 	Alternatives []string
 	// Note says why no permission covers it.
 	Note string
+	// Manager is set if not the field would change but who manages it: "flux" (Apply).
+	Manager string
 }
 
 // Allowed tells whether the write may go on as far as field permissions are concerned.

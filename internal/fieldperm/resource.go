@@ -52,4 +52,6 @@ type Target struct {
 	// Version of the objects that are compared, which is the same whatever version the request uses (FP-10). It matters only
 	// where a CRD declares a permission at different places in different versions.
 	Version string
+	// Copied is set if the caller is a controller that makes the object from what was checked where it was carried (FP-16).
+	Copied bool
 }

@@ -13,25 +13,26 @@ var (
 )
 
 // scaled are the built-in resources with a scale field, and where it is.
-var scaled = map[Resource]Path{
-	{"", "replicationcontrollers"}: replicasPath,
-	{"apps", "deployments"}:        replicasPath,
-	{"apps", "replicasets"}:        replicasPath,
-	{"apps", "statefulsets"}:       replicasPath,
+var scaled = map[Resource][]Path{
+	{"", "replicationcontrollers"}: {replicasPath},
+	{"apps", "deployments"}:        {replicasPath},
+	{"apps", "replicasets"}:        {replicasPath},
+	{"apps", "statefulsets"}:       {replicasPath},
 }
 
-// podTemplates are the built-in resources that embed a pod template, and where it is (FP-15). A test walks every type
-// that Kubernetes serves and fails when one is missing.
-var podTemplates = map[Resource]Path{
-	{"", "podtemplates"}:           {Field("template")},
-	{"", "replicationcontrollers"}: {Field("spec"), Field("template")},
-	{"apps", "deployments"}:        {Field("spec"), Field("template")},
-	{"apps", "replicasets"}:        {Field("spec"), Field("template")},
-	{"apps", "statefulsets"}:       {Field("spec"), Field("template")},
-	{"apps", "daemonsets"}:         {Field("spec"), Field("template")},
-	{"batch", "jobs"}:              {Field("spec"), Field("template")},
-	{"batch", "cronjobs"}:          {Field("spec"), Field("jobTemplate"), Field("spec"), Field("template")},
+// statusSet are the built-in resources whose endpoint sets the status of a new object itself, whatever the caller sends. For all others
+// what is in the status of a new object counts: many endpoints clear it, some keep what the caller says, that of nodes among them, and
+// custom resources differ from version to version.
+var statusSet = map[Resource]bool{
+	pods:                      true,
+	{"", "namespaces"}:        true,
+	{"", "persistentvolumes"}: true,
+	{"apiextensions.k8s.io", "customresourcedefinitions"}: true,
+	{"apiregistration.k8s.io", "apiservices"}:             true,
 }
+
+// ResetsStatus tells whether the status of a new object is never the caller's.
+func ResetsStatus(r Resource) bool { return statusSet[r] }
 
 // shipped are the declarations for all resources, in the order of a reference page.
 var shipped = []Declaration{

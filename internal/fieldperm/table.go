@@ -14,8 +14,9 @@ type Config struct {
 	FieldPermissions []*policyv1alpha1.FieldPermission
 	// Declared are the declarations of CRD schemas.
 	Declared []Declaration
-	// Scaled are the custom resources with a scale subresource, and where their scale field is.
-	Scaled map[Resource]Path
+	// Scaled are the custom resources with a scale subresource, and where their scale field is. One with different places in
+	// different versions has no permission of its own for it: that must not be for another field, depending on the version.
+	Scaled map[Resource][]Path
 	// Expressions compiles CEL; without it, declarations that need CEL cover nothing and exclude everything.
 	Expressions Expressions
 }
@@ -24,7 +25,7 @@ type Config struct {
 type Table struct {
 	trees  map[treeKey]*node
 	perms  []*permission
-	scaled map[Resource]Path
+	scaled map[Resource][]Path
 	issues []Issue
 }
 
@@ -34,6 +35,8 @@ type treeKey struct {
 	resource Resource
 	form     form
 	version  string
+	// copied leaves out what was checked where it was carried.
+	copied bool
 }
 
 // form is the shape of a request's body.
@@ -68,7 +71,9 @@ func New(c Config) (*Table, []Issue) {
 		add(d, nil)
 	}
 	for _, r := range sortedResources(t.scaled) {
-		add(Declaration{Source: shippedSource, Permission: replicasPermission, Resources: []Resource{r}, Field: t.scaled[r]}, nil)
+		if fields := t.scaled[r]; len(fields) == 1 {
+			add(Declaration{Source: shippedSource, Permission: replicasPermission, Resources: []Resource{r}, Field: fields[0]}, nil)
+		}
 	}
 	for _, fp := range sortedByName(c.FieldPermissions) {
 		add(FromFieldPermission(fp))
@@ -102,7 +107,10 @@ func (t *Table) plant() {
 	for r := range t.scaled {
 		versions[r] = nil
 	}
-	for r := range podTemplates {
+	for r := range spellings {
+		versions[r] = nil
+	}
+	for r := range carriers {
 		versions[r] = nil
 	}
 	for _, p := range t.perms {
@@ -110,10 +118,16 @@ func (t *Table) plant() {
 			versions[r] = append(versions[r], p.Version)
 		}
 	}
+	t.trees[treeKey{pods, bindingForm, "", true}] = &node{} // the scheduler says where a pod goes
+	t.trees[treeKey{bindings, ownForm, "", true}] = &node{}
+	for r := range madeResources() {
+		k := treeKey{r, ownForm, "", true}
+		t.trees[k] = newTree(t.place(k))
+	}
 	for r, list := range versions {
 		for _, version := range append(list, "") {
 			for _, f := range []form{ownForm, scaleForm, bindingForm} {
-				k := treeKey{r, f, version}
+				k := treeKey{r, f, version, false}
 				if t.trees[k] == nil && (f != bindingForm || r == pods) {
 					t.trees[k] = newTree(t.place(k))
 				}
@@ -124,7 +138,13 @@ func (t *Table) plant() {
 
 // tree returns the tree for a request's body.
 func (t *Table) tree(target Target) *node {
-	k := treeKey{target.Resource, formOf(target), target.Version}
+	k := treeKey{target.Resource, formOf(target), target.Version, false}
+	if target.Copied {
+		copied := treeKey{target.Resource, k.form, "", true}
+		if n := t.trees[copied]; n != nil {
+			return n
+		}
+	}
 	for _, version := range []string{target.Version, ""} {
 		k.version = version
 		if n := t.trees[k]; n != nil {

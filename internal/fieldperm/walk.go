@@ -40,6 +40,16 @@ type walker struct {
 
 // run compares old, which may be nil, with new.
 func (w *walker) run(tree *node, old, new *typed.TypedValue, reset *fieldpath.Set) error {
+	tr, err := w.begin(tree, old, new, reset)
+	if err != nil {
+		return err
+	}
+	w.value(tr, w.frames[0].old, w.frames[0].new)
+	return w.err
+}
+
+// begin stands at the root of both objects and returns their type.
+func (w *walker) begin(tree *node, old, new *typed.TypedValue, reset *fieldpath.Set) (schema.TypeRef, error) {
 	tr := new.TypeRef()
 	w.schema = new.Schema()
 	if w.standIn != nil {
@@ -49,12 +59,12 @@ func (w *walker) run(tree *node, old, new *typed.TypedValue, reset *fieldpath.Se
 	if old != nil {
 		before = old.AsValue()
 		if !old.AsValue().IsMap() {
-			return fmt.Errorf("stored object is not an object")
+			return tr, fmt.Errorf("stored object is not an object")
 		}
 	}
 	after := new.AsValue()
 	if after == nil || !after.IsMap() {
-		return fmt.Errorf("object is not an object")
+		return tr, fmt.Errorf("object is not an object")
 	}
 	w.alloc = value.NewFreelistAllocator()
 	w.classes = map[string]*class{}
@@ -63,13 +73,12 @@ func (w *walker) run(tree *node, old, new *typed.TypedValue, reset *fieldpath.Se
 	w.states = append(make([]*node, 0, 16), tree)
 	atom, ok := w.schema.Resolve(tr)
 	if !ok {
-		return fmt.Errorf("schema has no type for the object")
+		return tr, fmt.Errorf("schema has no type for the object")
 	}
 	if isSchemaless(tr, atom) {
 		w.schema, tr = schemalessObject()
 	}
-	w.value(tr, before, after)
-	return w.err
+	return tr, nil
 }
 
 // skips tells whether nothing of the top frame is to be looked at.
@@ -143,6 +152,7 @@ func (w *walker) charge() {
 	case w.comesBefore(c.first):
 		c.first = w.path()
 	}
+	c.blind = c.blind || w.top().opaque
 	if w.keepPaths {
 		w.paths = append(w.paths, w.path())
 	}

@@ -78,6 +78,7 @@ type Holder struct {
 	decisions [slots]Decision
 	attrs     authorizer.Attributes
 	granular  bool
+	claim     bool
 	admitted  bool
 
 	keeping sync.Mutex
@@ -133,6 +134,20 @@ func (h *Holder) WasGranular() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.granular
+}
+
+// NoteClaim records that a Scale changes who manages the scale field.
+func (h *Holder) NoteClaim() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claim = true
+}
+
+// Claims tells the enforcer what mutating admission noted.
+func (h *Holder) Claims() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.claim
 }
 
 // Admit notes that the enforcer has let an object pass: what is said about the request from now on, the caller may see.

@@ -24,7 +24,7 @@ func describe(kind Attribute, key string, part scoped, l *level) string {
 		by = appendNew(by, p.kind()+" "+quote(p.name))
 		roles = appendNew(roles, p.role.String())
 	}
-	return fmt.Sprintf("%s %s%s may not be set to, changed from or cleared of %s: it is protected by %s and takes membership in %s",
+	return fmt.Sprintf("%s %s%s may not be set to, changed from or cleared of %s: it is protected by %s and requires being bound to %s",
 		kind, key, where, values, enumerate(by, "and"), enumerate(roles, "or"))
 }
 

@@ -70,7 +70,7 @@ func TestSetReplaceRemove(t *testing.T) {
 		want     string // "" means allowed
 	}{
 		{name: "set", new: podWith(kv{"env": "prod"}, nil),
-			want: `label env=prod is protected by ClusterProtectedAttribute "env-prod"; it takes membership in ClusterRole "release-managers"`},
+			want: `label env=prod is protected by ClusterProtectedAttribute "env-prod"; changing it requires being bound to ClusterRole "release-managers"`},
 		{name: "set by a member", new: podWith(kv{"env": "prod"}, nil), member: []Role{releaseManagers}},
 		{name: "set by a member of another role", new: podWith(kv{"env": "prod"}, nil), member: []Role{testers}, want: "label env=prod "},
 		{name: "free value", new: podWith(kv{"env": "staging"}, nil)},
@@ -78,7 +78,7 @@ func TestSetReplaceRemove(t *testing.T) {
 		{name: "label of an annotation's name", new: podWith(kv{"build.example.com/id": "7"}, nil)},
 		{name: "annotation of a label's name", new: podWith(nil, kv{"env": "prod"})},
 		{name: "annotation, any value", new: podWith(nil, kv{"build.example.com/id": "7"}),
-			want: `annotation build.example.com/id=7 is protected by ClusterProtectedAttribute "build"; it takes membership in ClusterRole "release-managers"`},
+			want: `annotation build.example.com/id=7 is protected by ClusterProtectedAttribute "build"; changing it requires being bound to ClusterRole "release-managers"`},
 		{name: "any value, empty", new: podWith(kv{"example.com/tier": ""}, nil), want: "label example.com/tier= is protected"},
 		{name: "untouched", old: podWith(kv{"env": "prod", "a": "1"}, nil), new: podWith(kv{"env": "prod", "a": "2"}, nil)},
 		{name: "removed", old: podWith(kv{"env": "prod"}, nil), new: podWith(nil, nil), want: "label env=prod is protected"},
@@ -87,7 +87,7 @@ func TestSetReplaceRemove(t *testing.T) {
 		{name: "replaced by a free value", old: podWith(kv{"env": "prod"}, nil), new: podWith(kv{"env": "staging"}, nil), want: "label env=prod is protected"},
 		{name: "free value replaced by a protected one", old: podWith(kv{"env": "staging"}, nil), new: podWith(kv{"env": "prod"}, nil), want: "label env=prod is protected"},
 		{name: "replaced across two roles, member of one", old: podWith(kv{"env": "test"}, nil), new: podWith(kv{"env": "prod"}, nil),
-			member: []Role{releaseManagers}, want: `label env=test is protected by ClusterProtectedAttribute "env-test"; it takes membership in ClusterRole "testers"`},
+			member: []Role{releaseManagers}, want: `label env=test is protected by ClusterProtectedAttribute "env-test"; changing it requires being bound to ClusterRole "testers"`},
 		{name: "replaced across two roles, member of both", old: podWith(kv{"env": "test"}, nil), new: podWith(kv{"env": "prod"}, nil), member: []Role{releaseManagers, testers}},
 		{name: "replaced within one role", old: podWith(kv{"env": "live"}, nil), new: podWith(kv{"env": "prod"}, nil), member: []Role{releaseManagers}},
 		{name: "empty value is not no value", old: podWith(kv{"example.com/tier": ""}, nil), new: podWith(nil, nil), want: "label example.com/tier= is protected"},
@@ -128,8 +128,8 @@ func TestTwoObjectsOnOneAttribute(t *testing.T) {
 		{"dev", testers, ""},
 		{"dev", releaseManagers, ""},
 		{"prod", releaseManagers, ""},
-		{"prod", testers, `label env=prod is protected by ClusterProtectedAttribute "b"; it takes membership in ClusterRole "release-managers"`},
-		{"dev", owners, `label env=dev is protected by ClusterProtectedAttribute "a" and ClusterProtectedAttribute "b"; it takes membership in ClusterRole "testers" or ClusterRole "release-managers"`},
+		{"prod", testers, `label env=prod is protected by ClusterProtectedAttribute "b"; changing it requires being bound to ClusterRole "release-managers"`},
+		{"dev", owners, `label env=dev is protected by ClusterProtectedAttribute "a" and ClusterProtectedAttribute "b"; changing it requires being bound to ClusterRole "testers" or ClusterRole "release-managers"`},
 	} {
 		expect(t, ix.Check(podRequest(tc.role), nil, podWith(kv{"env": tc.value}, nil)), tc.want)
 	}
@@ -177,7 +177,7 @@ func TestLevels(t *testing.T) {
 	expect(t, both.Check(podRequest(), nil, labelled), `label env=prod is protected by ClusterProtectedAttribute "env"`)
 	expect(t, both.Check(podRequest(owners), nil, labelled), `label env=prod is protected by ClusterProtectedAttribute "env"`)
 	expect(t, both.Check(podRequest(releaseManagers), nil, labelled),
-		`label env=prod is protected by ProtectedAttribute "local"; it takes membership in Role "owners"`)
+		`label env=prod is protected by ProtectedAttribute "local"; changing it requires being bound to Role "owners"`)
 	expect(t, both.Check(podRequest(releaseManagers, owners), nil, labelled), "")
 
 	local := mustIndex(t, namespaced(clusterLabel("local", "env", owners), "hammer"))

@@ -82,7 +82,7 @@ func TestConditionText(t *testing.T) {
 	want := Condition{
 		ID: got[0].ID,
 		Description: `label env may not be set to, changed from or cleared of any value: it is protected by ClusterProtectedAttribute "env" ` +
-			`and takes membership in ClusterRole "testers"`,
+			`and requires being bound to ClusterRole "testers"`,
 		Expression: `[[optional.ofNonZeroValue(object).?metadata.?labels[?"env"], optional.ofNonZeroValue(oldObject).?metadata.?labels[?"env"]]]` +
 			`.exists(p, p[0] != p[1] && p.exists(v, v.hasValue()))`,
 	}

@@ -6,14 +6,10 @@ import (
 )
 
 const (
-	kubeSystemPrefix = "system:serviceaccount:kube-system:"
 	nodePrefix       = "system:node:"
 	nodesGroup       = "system:nodes"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 )
-
-// controllers copy into new objects what was already admitted in a template.
-var controllers = []string{"system:kube-controller-manager", "system:kube-scheduler"}
 
 // exemptions decide by who the caller is, never by what the object says about itself: ownerReferences can be forged.
 type exemptions struct {
@@ -22,7 +18,10 @@ type exemptions struct {
 
 func newExemptions(users, groups []string) exemptions {
 	e := exemptions{users: map[string]bool{}, groups: map[string]bool{}}
-	for _, u := range slices.Concat(controllers, users) {
+	for _, u := range append(users[:len(users):len(users)], controllerManager) {
+		e.users[u] = true
+	}
+	for u := range copiers {
 		e.users[u] = true
 	}
 	for _, g := range groups {
@@ -31,12 +30,14 @@ func newExemptions(users, groups []string) exemptions {
 	return e
 }
 
+// Exempts tells whether the caller may touch everything, whatever the object is.
+func (ix *Index) Exempts(req *Request) bool {
+	return req.omnipotent() || ix.exempt.identity(req.User, req.Groups)
+}
+
 // identity tells whether the caller is exempt whatever it writes.
 func (e *exemptions) identity(user string, groups []string) bool {
 	if e.users[user] {
-		return true
-	}
-	if account, ok := strings.CutPrefix(user, kubeSystemPrefix); ok && account != "" {
 		return true
 	}
 	return slices.ContainsFunc(groups, func(g string) bool { return e.groups[g] })
@@ -48,18 +49,18 @@ func (e *exemptions) apply(req *Request, old, new any) bool {
 		return true
 	}
 	node, ok := nodeName(req)
-	if !ok || req.Group != "" || new == nil {
-		return false
-	}
-	switch req.Resource {
-	case "nodes":
+	if ok && req.Group == "" && req.Resource == "nodes" && new != nil {
 		return ownNode(node, req, old, new)
-	case "pods":
-		// What makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels changed. That
-		// the annotation alone suffices for nobody else is why this is not a claim of the object.
-		return isMirrorOf(node, new) && (isAbsent(old) || isMirrorOf(node, old))
 	}
-	return false
+	return IsMirrorPod(req, old, new)
+}
+
+// IsMirrorPod tells whether the caller is a node that writes a mirror pod of its own, which shows what runs there already. What
+// makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels changed. That the annotation
+// alone suffices for nobody else is why this is not a claim of the object.
+func IsMirrorPod(req *Request, old, new any) bool {
+	node, ok := nodeName(req)
+	return ok && req.Group == "" && req.Resource == "pods" && isMirrorOf(node, new) && (isAbsent(old) || isMirrorOf(node, old))
 }
 
 func nodeName(req *Request) (string, bool) {

@@ -32,6 +32,8 @@ func TestExemptIdentities(t *testing.T) {
 		{"system:serviceaccount:argo:x", "system:serviceaccounts:argo", ""},
 		{"system:serviceaccount:argo:x", "", refused},
 		{"system:serviceaccount:kube-system:", "", refused},
+		{"system:serviceaccount:kube-system:coredns", "", refused},
+		{"system:serviceaccount:kube-system:horizontal-pod-autoscaler", "", refused},
 		{"system:serviceaccount:kube-systems:x", "", refused},
 		{"system:serviceaccount:default:replicaset-controller", "", refused},
 		{"x-system:kube-scheduler", "", refused},
@@ -148,7 +150,7 @@ func TestFromStored(t *testing.T) {
 	expect(t, ix.Check(everyone, nil, pod), "")
 	expect(t, ix.Check(podRequest(releaseManagers, owners), nil, pod), "")
 	expect(t, ix.Check(podRequest(owners), nil, pod), `label env=prod is protected by ClusterProtectedAttribute "env-prod"`)
-	expect(t, ix.Check(podRequest(releaseManagers), nil, pod), `annotation note=x is protected by ProtectedAttribute "note"; it takes membership in Role "owners"`)
+	expect(t, ix.Check(podRequest(releaseManagers), nil, pod), `annotation note=x is protected by ProtectedAttribute "note"; changing it requires being bound to Role "owners"`)
 	expect(t, ix.Check(everyone, nil, podWith(kv{"foreign": "prod"}, nil)), "label foreign=prod is protected")
 	expect(t, ix.Check(everyone, nil, podWith(kv{"misplaced": "prod"}, nil)), "label misplaced=prod is protected")
 }

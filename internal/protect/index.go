@@ -123,6 +123,21 @@ func (ix *Index) Len() int {
 	return ix.size
 }
 
+// Touches tells whether any of these labels and annotations is protected somewhere.
+func (ix *Index) Touches(labels, annotations map[string]string) bool {
+	if ix.Len() == 0 {
+		return false
+	}
+	for kind, keys := range [...]map[string]string{Label: labels, Annotation: annotations} {
+		for key := range keys {
+			if ix.rules[kind].get(key) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // GuardsRole tells whether binding somebody to role would let him set a protected attribute, so that holding the
 // role's rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
 // ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another, so

@@ -28,12 +28,17 @@ var templateSites = map[groupResource][]site{
 	{"apps", "deployments"}:        podTemplate("spec", "template"),
 	{"apps", "replicasets"}:        podTemplate("spec", "template"),
 	{"apps", "daemonsets"}:         podTemplate("spec", "template"),
-	{"apps", "statefulsets"}:       append(podTemplate("spec", "template"), claimTemplates()),
+	{"apps", "statefulsets"}:       append(podTemplate("spec", "template"), claimTemplatesAt("spec", "volumeClaimTemplates")),
 	{"batch", "jobs"}:              podTemplate("spec", "template"),
 	{"batch", "cronjobs"}: append([]site{metadataAt("spec", "jobTemplate")},
 		podTemplate("spec", "jobTemplate", "spec", "template")...),
 	{"resource.k8s.io", "resourceclaimtemplates"}: {metadataAt("spec")},
+	revisions: append(podTemplate("data", "spec", "template"), claimTemplatesAt("data", "spec", "volumeClaimTemplates")),
 }
+
+// revisions have in their data a part of the set that they were made from, which a stateful set makes its pods from. No Go type has its
+// fields: the check takes such an object as JSON, with the data as its set's type reads it, and refuses any other form.
+var revisions = groupResource{"apps", "controllerrevisions"}
 
 // otherKind lists the subresources whose body is not an object of the resource's own kind; none of those bodies has
 // templates. Any other subresource, also one that does not exist yet, is taken to carry the resource itself.
@@ -65,9 +70,8 @@ func podSpec(path ...string) []site {
 	return []site{{path: path, key: []string{"name"}, sub: []string{"ephemeral", "volumeClaimTemplate"}, text: dotted(path)}}
 }
 
-// claimTemplates is the list of claims that a stateful set makes for each of its pods.
-func claimTemplates() site {
-	path := []string{"spec", "volumeClaimTemplates"}
+// claimTemplatesAt is the list of claims that a stateful set makes for each of its pods.
+func claimTemplatesAt(path ...string) site {
 	return site{path: path, key: []string{"metadata", "name"}, sub: []string{}, text: dotted(path)}
 }
 

@@ -48,7 +48,7 @@ func TestSitesAreComplete(t *testing.T) {
 			t.Errorf("%s.%s has %d sites, maxSites is %d", gr.resource, gr.group, len(sites), maxSites)
 		}
 		for _, s := range sites {
-			if !slices.Contains(found[gr], sitePlace(s)) {
+			if gr != revisions && !slices.Contains(found[gr], sitePlace(s)) {
 				t.Errorf("%s.%s has no metadata at %s", gr.resource, gr.group, sitePlace(s))
 			}
 		}

@@ -42,7 +42,7 @@ type Refusal struct {
 	Where string
 	// Removed is set if Value is on the stored object and would no longer be.
 	Removed bool
-	// Protections that cover the value at the level that refused; membership in the role of any one of them is enough.
+	// Protections that cover the value at the level that refused; being bound to the role of any one of them is enough.
 	Protections []Named
 }
 
@@ -74,7 +74,7 @@ func (r *Refusal) String() string {
 		roles = appendNew(roles, p.Role.String())
 	}
 	b.WriteString(enumerate(by, "and"))
-	b.WriteString("; it takes membership in ")
+	b.WriteString("; changing it requires being bound to ")
 	b.WriteString(enumerate(roles, "or"))
 	return b.String()
 }

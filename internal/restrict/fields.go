@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/fieldperm"
 )
 
 // fieldsMutable holds when nothing changes but the given fields. It compares the stored object with the new one without
@@ -81,7 +85,7 @@ func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Outco
 	return expr.Undecided(c, req, effect)
 }
 
-func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, _ expr.Effect, data *expr.Data) (bool, error) {
+func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, effect expr.Effect, data *expr.Data) (bool, error) {
 	if !data.OwnKind() {
 		return false, errOtherKind
 	}
@@ -104,7 +108,38 @@ func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, _ expr.Effe
 	if err != nil {
 		return false, err
 	}
-	return reflect.DeepEqual(without(before, c.steps), without(after, c.steps)), nil
+	if !reflect.DeepEqual(without(before, c.steps), without(after, c.steps)) {
+		return false, nil
+	}
+	if effect == expr.Deny {
+		return true, nil // nobody gets out of a deny by changing managers besides
+	}
+	return c.keepsManagers(oldObject, newObject)
+}
+
+// keepsManagers tells whether nothing changes who manages another field, since that decides what the next apply of others removes.
+func (c *fieldsMutable) keepsManagers(oldObject, newObject runtime.Object) (bool, error) {
+	before, err := meta.Accessor(oldObject)
+	if err != nil {
+		return false, err
+	}
+	after, err := meta.Accessor(newObject)
+	if err != nil {
+		return false, err
+	}
+	changed, err := fieldperm.ManagedChanges(before.GetManagedFields(), after.GetManagedFields())
+	if err != nil {
+		return false, err
+	}
+	for _, path := range changed {
+		if !slices.ContainsFunc(c.steps, func(steps []string) bool {
+			n := min(len(steps), len(path))
+			return slices.Equal(steps[:n], path[:n])
+		}) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (c *fieldsMutable) Text(*expr.Request, expr.Effect) string {

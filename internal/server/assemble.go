@@ -41,10 +41,11 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 		return nil, err
 	}
 	c.stages.gate.Local = elsewhere.local
+	if c.stages.definition, err = definitionsByKind(crds.Informer()); err != nil {
+		return nil, err
+	}
 	if c.stages.fields != nil {
-		if c.stages.fields.schemas.definition, err = definitionsByKind(crds.Informer()); err != nil {
-			return nil, err
-		}
+		c.stages.fields.schemas.definition = c.stages.definition
 	}
 	return aggregator, c.stages.start(c, aggregator.GenericAPIServer, apiServices, crds.Informer())
 }

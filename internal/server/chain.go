@@ -3,7 +3,9 @@ package server
 import (
 	"net/http"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/audit"
@@ -35,6 +37,7 @@ import (
 //	  aggregator → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
 //	  mutating admission           last of all, what a CRD declares is settled with what is stored          crdschema
+//	     and a Binding is pinned to the pod that it will be compared with                                    enforce
 //	     update that creates: the handler asks the gate again, for create                                    authorize
 //	» enforcer                     first in validating admission: the conditions are met by this object      enforce
 //	     then: the caller may change these fields, set these labels and annotations
@@ -62,6 +65,8 @@ type stages struct {
 	fields *fieldRights
 	// events tells people what is wrong with an object.
 	events *events
+	// definition finds the definition of a custom kind; it is set before the server runs.
+	definition func(kind schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 	// router is the audit backend; nil while dynamic audit is off.
 	router *auditsink.Router
 	plugs  plugs
@@ -107,11 +112,12 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	plugin := &enforce.Plugin{
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 	}
+	behind := s.behind(generic)
 	if s.fields != nil {
-		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of}
+		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of, Behind: behind}
 	}
 	if enabled(ProtectedAttributes) {
-		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain})
+		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain, Behind: behind})
 	}
 	if enabled(PolicyAuthorization) {
 		plugin.After = append(plugin.After, enforce.Immortal{Namespace: s.master})
@@ -130,6 +136,9 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	}
 	if s.fields != nil {
 		chain = append(chain, admissionmetrics.WithControllerMetrics(&crdschema.Plugin{Expressions: s.fields.cel}, crdschema.Name))
+	}
+	if s.fields != nil || enabled(ProtectedAttributes) {
+		chain = append(chain, admissionmetrics.WithControllerMetrics(&enforce.Pin{Behind: behind}, enforce.PinName))
 	}
 	generic.AdmissionControl = admission.NewChainHandler(chain...)
 }

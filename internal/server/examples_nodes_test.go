@@ -117,6 +117,17 @@ func (x *examples) draAdminAccess(t *testing.T) {
 		fine(t, what+" with adminAccess, by a device admin", err)
 	}
 	x.create(t, claim("masters", true))
+	// The controller makes claims of templates; another account of kube-system is not trusted for being there (PA-13 has the same table).
+	for account, want := range map[string]string{"resource-claim-controller": "", "addon": why} {
+		user := "system:serviceaccount:kube-system:" + account
+		client := x.resource(t, x.as(user, "device-users", "system:serviceaccounts:kube-system"), claim("made", true))
+		_, err := client.Create(ctx, claim("made", true), metav1.CreateOptions{DryRun: []string{"All"}})
+		if want == "" {
+			fine(t, account, err)
+		} else {
+			refusedWith(t, account, err, want)
+		}
+	}
 	// No requests at all is not a failure that denies.
 	_, err := x.resource(t, dan, claim("empty", false)).Create(ctx, inNamespace(object("resource.k8s.io/v1", "ResourceClaim", "empty", map[string]any{}), "devices"), metav1.CreateOptions{})
 	fine(t, "a claim without requests", err)

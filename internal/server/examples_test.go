@@ -176,6 +176,9 @@ func (x *examples) pvStorageClass(t *testing.T) {
 	refusedWith(t, "create without a class", err, why)
 	_, err = vera.Apply(ctx, "ledger", prod, metav1.ApplyOptions{FieldManager: "vera"})
 	refusedWith(t, "apply that creates with another class", err, why)
+	_, err = vera.Create(ctx, with(t, with(t, volume, "beta", "metadata", "name"), map[string]any{"volume.beta.kubernetes.io/storage-class": "prod"}, "metadata", "annotations"), metav1.CreateOptions{})
+	refusedWith(t, "create with another class by its older name", err, why)
+	refusedWith(t, "giving hers away by the older name", merge(ctx, vera, "scratch", `{"metadata":{"annotations":{"volume.beta.kubernetes.io/storage-class":"prod"}}}`), why)
 
 	x.create(t, prod)
 	fine(t, "patch of hers", merge(ctx, vera, "scratch", `{"metadata":{"labels":{"tier":"low"}}}`))
@@ -241,6 +244,13 @@ func (x *examples) allowedNames(t *testing.T) {
 	fine(t, "a generated name", create("", "team-a-"))
 	_, err := namespaces.Apply(ctx, "green", object("v1", "Namespace", "green", nil), metav1.ApplyOptions{FieldManager: "tina"})
 	refusedWith(t, "apply, which would take update too", err, "")
+	labelled := object("v1", "Namespace", "team-a-open", nil)
+	labelled.SetLabels(map[string]string{"pod-security.kubernetes.io/enforce": "privileged"})
+	_, err = namespaces.Create(ctx, labelled, metav1.CreateOptions{})
+	refusedWith(t, "a label that opens doors", err, why)
+	labelled.SetLabels(map[string]string{"team": "a"})
+	_, err = namespaces.Create(ctx, labelled, metav1.CreateOptions{})
+	fine(t, "the team's label", err)
 
 	classes := tina.Resource(schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"})
 	class := func(name string) *unstructured.Unstructured {
@@ -253,6 +263,9 @@ func (x *examples) allowedNames(t *testing.T) {
 	fine(t, "a class by name", err)
 	_, err = classes.Create(ctx, class("urgent"), metav1.CreateOptions{})
 	refusedWith(t, "another class", err, classWhy)
+	_, err = classes.Create(ctx, with(t, class("team-a-high"), int64(1000000), "value"), metav1.CreateOptions{})
+	refusedWith(t, "a value above all others", err, classWhy)
+	refusedWith(t, "a class for everybody", merge(ctx, classes, "team-a-low", `{"globalDefault":true}`), classWhy)
 	_, err = classes.Apply(ctx, "team-a-high", class("team-a-high"), metav1.ApplyOptions{FieldManager: "tina"})
 	fine(t, "apply that creates a class", err)
 	_, err = classes.Apply(ctx, "urgent", class("urgent"), metav1.ApplyOptions{FieldManager: "tina"})
@@ -314,6 +327,14 @@ func (x *examples) ownFinalizer(t *testing.T) {
 	x.eventually(t, "adding its finalizer", func() error {
 		return merge(ctx, controller, "one", `{"metadata":{"finalizers":["example.com/other","example.com/cleanup"]}}`)
 	})
+	owned := inNamespace(object("v1", "ConfigMap", "one", nil), "assets")
+	owned.Object["data"] = map[string]any{"kept": "yes"}
+	if _, err := x.resource(t, x.admin, one).Apply(ctx, "one", owned, metav1.ApplyOptions{FieldManager: "flux"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := controller.Apply(ctx, "one", owned, metav1.ApplyOptions{FieldManager: "other", Force: true})
+	refusedWith(t, "managing what is there already", err, why)
+	refusedWith(t, "emptying managedFields", merge(ctx, controller, "one", `{"metadata":{"managedFields":[{}]}}`), why)
 	for what, patch := range map[string]string{
 		"adding another finalizer":      `{"metadata":{"finalizers":["example.com/other","example.com/cleanup","example.com/third"]}}`,
 		"removing another finalizer":    `{"metadata":{"finalizers":["example.com/cleanup"]}}`,
@@ -326,7 +347,7 @@ func (x *examples) ownFinalizer(t *testing.T) {
 	} {
 		refusedWith(t, what, merge(ctx, controller, "one", patch), why)
 	}
-	_, err := controller.Create(ctx, inNamespace(object("v1", "ConfigMap", "two", nil), "assets"), metav1.CreateOptions{})
+	_, err = controller.Create(ctx, inNamespace(object("v1", "ConfigMap", "two", nil), "assets"), metav1.CreateOptions{})
 	refusedWith(t, "create", err, "")
 	two := inNamespace(object("v1", "ConfigMap", "two", nil), "assets")
 	two.SetFinalizers([]string{"example.com/cleanup"})

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -146,6 +147,10 @@ func exclusiveField(t *testing.T, x *examples) {
 		_, err := client.AppsV1().Deployments("play").Create(ctx, d, metav1.CreateOptions{})
 		return err
 	}
+	older := func(client kubernetes.Interface) error {
+		_, err := client.CoreV1().Namespaces().Patch(ctx, "play", types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce-version":"v1.20"}}}`), metav1.PatchOptions{})
+		return err
+	}
 	level := func(ctx context.Context, client kubernetes.Interface, value string) error {
 		ns, err := client.CoreV1().Namespaces().Get(ctx, "play", metav1.GetOptions{})
 		if err != nil {
@@ -166,6 +171,7 @@ func exclusiveField(t *testing.T, x *examples) {
 	expect(t, "false in a template by dora", template(dora, false), "")
 	expect(t, "true in a template by nadia", template(nadia, true), "")
 	expect(t, "level by dora", level(ctx, dora, "restricted"), "field .metadata.labels[pod-security.kubernetes.io/enforce] needs granular:example.com/podSecurityLevel")
+	expect(t, "older version by dora", older(dora), "field .metadata.labels[pod-security.kubernetes.io/enforce-version] needs granular:example.com/podSecurityLevel")
 	expect(t, "same level by dora", level(ctx, dora, "privileged"), "")
 	expect(t, "level by nadia", level(ctx, nadia, "restricted"), "")
 }

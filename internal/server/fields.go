@@ -61,25 +61,23 @@ func readDefinition(definition any) snapshot.CustomFields {
 	if err != nil {
 		custom.Problem = err.Error()
 	}
-	custom.Scale = scaleField(crd)
+	custom.Scale = scaleFields(crd)
 	return custom
 }
 
-// scaleField is where a custom resource has its scale field. A resource with different places for it in different versions has
-// none: the permission replicas must not be for another field, depending on the version.
-func scaleField(crd *apiextensionsv1.CustomResourceDefinition) fieldperm.Path {
-	places := map[string]bool{}
+// scaleFields are the places where a custom resource has its scale field, in order.
+func scaleFields(crd *apiextensionsv1.CustomResourceDefinition) []fieldperm.Path {
+	var places []fieldperm.Path
 	for _, v := range crd.Spec.Versions {
-		if v.Served && v.Subresources != nil && v.Subresources.Scale != nil {
-			places[v.Subresources.Scale.SpecReplicasPath] = true
+		if !v.Served || v.Subresources == nil || v.Subresources.Scale == nil {
+			continue
+		}
+		path, err := fieldperm.ParsePath(v.Subresources.Scale.SpecReplicasPath)
+		if err == nil && !slices.ContainsFunc(places, func(have fieldperm.Path) bool { return have.String() == path.String() }) {
+			places = append(places, path)
 		}
 	}
-	for place := range places {
-		if path, err := fieldperm.ParsePath(place); err == nil && len(places) == 1 {
-			return path
-		}
-	}
-	return nil
+	return places
 }
 
 // checkFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served

@@ -35,6 +35,12 @@ func TestFieldPermissions(t *testing.T) {
 	t.Run("versions", f.versions)
 	t.Run("custom resources", f.customResources)
 	t.Run("mutation", f.mutation)
+	t.Run("managers", f.managers)
+	t.Run("managers of exclusive fields", f.exclusiveManagers)
+	t.Run("carried", f.carried)
+	t.Run("bindings", f.bindings)
+	t.Run("created with status", f.createdWithStatus)
+	t.Run("siblings", f.siblings)
 	t.Run("number of checks", f.numberOfChecks)
 	t.Run("removed again", f.removedAgain)
 }

@@ -177,7 +177,7 @@ func (f *fieldWorld) granularWrites(t *testing.T) {
 	const head = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"`
 	allowed(t, "apply an own label", apply("label", head+`,"labels":{"own.com/a":"2"}}}`))
 	refused(t, "apply by force what another has", apply("label", head+`,"labels":{"app":"mine"}}}`), "granular:label(app)")
-	allowed(t, "apply by force what is there already", apply("label", head+`,"labels":{"app":"web"}}}`))
+	refused(t, "apply by force what is there already: he would manage it", apply("label", head+`,"labels":{"app":"web"}}}`), "granular:label(app)")
 	refused(t, "apply another image", apply("label", head+`},"spec":{"template":{"spec":{"containers":[{"name":"one","image":"evil"}]}}}}`), spec)
 	// Creating: every field counts that is not a default.
 	refused(t, "create", f.as(t, "label", http.MethodPost, dryRun(deployments), jsonBody, strings.Replace(webBody, `"web"`, `"new"`, 1)), "granular:")

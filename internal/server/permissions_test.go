@@ -102,6 +102,9 @@ func (p *permissionsWorld) find(t *testing.T, name string) *authz.Permission {
 func (p *permissionsWorld) list(t *testing.T) {
 	level := p.find(t, "example.com:podSecurityLevel")
 	want := []authz.PermissionField{{
+		Resource: "namespaces", Field: ".metadata.labels[pod-security.kubernetes.io/enforce-version]", Verb: "granular:example.com/podSecurityLevel",
+		Source: `FieldPermission "namespace-level-version"`, Exclusive: true,
+	}, {
 		Resource: "namespaces", Field: ".metadata.labels[pod-security.kubernetes.io/enforce]", Verb: "granular:example.com/podSecurityLevel",
 		Source: `FieldPermission "namespace-level"`, Exclusive: true,
 	}}
@@ -197,7 +200,7 @@ func resolved(s policyv1alpha1.FieldPermissionStatus) metav1.ConditionStatus {
 
 // FP-4: the status says which served resources have the field, pod templates included, and which of the named ones do not.
 func (p *permissionsWorld) status(t *testing.T) {
-	workloads := []string{"cronjobs.batch", "daemonsets.apps", "deployments.apps", "jobs.batch", "pods", "podtemplates", "replicasets.apps", "replicationcontrollers", "statefulsets.apps"}
+	workloads := []string{"controllerrevisions.apps", "cronjobs.batch", "daemonsets.apps", "deployments.apps", "jobs.batch", "pods", "podtemplates", "replicasets.apps", "replicationcontrollers", "statefulsets.apps"}
 	p.await(t, "the status", func() bool { return resolved(p.statusOf(t, "node-network")) == metav1.ConditionTrue })
 	if got := p.statusOf(t, "node-network"); !slices.Equal(got.CoveredResources, workloads) || len(got.UnresolvedResources) > 0 ||
 		!meta.IsStatusConditionTrue(got.Conditions, policyv1alpha1.ConditionRulesCompiled) {
@@ -341,12 +344,15 @@ func (p *permissionsWorld) reviews(t *testing.T) {
 func (p *permissionsWorld) exclusiveReviews(t *testing.T) {
 	const element = "field-permissions"
 	shown := func(user, verb, group, resource, namespace string) string {
+		text := ""
 		for _, e := range p.ask(t, user, verb, group, resource, namespace).ConditionsChain {
-			if e.AuthorizerName == element && len(e.Conditions) == 1 && e.Conditions[0].Effect == reviewv1.EffectDeny {
-				return e.Conditions[0].Description
+			for _, c := range e.Conditions {
+				if e.AuthorizerName == element && c.Effect == reviewv1.EffectDeny {
+					text += c.Description + "\n"
+				}
 			}
 		}
-		return ""
+		return text
 	}
 	for _, tc := range []struct{ user, verb, group, resource, namespace, says string }{
 		{"dora", "create", "", "pods", "play", "field .spec.hostNetwork of pods may only be changed with granular:example.com/nodeNetwork"},

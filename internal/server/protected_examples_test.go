@@ -29,7 +29,7 @@ func TestProtectedExamples(t *testing.T) {
 	x.typed = kubernetes.NewForConfigOrDie(x.s.admin)
 	x.create(t, object("v1", "Namespace", "lab", nil))
 	x.bind(t, "lab", rbacv1.RoleRef{Kind: "ClusterRole", Name: "edit"}, "dora", "rita", "carl")
-	x.bind(t, "", rbacv1.RoleRef{Kind: "ClusterRole", Name: "cluster-admin"}, "clara", "otto", "system:serviceaccount:kube-system:copier")
+	x.bind(t, "", rbacv1.RoleRef{Kind: "ClusterRole", Name: "cluster-admin"}, "clara", "otto", "system:serviceaccount:kube-system:copier", "system:serviceaccount:kube-system:endpointslice-controller")
 	t.Run("nothing is protected at first", x.nothingProtected)
 	t.Run("image-policy", x.imagePolicy)
 	t.Run("external-load-balancer", x.externalLoadBalancer)
@@ -135,7 +135,7 @@ func (x *protectedExamples) nothingProtected(t *testing.T) {
 }
 
 func (x *protectedExamples) imagePolicy(t *testing.T) {
-	const protected = `label env=prod is protected by ClusterProtectedAttribute "env-prod"; it takes membership in ClusterRole "release-managers"`
+	const protected = `label env=prod is protected by ClusterProtectedAttribute "env-prod"; changing it requires being bound to ClusterRole "release-managers"`
 	const images = "pods with the label env=prod use images of registry.example.com only"
 	ctx := t.Context()
 	x.install(t, "image-policy/policy.yaml")
@@ -155,6 +155,9 @@ func (x *protectedExamples) imagePolicy(t *testing.T) {
 		fine(t, who+" with the registry's image", dry(ctx, client, prod))
 		invalidWith(t, who+" with another image", dry(ctx, client, foreign), images)
 	}
+	volume := with(t, prod, []any{map[string]any{"name": "v", "image": map[string]any{"reference": "docker.io/library/nginx"}}}, "spec", "volumes")
+	invalidWith(t, "a member with another image as a volume", dry(ctx, rita, volume), images)
+	fine(t, "a member with the registry's image as a volume", dry(ctx, rita, with(t, prod, []any{map[string]any{"name": "v", "image": map[string]any{"reference": "registry.example.com/data:1"}}}, "spec", "volumes")))
 	refusedWith(t, "a developer with the registry's image", dry(ctx, dora, prod), protected)
 	fine(t, "a developer without prod", dry(ctx, dora, trial))
 
@@ -181,7 +184,7 @@ func (x *protectedExamples) imagePolicy(t *testing.T) {
 }
 
 func (x *protectedExamples) externalLoadBalancer(t *testing.T) {
-	const protected = `label allowExternal=true is protected by ProtectedAttribute "allow-external"; it takes membership in Role "network-admins"`
+	const protected = `label allowExternal=true is protected by ProtectedAttribute "allow-external"; changing it requires being bound to Role "network-admins"`
 	const unlabelled = "a service of type LoadBalancer needs the label allowExternal=true"
 	ctx := t.Context()
 	x.install(t, "external-load-balancer/policy.yaml")
@@ -308,7 +311,7 @@ func (x *protectedExamples) review(t *testing.T) {
 	}
 }
 
-// copies: a controller copies what was admitted, and nobody becomes one by what his object claims (PA-6).
+// copies: a controller copies what was admitted, and nobody becomes one by what his object claims, nor by his namespace (PA-6, PA-13).
 func (x *protectedExamples) copies(t *testing.T) {
 	ctx := t.Context()
 	copied := inLab("copied", "tier", "prod")
@@ -317,7 +320,8 @@ func (x *protectedExamples) copies(t *testing.T) {
 	client := func(c dynamic.Interface) dynamic.ResourceInterface { return x.resource(t, c, copied) }
 	accounts := []string{"system:serviceaccounts", "system:authenticated"}
 	x.eventually(t, "the controller manager", func() error { return dry(ctx, client(x.impersonating("system:kube-controller-manager")), copied) })
-	fine(t, "a service account of kube-system", dry(ctx, client(x.impersonating("system:serviceaccount:kube-system:copier", accounts...)), copied))
+	fine(t, "a controller of Kubernetes that copies", dry(ctx, client(x.impersonating("system:serviceaccount:kube-system:endpointslice-controller", accounts...)), copied))
+	refusedWith(t, "another service account of kube-system", dry(ctx, client(x.impersonating("system:serviceaccount:kube-system:copier", accounts...)), copied), "tier=prod")
 	refusedWith(t, "a service account of another namespace", dry(ctx, client(x.impersonating("system:serviceaccount:lab:copier", accounts...)), copied), "tier=prod")
 	refusedWith(t, "a user whose object has an owner", dry(ctx, client(x.as("carl")), copied), "tier=prod")
 	refusedWith(t, "a user in the group of kube-system's accounts", dry(ctx, client(x.as("carl", "system:serviceaccounts:kube-system")), copied), "tier=prod")

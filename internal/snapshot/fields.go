@@ -28,9 +28,9 @@ type FieldsConfig struct {
 // CustomFields is what the definition of a custom resource has to say about field permissions.
 type CustomFields struct {
 	Declared []fieldperm.Declaration
-	// Resource has its scale field at Scale, unless that is nil.
+	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
 	Resource fieldperm.Resource
-	Scale    fieldperm.Path
+	Scale    []fieldperm.Path
 	// Problem is set if the declarations cannot be read; as many as could be are there.
 	Problem string
 }
@@ -114,7 +114,7 @@ func (f *Fields) Apply(next *Snapshot) {
 }
 
 func (f *Fields) build() {
-	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource]fieldperm.Path{}}
+	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}}
 	for _, obj := range f.cfg.FieldPermissions.GetStore().List() {
 		if p, ok := obj.(*policyv1alpha1.FieldPermission); ok {
 			cfg.FieldPermissions = append(cfg.FieldPermissions, p)

@@ -99,8 +99,3 @@ func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
 	}
 	return kind == own
 }
-
-// ResetsStatus tells whether the endpoint of the resource itself leaves the status alone, because another one writes it.
-func (s *Served) ResetsStatus(gr schema.GroupResource) bool {
-	return s.OwnKind(schema.GroupResource{Group: gr.Group, Resource: gr.Resource + "/status"}) != ""
-}

@@ -68,6 +68,8 @@ func TestHubertAndEdgar(t *testing.T) {
 	bot.may("label", "deployment", "web", "protected=yes", "-n", "hammer")
 	bot.mayNot("only the labels", "set", "image", "deployment/web", "x=y", "-n", "hammer")
 	edgar.mayNot("protected deployments stay", "delete", "deployment", "web", "-n", "hammer")
+	edgar.mayNot("protected deployments stay protected", "label", "deployment", "web", "protected-", "-n", "hammer")
+	edgar.may("label", "deployment", "web", "tier=low", "-n", "hammer")
 	edgar.may("delete", "deployment", "api", "-n", "hammer")
 	edgar.mayNot("", "get", "roles.authorization.proviso.dev", "-n", "hammer")
 

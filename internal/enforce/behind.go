@@ -1,0 +1,162 @@
+package enforce
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// Behind knows what a request writes beyond what its body shows: the pod behind a Binding, and the other versions of an object.
+type Behind struct {
+	// Pod reads a pod as it is stored now.
+	Pod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// Versions are those in which a kind is stored and served, if labels and annotations may differ from one to the other. Storage
+	// is empty if objects are not converted to be stored.
+	Versions func(kind schema.GroupKind) (storage string, served []string)
+}
+
+// isBinding tells whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into the pod.
+func isBinding(attrs admission.Attributes) bool {
+	if attrs.GetOperation() != admission.Create {
+		return false
+	}
+	r := attrs.GetResource()
+	return r.Group == "" && (r.Resource == "bindings" && attrs.GetSubresource() == "" || r.Resource == "pods" && attrs.GetSubresource() == "binding")
+}
+
+// pod is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request would replace them.
+// The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
+func (b *Behind) pod(ctx context.Context, attrs admission.Attributes) (*corev1.Binding, error) {
+	binding, err := meta.Accessor(attrs.GetObject())
+	if err != nil {
+		return nil, err
+	}
+	old := &corev1.Binding{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Binding"}}
+	old.Name, old.Namespace = binding.GetName(), attrs.GetNamespace()
+	if len(binding.GetLabels()) == 0 && len(binding.GetAnnotations()) == 0 {
+		return old, nil
+	}
+	if b == nil || b.Pod == nil {
+		return nil, errors.New("the pod cannot be had")
+	}
+	pod, err := b.Pod(ctx, attrs.GetNamespace(), binding.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if pod.ResourceVersion != binding.GetResourceVersion() {
+		return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), binding.GetName(), errors.New("the pod has changed meanwhile: try again"))
+	}
+	old.Labels = common(pod.Labels, binding.GetLabels())
+	old.Annotations = common(pod.Annotations, binding.GetAnnotations())
+	return old, nil
+}
+
+// common is what of a map has the keys of another.
+func common(of, keys map[string]string) map[string]string {
+	found := map[string]string{}
+	for key := range keys {
+		if value, ok := of[key]; ok {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// isRevision tells whether the object is a ControllerRevision, whose data is a part of the set it was made from.
+func isRevision(attrs admission.Attributes) bool {
+	r := attrs.GetResource()
+	return r.Group == appsv1.GroupName && r.Resource == "controllerrevisions"
+}
+
+// revealed are both versions of a ControllerRevision with their data as the set's type reads it: in one form, however it was
+// written, so that a path leads to what the controller will find there. Data that stays as it is, is left out. An error
+// means that what the data holds cannot be told.
+func revealed(old, new runtime.Object) (before, after *unstructured.Unstructured, err error) {
+	is, ok := new.(*appsv1.ControllerRevision)
+	if !ok {
+		return nil, nil, fmt.Errorf("a revision cannot be read: %T", new)
+	}
+	var was *appsv1.ControllerRevision
+	if old != nil {
+		if was, ok = old.(*appsv1.ControllerRevision); !ok {
+			return nil, nil, fmt.Errorf("a revision cannot be read: %T", old)
+		}
+	}
+	same := was != nil && string(was.Data.Raw) == string(is.Data.Raw)
+	if after, err = reveal(is, same); err != nil || was == nil {
+		return nil, after, err
+	}
+	before, err = reveal(was, same)
+	return before, after, err
+}
+
+func reveal(revision *appsv1.ControllerRevision, withoutData bool) (*unstructured.Unstructured, error) {
+	shell := revision.DeepCopy()
+	shell.Data = runtime.RawExtension{}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(shell)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "data")
+	if !withoutData && len(revision.Data.Raw) > 0 {
+		set := &appsv1.StatefulSet{}
+		if err := json.Unmarshal(revision.Data.Raw, set); err != nil {
+			return nil, fmt.Errorf("data cannot be read as a part of a set: %w", err)
+		}
+		data, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&set.Spec)
+		if err != nil {
+			return nil, err
+		}
+		content["data"] = map[string]any{"spec": data}
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+	return u, nil
+}
+
+// converted is an object in another version, or why it cannot be had.
+type converted struct {
+	version string
+	object  runtime.Object
+	err     error
+}
+
+// versions converts the final object to the version in which it is stored, and from there to those in which it is served, as storing and
+// reading it will.
+func (b *Behind) versions(attrs admission.Attributes, objects admission.ObjectInterfaces) []converted {
+	if b == nil || b.Versions == nil || attrs.GetSubresource() != "" && attrs.GetSubresource() != "status" {
+		return nil
+	}
+	kind, stored := attrs.GetKind(), attrs.GetObject()
+	storage, served := b.Versions(kind.GroupKind())
+	var all []converted
+	if storage != "" && storage != kind.Version {
+		c := convert(stored, kind, storage, objects)
+		if all = append(all, c); c.err != nil {
+			return all
+		}
+		stored = c.object
+	}
+	for _, version := range served {
+		if version != storage && (version != kind.Version || storage != "" && storage != kind.Version) {
+			all = append(all, convert(stored, kind, version, objects))
+		}
+	}
+	return all
+}
+
+func convert(object runtime.Object, kind schema.GroupVersionKind, version string, objects admission.ObjectInterfaces) converted {
+	made, err := admission.ConvertToGVK(object, kind.GroupKind().WithVersion(version), objects)
+	return converted{version, made, err}
+}

@@ -1,0 +1,227 @@
+package fieldperm
+
+import "slices"
+
+// What an object carries for others (FP-15, FP-16). A controller that makes objects from it is not checked again, so that an
+// exclusive field of what is made is guarded here, on what the caller writes. Paths of the made object become paths of the
+// one that carries it; carriers nest: a cron job carries jobs, which carry pods, which carry claims.
+
+// carrier says where an object carries fields of another resource.
+type carrier struct {
+	// inner is the resource that is made from it.
+	inner Resource
+	// at holds the metadata and the specification of inner; nil if only single fields are copied.
+	at Path
+	// copied are single fields that a controller copies.
+	copied []copied
+	// inside is set if inner itself is not made: only what it carries in turn is.
+	inside bool
+}
+
+// copied is a field of the made object and where its value comes from.
+type copied struct {
+	to, from Path
+	// whole is set if the value is not the same in both places, so that nothing inside of it can be told.
+	whole bool
+}
+
+var (
+	replicaSets    = Resource{"apps", "replicasets"}
+	statefulSets   = Resource{"apps", "statefulsets"}
+	revisions      = Resource{"apps", "controllerrevisions"}
+	jobs           = Resource{"batch", "jobs"}
+	claims         = Resource{"", "persistentvolumeclaims"}
+	resourceClaims = Resource{"resource.k8s.io", "resourceclaims"}
+	endpoints      = Resource{"", "endpoints"}
+	endpointSlices = Resource{"discovery.k8s.io", "endpointslices"}
+
+	labelsPath      = path(".metadata.labels")
+	annotationsPath = path(".metadata.annotations")
+	podLabelsPath   = path(".spec.template.metadata.labels")
+	podTemplate     = carrier{inner: pods, at: path(".spec.template")}
+	// A revision has the labels of the pods, the annotations of the set, and the template.
+	revision = carrier{inner: revisions, copied: []copied{
+		{to: labelsPath, from: podLabelsPath}, {to: annotationsPath, from: annotationsPath}, {path(".data"), path(".spec.template"), true},
+	}}
+	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
+)
+
+// carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when a
+// template is missing; what controllers copy field by field is what their sources do.
+var carriers = map[Resource][]carrier{
+	{"", "podtemplates"}:           {{inner: pods, at: path(".template")}},
+	{"", "replicationcontrollers"}: {podTemplate},
+	{"apps", "deployments"}: {podTemplate, {inner: replicaSets, copied: []copied{
+		{to: labelsPath, from: podLabelsPath}, {to: annotationsPath, from: annotationsPath}, {to: replicasPath, from: replicasPath},
+		{to: path(".spec.minReadySeconds"), from: path(".spec.minReadySeconds")}, {to: path(".spec.selector"), from: path(".spec.selector")},
+		{to: path(".spec.template"), from: path(".spec.template")},
+	}}},
+	replicaSets: {podTemplate},
+	statefulSets: {podTemplate, revision,
+		{inner: pods, copied: []copied{{to: path(".spec.subdomain"), from: path(".spec.serviceName")}}},
+		{inner: claims, at: path(".spec.volumeClaimTemplates[]"), copied: []copied{{to: labelsPath, from: path(".spec.selector.matchLabels")}}},
+	},
+	{"apps", "daemonsets"}: {podTemplate, revision},
+	// The data of a revision is a part of the set that it was made from, in its canonical form.
+	revisions:             {{inner: statefulSets, at: path(".data"), inside: true}},
+	jobs:                  {podTemplate},
+	{"batch", "cronjobs"}: {{inner: jobs, at: path(".spec.jobTemplate")}},
+	pods:                  {{inner: claims, at: path(".spec.volumes[].ephemeral.volumeClaimTemplate")}},
+	{"resource.k8s.io", "resourceclaimtemplates"}: {{inner: resourceClaims, at: specPath}},
+	{"", "services"}: {{inner: endpoints, copied: metadataCopied}, {inner: endpointSlices, copied: metadataCopied}},
+	endpoints:        {{inner: endpointSlices, copied: metadataCopied}},
+}
+
+// spellings are the older places of a field: whoever reads the field prefers them, or takes them for it.
+var spellings = map[Resource][]copied{
+	{"", "persistentvolumes"}: {
+		{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")},
+		{path(".spec.mountOptions"), annotation("volume.beta.kubernetes.io/mount-options"), true},
+	},
+	claims:                             {{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")}},
+	{"networking.k8s.io", "ingresses"}: {{to: path(".spec.ingressClassName"), from: annotation("kubernetes.io/ingress.class")}},
+	{"", "services"}:                   {{path(".spec.loadBalancerSourceRanges"), annotation("service.beta.kubernetes.io/load-balancer-source-ranges"), true}},
+	{"storage.k8s.io", "storageclasses"}: {
+		{annotation("storageclass.kubernetes.io/is-default-class"), annotation("storageclass.beta.kubernetes.io/is-default-class"), true},
+	},
+}
+
+func annotation(key string) Path { return Path{Field("metadata"), Field("annotations"), Key(key)} }
+
+// path is for the tables of this package.
+func path(text string) Path {
+	p, err := ParsePath(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// written lists where an object of a resource has the field of a permission: in itself, and in what it carries.
+func (p *permission) written(r Resource) []placed {
+	var all []placed
+	if p.appliesTo(r) {
+		all = p.spelled(r)
+	}
+	return append(all, p.carried(r)...)
+}
+
+// carried lists the places in what an object of a resource carries.
+func (p *permission) carried(r Resource) []placed {
+	var all []placed
+	for _, c := range carriers[r] {
+		if c.inside && !p.Exclusive {
+			continue // it guards, and gives nothing
+		}
+		var inner []placed
+		if c.at != nil {
+			inner = p.carried(c.inner)
+		}
+		if !c.inside && p.guardsCarried(c.inner) {
+			inner = append(inner, p.spelled(c.inner)...)
+		}
+		for _, q := range inner {
+			all = append(all, c.outer(q)...)
+		}
+	}
+	return all
+}
+
+// guardsCarried tells whether a permission reaches into what other objects carry of a resource (FP-15). One that names
+// the resource does. One for all resources does if it is exclusive, or it could be walked round through what carries it;
+// otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
+func (p *permission) guardsCarried(r Resource) bool {
+	return slices.Contains(p.Resources, r) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
+}
+
+// spelled is the field itself and, if it is exclusive, its older places.
+func (p *permission) spelled(r Resource) []placed {
+	all := []placed{{p.Field, p}}
+	for _, s := range spellings[r] {
+		all = append(all, s.guard(placed{p.Field, p})...)
+	}
+	return all
+}
+
+// outer says where a place of the made object is in its carrier.
+func (c *carrier) outer(q placed) []placed {
+	var all []placed
+	if c.at != nil && (q.path.hasPrefix(specPath) || q.path.hasPrefix(metadataPath)) {
+		all = append(all, placed{q.path.under(c.at), q.perm})
+	}
+	for _, s := range c.copied {
+		all = append(all, s.guard(q)...)
+	}
+	return all
+}
+
+// guard places an exclusive permission where the value of its field comes from. It guards and never grants: nobody who may
+// change a field may thereby change another one.
+func (c copied) guard(q placed) []placed {
+	switch {
+	case !q.perm.Exclusive:
+		return nil
+	case c.to.leadsTo(q.path) && !c.whole:
+		return []placed{{q.path[len(c.to):].under(c.from), q.perm}}
+	case c.to.leadsTo(q.path), q.path.leadsTo(c.to):
+		return []placed{{c.from, q.perm.blunt()}}
+	}
+	return nil
+}
+
+// blunt is the permission where it is about a part of its field, or stands for another one: its condition and its parameter would
+// see another value than they were written for, so that it is exclusive for every value and cannot be given for one.
+func (p *permission) blunt() *permission {
+	b := *p
+	b.when, b.ExclusiveWhen = nil, ""
+	b.broken = b.broken || b.Parameter != nil
+	return &b
+}
+
+// made are the fields of a resource that are checked where they are carried, and not again when a controller makes the object:
+// what lies below these paths. Its metadata is among them, as far as it is not what a template says the controller itself chooses
+// it. Nil if nothing carries the resource.
+func made(r Resource) []Path {
+	var all []Path
+	for _, list := range carriers {
+		for _, c := range list {
+			if c.inner != r || c.inside {
+				continue
+			}
+			all = append(all, metadataPath)
+			if c.at != nil {
+				all = append(all, specPath)
+			}
+			for _, s := range c.copied {
+				all = append(all, s.to)
+			}
+		}
+	}
+	return all
+}
+
+// madeResources are those that something carries.
+func madeResources() map[Resource]bool {
+	all := map[Resource]bool{}
+	for _, list := range carriers {
+		for _, c := range list {
+			if !c.inside {
+				all[c.inner] = true
+			}
+		}
+	}
+	return all
+}
+
+// leadsTo tells whether q is at p or below it, however fields and entries are written.
+func (p Path) leadsTo(q Path) bool {
+	if len(p) > len(q) {
+		return false
+	}
+	for i := range p {
+		if p[i].Name != q[i].Name && !p[i].Any && !q[i].Any {
+			return false
+		}
+	}
+	return true
+}
