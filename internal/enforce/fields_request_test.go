@@ -19,7 +19,8 @@ func TestFieldExpressionsBelongToTheRequest(t *testing.T) {
 	known := &facts{data: expr.NewData(expr.DataConfig{}), Attributes: admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "",
 		schema.GroupVersionResource{Resource: "pods"}, "", admission.Update, runtime.Object(nil), false, nil)}
 	ctx, leave := context.WithCancel(t.Context())
-	req := (&Fields{}).request(ctx, &handoff.Holder{Snapshot: &snapshot.Snapshot{}}, fieldperm.Target{}, fieldperm.General, known, nil)
+	w := &fieldWrite{Fields: &Fields{}, ctx: ctx, holder: &handoff.Holder{Snapshot: &snapshot.Snapshot{}}, known: known}
+	req := w.request(fieldperm.Target{}, fieldperm.General)
 	if req.Context == nil || expr.BudgetOf(req.Context) != known.data.Budget() {
 		t.Fatal("they have a budget of their own")
 	}
