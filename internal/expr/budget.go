@@ -12,11 +12,12 @@ import (
 type Budget struct{ left atomic.Int64 }
 
 // NewBudget returns a budget; 0 means Kubernetes' budget per policy.
-func NewBudget(cost int64) *Budget {
+func NewBudget(cost int64) *Budget { return new(Budget).fill(cost) }
+
+func (b *Budget) fill(cost int64) *Budget {
 	if cost == 0 {
 		cost = celconfig.RuntimeCELCostBudget
 	}
-	b := &Budget{}
 	b.left.Store(cost)
 	return b
 }

@@ -61,6 +61,7 @@ type Data struct {
 	namespace ref.Val
 	nsErr     error
 	budget    *Budget
+	own       Budget // unless it is shared
 	failures  []*EvalError
 }
 
@@ -68,7 +69,7 @@ type Data struct {
 func NewData(cfg DataConfig) *Data {
 	d := &Data{cfg: cfg, budget: cfg.Shared}
 	if d.budget == nil {
-		d.budget = NewBudget(cfg.Budget)
+		d.budget = d.own.fill(cfg.Budget)
 	}
 	return d
 }
