@@ -53,7 +53,7 @@ func provisoConditions(h holds) (question, error) {
 		bindings.RoleBindings[fmt.Sprintf("binding-%06d", i)] = policyv1alpha1.PolicyRoleBinding{RoleName: "scale", UserNames: []string{userName(i)}}
 	}
 	ctx := pinned(ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: (&restrict.Compiler{CEL: compiler}).CompileRule,
-		Kinds:    ruleset.NewKinds([]ruleset.Served{{Group: "apps", Resource: "deployments", Kind: "Deployment"}}),
+		Kinds:    ruleset.NewKinds([]ruleset.Served{{Group: "apps", Resource: "deployments", Kind: "Deployment", Builtin: true}}),
 		Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{bindings}}))
 	chain, err := authorize.NewChain(authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(snapshot.NewStore(), nil)})
 	if err != nil {

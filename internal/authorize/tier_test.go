@@ -32,7 +32,7 @@ func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv
 	in := ruleset.Input{
 		MasterNamespace: "master",
 		CompileRule:     (&restrict.Compiler{CEL: cel}).CompileRule,
-		Kinds:           ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap"}, {Resource: "pods", Kind: "Pod"}}),
+		Kinds:           ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}),
 		Policies: []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "hammer"},
 			Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}}},
 		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "hammer", Namespace: "hammer"},

@@ -36,16 +36,17 @@ func discovery() *snapshot.Served {
 	list := func(gv string, resources ...metav1.APIResource) *metav1.APIResourceList {
 		return &metav1.APIResourceList{GroupVersion: gv, APIResources: resources}
 	}
-	return snapshot.NewServed([]*metav1.APIResourceList{
+	return snapshot.Sources{Local: []*metav1.APIResourceList{
 		list("v1", metav1.APIResource{Name: "pods", Kind: "Pod"}, metav1.APIResource{Name: "pods/exec", Kind: "PodExecOptions"},
 			metav1.APIResource{Name: "pods/status", Kind: "Pod"}, metav1.APIResource{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1"},
 			metav1.APIResource{Name: "secrets", Kind: "Secret"}, metav1.APIResource{Name: "nodes", Kind: "Node"}),
 		list("apps/v1", metav1.APIResource{Name: "deployments", Kind: "Deployment"},
 			metav1.APIResource{Name: "deployments/scale", Kind: "Scale", Group: "autoscaling", Version: "v1"}),
 		list("apps/v1beta1", metav1.APIResource{Name: "deployments", Kind: "Deployment"}),
-		list("example.com/v1", metav1.APIResource{Name: "widgets", Kind: "Widget"}),
 		list("authorization.proviso.dev/v1alpha1", metav1.APIResource{Name: "roles", Kind: "Role"}),
-	})
+	}, Custom: []*metav1.APIResourceList{
+		list("example.com/v1", metav1.APIResource{Name: "widgets", Kind: "Widget"}),
+	}}.Served()
 }
 
 // house is a server without the server: a chain, a reviewer, and a policy that can be changed.

@@ -32,7 +32,7 @@ func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset
 func TestWhoCanEqualsBruteForce(t *testing.T) {
 	h := newHouse(t)
 	seen := map[ruleset.Outcome]int{}
-	law.Rounds(t, 35, func(seed int64) (cases int) {
+	law.Rounds(t, 60, func(seed int64) (cases int) {
 		w, pick := world(seed)
 		ctx := h.in(w)
 		for range 8 {

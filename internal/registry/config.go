@@ -47,8 +47,9 @@ type Config struct {
 	// the rule.
 	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
 
-	// Unserved names the kinds of a rule that nothing serves at the moment, for warnings.
-	Unserved func(rule policy.PolicyRule) []string
+	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded API groups have,
+	// for warnings.
+	Unserved func(rule policy.PolicyRule) (unserved, guarded []string)
 
 	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that of
 	// the spec.

@@ -172,7 +172,7 @@ func (w *world) config() Config {
 			return w.checkRule(rule, path)
 		},
 		CheckFieldPermission: func(policy.FieldPermissionSpec, *field.Path) field.ErrorList { return nil },
-		Unserved:             func(policy.PolicyRule) []string { return nil },
+		Unserved:             func(policy.PolicyRule) (_, _ []string) { return nil, nil },
 	}
 }
 

@@ -46,6 +46,15 @@ func GroupVersions() []schema.GroupVersion {
 	return all
 }
 
+// Groups are the API groups that are ours.
+func Groups() []string {
+	var all []string
+	for _, g := range apiGroups {
+		all = append(all, g.version.Group)
+	}
+	return all
+}
+
 func newScheme() *runtime.Scheme {
 	scheme := VersionedScheme()
 	for _, g := range apiGroups {

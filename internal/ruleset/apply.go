@@ -117,10 +117,11 @@ func sameError(a, b error) bool {
 // recompile compiles the roles again whose names of kinds mean something else now, or that are to be checked again.
 func (e *edit) recompile(keys *keyEdit) {
 	var changed map[string]bool
+	var all bool
 	if e.kindsSet {
-		changed = e.base.kinds.changed(e.next.kinds)
+		changed, all = e.base.kinds.changed(e.next.kinds)
 	}
-	if len(changed) == 0 && len(e.rechecks) == 0 {
+	if len(changed) == 0 && !all && len(e.rechecks) == 0 {
 		return
 	}
 	checked := func(r *role) bool {
@@ -135,7 +136,7 @@ func (e *edit) recompile(keys *keyEdit) {
 		case ref.Kind != PolicyRole || r == nil || r != e.base.role(ref):
 		case checked(r):
 			again = append(again, r)
-		case slices.ContainsFunc(r.names, func(n string) bool { return changed[n] }):
+		case all && len(r.names) > 0, slices.ContainsFunc(r.names, func(n string) bool { return changed[n] }):
 			stale = append(stale, r)
 		}
 		return true

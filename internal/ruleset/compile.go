@@ -145,8 +145,7 @@ func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule)
 	return cond, err
 }
 
-// policyKinds compiles resourceKinds. Names are expanded so that what is not served yet errs on the safe side: a negation
-// in an allow rule and a name in a deny rule also cover the plural that the kind will most likely have.
+// policyKinds compiles resourceKinds. What a name means depends on whether it gives access or takes it away.
 func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names map[string]bool) ([]kindPattern, error) {
 	var positive []kindPattern
 	var errs []error
@@ -165,11 +164,7 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 		if !p.anyRes {
 			names[p.res] = true
 		}
-		expanded, _ := c.kinds.expand(p, negated != src.Deny)
-		if c.future && !p.anyRes && len(c.kinds.pluralIn(p.res, p.group, p.anyGroup)) == 0 {
-			p.kind, p.res, p.anyRes = p.res, "", true
-			expanded = append(expanded, p)
-		}
+		expanded, _ := c.expand(p, negated == src.Deny, r.groups)
 		if negated {
 			r.negs = append(r.negs, expanded...)
 		} else {
@@ -184,6 +179,20 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 		positive = append(positive, everyKind())
 	}
 	return positive, errors.Join(errs...)
+}
+
+// expand turns one entry into patterns on plurals. The groups of the rule, if it has any, are those of a name without one.
+func (c *compiler) expand(p kindPattern, gives bool, groups []string) (patterns []kindPattern, served bool) {
+	if !gives || !p.anyGroup || p.anyRes || groups == nil {
+		return c.kinds.expand(p, gives, c.future)
+	}
+	for _, g := range groups {
+		q := p
+		q.group, q.anyGroup = g, false
+		more, found := c.kinds.expand(q, true, c.future)
+		patterns, served = append(patterns, more...), served || found
+	}
+	return patterns, served
 }
 
 func everyKind() kindPattern { return kindPattern{anyRes: true, anyGroup: true, mode: subAll} }

@@ -15,6 +15,8 @@ type RuleCoverage struct {
 	Resources []schema.GroupResource
 	// Unserved are the names that no served resource has, as written. They match once it is served.
 	Unserved []string
+	// Guarded are names without a group that only resources of guarded groups have, which such a name does not reach.
+	Guarded []string
 	// Wildcard tells that the rule also covers kinds that do not exist yet.
 	Wildcard bool
 }
@@ -25,19 +27,23 @@ func Coverage(r *policyv1alpha1.PolicyRule, kinds *Kinds) RuleCoverage {
 	c := compiler{kinds: kinds}
 	ru := &rule{}
 	ru.groups, _ = policyGroups(r.APIGroups)
-	patterns, _ := c.policyKinds(&policyv1alpha1.PolicyRule{ResourceKinds: r.ResourceKinds, Deny: false, NonResourceURLs: []string{"/"}}, ru, map[string]bool{})
+	patterns, _ := c.policyKinds(&policyv1alpha1.PolicyRule{ResourceKinds: r.ResourceKinds, Deny: r.Deny, NonResourceURLs: []string{"/"}}, ru, map[string]bool{})
 	for _, p := range patterns {
 		out.Wildcard = out.Wildcard || p.anyRes
 	}
 	out.Resources = coveredBy(kinds, ru, patterns)
 	for _, entry := range r.ResourceKinds {
-		name := strings.TrimPrefix(entry, "-")
+		name, negated := strings.CutPrefix(entry, "-")
 		p, err := parseKind(name)
 		if err != nil {
 			continue
 		}
-		if _, served := kinds.expand(p, false); !served && !slices.Contains(out.Unserved, name) {
-			out.Unserved = append(out.Unserved, name)
+		if _, served := c.expand(p, negated == r.Deny, ru.groups); served || slices.Contains(out.Unserved, name) {
+			continue
+		}
+		out.Unserved = append(out.Unserved, name)
+		if p.anyGroup && ru.groups == nil && len(kinds.lookup(&p)) > 0 {
+			out.Guarded = append(out.Guarded, name)
 		}
 	}
 	return out
@@ -65,7 +71,7 @@ func coveredBy(kinds *Kinds, ru *rule, patterns []kindPattern) []schema.GroupRes
 		}
 		q := Query{group: gr.Group, resource: gr.Resource}
 		match := slices.ContainsFunc(patterns, func(p kindPattern) bool {
-			return (p.anyRes || p.res == gr.Resource) && (p.anyGroup || p.group == gr.Group)
+			return p.names(&q)
 		})
 		if match && !slices.ContainsFunc(ru.negs, func(p kindPattern) bool { return p.excludes(&q) }) {
 			out = append(out, gr)

@@ -19,8 +19,8 @@ import (
 // in every place.
 func everyRequest(ns string, visit func(*refmodel.Request)) {
 	for _, verb := range []string{"get", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate", "impersonate:other", "granular", "granular:labels", "granular:other", "frobnicate"} {
-		for _, group := range []string{"", "apps", "example.com", "other.io"} {
-			for _, res := range []string{"pods", "deployments", "widgets", "gizmos", "nodes", "secrets"} {
+		for _, group := range []string{"", "apps", "example.com", "other.io", refmodel.Guarded} {
+			for _, res := range []string{"pods", "deployments", "widgets", "gizmos", "nodes", "secrets", "secret", "requests"} {
 				for _, sub := range []string{"", "exec", "proxy", "scale", "odd"} {
 					for _, name := range []string{"", "web", "other"} {
 						visit(&refmodel.Request{AttributesRecord: authorizer.AttributesRecord{Verb: verb, Namespace: ns, APIGroup: group,
@@ -111,7 +111,7 @@ func empower(pick refmodel.Pick, w *refmodel.World) {
 			broad.Verbs = append(broad.Verbs, e)
 		}
 	}
-	for _, e := range []string{"-pods", "-secrets", "-Widget", "-*.apps", "-*/scale", "-Gizmo"} {
+	for _, e := range []string{"-pods", "-secrets", "-Widget", "-*.apps", "-*/scale", "-Gizmo", "-*." + refmodel.Guarded, "-requests." + refmodel.Guarded} {
 		if pick(6) == 0 {
 			broad.ResourceKinds = append(broad.ResourceKinds, e)
 		}
@@ -187,7 +187,7 @@ func grantable(pick refmodel.Pick, w *refmodel.World, writer user.Info, ns strin
 			case 3:
 				r.When = "b"
 			case 4:
-				r.ResourceKinds = []string{"Gizmo"}
+				r.ResourceKinds = []string{[]string{"Gizmo", "gizmos", "pods", "Secret"}[pick(4)]}
 			}
 		}
 		r.Deny = pick(8) == 0
@@ -260,10 +260,13 @@ func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 // requireNoGain looks at everything that somebody can do after a grant. It returns how many requests he has gained.
 func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, g Grant, to grantee) (gained int) {
 	t.Helper()
-	futures := [][]refmodel.Resource{before.Served, append(slices.Clone(before.Served), refmodel.Resource{Group: "other.io", Plural: "gizmos", Kind: "Gizmo"},
-		refmodel.Resource{Group: "other.io", Plural: "deployments", Kind: "Deployment"})}
-	if !slices.ContainsFunc(before.Served, func(r refmodel.Resource) bool { return r.Plural == "widgets" }) {
-		futures = append(futures, append(slices.Clone(before.Served), refmodel.Resource{Group: "other.io", Plural: "gizmos", Kind: "Widget"}))
+	futures := [][]refmodel.Resource{before.Served}
+	for _, kinds := range [][]string{{"gizmos", "Gizmo", "deployments", "Deployment"}, {"gizmos", "Widget", "secrets", "Gizmo"}, {"gizmos", "Secrets", "secret", "Widgets", "pods", "Secret"}} {
+		served := slices.Clone(before.Served)
+		for i := 0; i < len(kinds); i += 2 {
+			served = append(served, refmodel.Resource{Group: "other.io", Plural: kinds[i], Kind: kinds[i+1]})
+		}
+		futures = append(futures, served)
 	}
 	outcomes := assignments(after)
 	for _, served := range futures {

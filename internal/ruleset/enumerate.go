@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -60,7 +61,7 @@ func (h *holder) checkNames(w *rule, at *place, verb string, names []string, out
 			anyName = why
 		}
 		if why != "" && (name != other || why != anyName) { // what holds for no name holds for any
-			out.add(Gap{Rule: w.index, What: describe(a, at), Why: why})
+			out.add(Gap{Rule: w.index, What: describe(a, at.future(w)), Why: why})
 		}
 	}
 }
@@ -80,7 +81,7 @@ func (h *holder) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 				continue
 			}
 			if why := h.why(w, a, &place{}); why != "" {
-				out.add(Gap{Rule: w.index, What: describe(a, &place{}), Why: why})
+				out.add(Gap{Rule: w.index, What: describe(a, ""), Why: why})
 			}
 		}
 	}
@@ -91,7 +92,7 @@ func (h *holder) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 func (h *holder) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
 	var q Query
 	q.setRequest(h.ix, a)
-	at.future(&q)
+	q.kind = at.kind
 	for _, p := range h.lens.at(at) {
 		if p.rule == w {
 			c := cell{kindPattern: *p.pattern, rule: w}
@@ -167,8 +168,24 @@ func seesName(r *rule, name string) byte {
 	return 1
 }
 
+// future words, for a resource that will have a kind if it is ever served, what a rule would have to say to leave it out.
+func (p *place) future(w *rule) string {
+	if p.kind == "" {
+		return ""
+	}
+	unnamed := p.res
+	if slices.ContainsFunc(w.patterns, func(q kindPattern) bool { return q.kind == "" && q.res == p.res }) {
+		unnamed = p.kind
+	}
+	text := " (should its kind become " + p.kind
+	if unnamed != other {
+		text += "; -" + unnamed + " in the rule leaves that out"
+	}
+	return text + ")"
+}
+
 // describe words a request for people.
-func describe(a authorizer.AttributesRecord, at *place) string {
+func describe(a authorizer.AttributesRecord, future string) string {
 	if !a.ResourceRequest {
 		return show(a.Verb, "verb") + " " + show(a.Path, "path")
 	}
@@ -177,9 +194,7 @@ func describe(a authorizer.AttributesRecord, at *place) string {
 	if a.Subresource != "" {
 		b.WriteString("/" + show(a.Subresource, "subresource"))
 	}
-	if at.kind != "" {
-		b.WriteString(" (should its kind become " + at.kind + "; a plural or an API group in the rule rules that out)")
-	}
+	b.WriteString(future)
 	switch a.APIGroup {
 	case "":
 	case other:

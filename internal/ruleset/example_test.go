@@ -18,7 +18,7 @@ func one(t *testing.T, r policyv1alpha1.PolicyRule, kinds *Kinds, verb, group, r
 		APIGroup: group, Resource: resource, Subresource: sub, Name: name, ResourceRequest: true})
 }
 
-var someKinds = NewKinds([]Served{{"", "pods", "Pod"}, {"apps", "deployments", "Deployment"}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig"}})
+var someKinds = NewKinds([]Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"apps", "deployments", "Deployment", true}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig", false}})
 
 // PO-1, PO-2, PO-9: what verbs and kinds mean, each with a twin that differs in one thing.
 func TestRuleMeaning(t *testing.T) {
@@ -86,14 +86,19 @@ func TestRuleMeaning(t *testing.T) {
 		{name: "qualified kind", verbs: []string{"get"}, kinds: []string{"Deployment.apps"}, verb: "get", group: "apps", resource: "deployments", want: true},
 		{name: "kind has no subresources", verbs: []string{"get"}, kinds: []string{"Pod"}, verb: "get", resource: "pods", sub: "log"},
 		{name: "kind with subresource", verbs: []string{"get"}, kinds: []string{"Pod/log"}, verb: "get", resource: "pods", sub: "log", want: true},
-		{name: "plural of any group", verbs: []string{"get"}, kinds: []string{"deployments"}, verb: "get", group: "example.com", resource: "deployments", want: true},
+		{name: "built-in plural in its group", verbs: []string{"get"}, kinds: []string{"deployments"}, verb: "get", group: "apps", resource: "deployments", want: true},
+		{name: "built-in plural in no other group", verbs: []string{"get"}, kinds: []string{"deployments"}, verb: "get", group: "example.com", resource: "deployments"},
+		{name: "other plural in any group", verbs: []string{"get"}, kinds: []string{"gadgets"}, verb: "get", group: "example.com", resource: "gadgets", want: true},
+		{name: "but in no guarded group", verbs: []string{"get"}, kinds: []string{"gadgets"}, verb: "get", group: "certificates.k8s.io", resource: "gadgets"},
+		{name: "unless it is named", verbs: []string{"get"}, kinds: []string{"gadgets.certificates.k8s.io"}, verb: "get", group: "certificates.k8s.io", resource: "gadgets", want: true},
+		{name: "a star has the guarded groups", verbs: []string{"get"}, kinds: []string{"*"}, verb: "get", group: "certificates.k8s.io", resource: "gadgets", want: true},
+		{name: "negated plural in any group", verbs: []string{"get"}, kinds: []string{"*", "-deployments"}, verb: "get", group: "example.com", resource: "deployments"},
 		{name: "qualified plural", verbs: []string{"get"}, kinds: []string{"deployments.apps"}, verb: "get", group: "example.com", resource: "deployments"},
 		{name: "core group", verbs: []string{"get"}, kinds: []string{"pods."}, verb: "get", group: "metrics.k8s.io", resource: "pods"},
 		{name: "a whole group", verbs: []string{"get"}, kinds: []string{"*", "-*.apps"}, verb: "get", group: "apps", resource: "deployments"},
 		{name: "beside a whole group", verbs: []string{"get"}, kinds: []string{"*", "-*.apps"}, verb: "get", resource: "pods", want: true},
 		{name: "every scale", verbs: []string{"update"}, kinds: []string{"*/scale"}, verb: "patch", group: "apps", resource: "deployments", sub: "scale", want: true},
 		{name: "scale only", verbs: []string{"update"}, kinds: []string{"*/scale"}, verb: "patch", group: "apps", resource: "deployments"},
-		{name: "unserved kind, negated, in advance", verbs: []string{"get"}, kinds: []string{"*", "-Gadget"}, verb: "get", group: "new.io", resource: "gadgets"},
 		{name: "unserved kind, allowed, not in advance", verbs: []string{"get"}, kinds: []string{"Gadget"}, verb: "get", group: "new.io", resource: "gadgets"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 func policyWorld(master, hammer map[string][]policyv1alpha1.PolicyRule) *refmodel.World {
-	w := &refmodel.World{Master: "master", Served: []refmodel.Resource{{Plural: "pods", Kind: "Pod"}, {Plural: "nodes", Kind: "Node"}, {Plural: "secrets", Kind: "Secret"},
+	w := &refmodel.World{Master: "master", Served: []refmodel.Resource{{Plural: "pods", Kind: "Pod"}, {Plural: "nodes", Kind: "Node"}, {Plural: "services", Kind: "Service"}, {Plural: "secrets", Kind: "Secret"},
 		{Group: "apps", Plural: "deployments", Kind: "Deployment"}, {Group: "x.io", Plural: "gadgets", Kind: "Thing"}, {Group: "authorization.proviso.dev", Plural: "roles", Kind: "Role"}}}
 	for ns, roles := range map[string]map[string][]policyv1alpha1.PolicyRule{"master": master, "hammer": hammer} {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
@@ -37,6 +37,7 @@ func TestCoversByExample(t *testing.T) {
 		"edwina": {{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles", "-secrets"}}},
 		"noexec": {{Verbs: []string{"*", "-exec"}, ResourceKinds: []string{"*"}}},
 		"nodes":  {{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes"}}},
+		"namer":  {{Verbs: []string{"get"}, ResourceKinds: []string{"gizmos", "Gizmo"}}},
 		"gadget": {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}},
 		"verbs":  {{Verbs: []string{"get", "list", "watch", "create", "update", "delete", "exec", "proxy", "escalate", "bind", "deny", "impersonate", "unsafe-delete-ignore-read-errors"}, ResourceKinds: []string{"*"}}},
 		"urls":   {{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/", "/logs*"}}},
@@ -64,7 +65,10 @@ func TestCoversByExample(t *testing.T) {
 		{name: "cluster admin grants everything of RBAC", who: "clark", rbac: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}},
 		{name: "deny rules grant nothing", who: "nobody", policy: rules{{Deny: true, Verbs: []string{"*"}, ResourceKinds: []string{"*"}}}},
 		{name: "editor grants a part", who: "edwina", policy: rules{{Verbs: []string{"get", "exec"}, ResourceKinds: []string{"pods", "Deployment.apps"}}}},
-		{name: "a kind of any group can become anything", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Deployment"}}}, want: "get roles (should its kind become deployment"},
+		{name: "a built-in kind stays what it is", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Deployment"}}}},
+		{name: "another kind can become that of anything", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Gadget"}}}, want: "get gadget (should its kind become roles; -roles in the rule leaves that out) in any other API group"},
+		{name: "unless the exceptions are the same", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Gadget", "Thing.x.io", "gizmos.x.io", "-roles", "-secrets"}}}},
+		{name: "another plural can get any kind", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"gizmos.x.io"}}}, want: "get gizmos (should its kind become roles; -roles in the rule leaves that out) in x.io"},
 		{name: "editor grants what they have", who: "edwina", policy: rules{{Verbs: []string{"*"}, ResourceKinds: []string{"-secrets", "-roles"}}}},
 		{name: "editor cannot grant the exception", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"secrets"}}}, want: "get secrets: no rule allows it"},
 		{name: "editor cannot grant without the exception", who: "edwina", policy: rules{{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles"}}}, want: "secrets"},
@@ -89,7 +93,11 @@ func TestCoversByExample(t *testing.T) {
 		{name: "that subresource", who: "create", policy: rules{{Verbs: []string{"create"}, ResourceKinds: []string{"pods./exec"}}}},
 		{name: "denied", who: "create", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"nodes"}}}, want: "get nodes: denied by Role \"master/create\", rule 1"},
 		{name: "RBAC counts", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods."}}}},
-		{name: "RBAC is one group", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}}, want: "get pods in any other API group: no rule allows it"},
+		{name: "RBAC's group of a built-in name", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods", "Pod"}}}},
+		{name: "RBAC is one group", who: "rbacca", ns: "hammer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"gadgets"}}}, want: "get gadgets in any other API group: no rule allows it"},
+		{name: "a name is less than a star", who: "namer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"gizmos", "Gizmo"}}}},
+		{name: "a name stops short of guarded groups", who: "namer", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"gizmos.certificates.k8s.io"}}}, want: "get gizmos in certificates.k8s.io: no rule allows it"},
+		{name: "and RBAC does not", who: "namer", rbac: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"gizmos"}}}, want: "get gizmos: no rule allows it"},
 		{name: "a kind that is not served", who: "rbacca", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"Gizmo.other.io"}}}, want: "gizmo"},
 		{name: "conditional deny", who: "denied", policy: rules{{Verbs: []string{"delete"}, ResourceKinds: []string{"deployments.apps"}}}, want: "denies it under a condition"},
 		{name: "beside the conditional deny", who: "denied", policy: rules{{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}}}},

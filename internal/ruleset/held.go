@@ -140,9 +140,6 @@ func (ix *Index) holderOf(g Grant, w *writer, wanted *role, shared sharedDenies)
 		return true
 	})
 	h.names = universeOf(h.rules)
-	if h.names.guesses == nil {
-		return nil, &NotHeld{Reason: "the rules name the same unknown kind in too many ways: use plurals"}
-	}
 	named := 0
 	for _, r := range h.rules {
 		named += len(r.verbs.named) + len(r.verbs.negated) + 1
@@ -226,7 +223,7 @@ func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
-	at.future(&q)
+	q.kind = at.kind
 	if h.grant.Lifted {
 		return q.whyDenied()
 	}

@@ -1,53 +1,94 @@
 package ruleset
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Served is one resource that the server serves.
+// Guarded are the API groups that a name without a group never gives access to: power over policy, over what is recorded,
+// and over the API itself (PO-10). A rule that means them says so, by group or with *.
+var Guarded = []string{
+	"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
+	"apiregistration.k8s.io", "certificates.k8s.io",
+}
+
+// virtual are resources that nobody serves and that authorization asks about, in groups that this server serves.
+var virtual = []Served{
+	{Resource: "users", Kind: "User"}, {Resource: "groups", Kind: "Group"},
+	{Group: "authentication.k8s.io", Resource: "users", Kind: "User"}, {Group: "authentication.k8s.io", Resource: "groups", Kind: "Group"},
+	{Group: "authentication.k8s.io", Resource: "uids", Kind: "UID"}, {Group: "authentication.k8s.io", Resource: "userextras", Kind: "UserExtra"},
+	{Group: "certificates.k8s.io", Resource: "signers"},
+}
+
+// Served is one resource that is served.
 type Served struct {
 	Group    string
 	Resource string // plural, without a subresource
 	Kind     string
+	// Builtin is true for what this server itself serves. It alone speaks for a group with such a resource: what others claim
+	// to serve in it does not count.
+	Builtin bool
 }
 
-// Kinds is the mapping from kinds to the resources that have them. It is immutable. A nil *Kinds knows no kind.
+// Kinds is the mapping from names, plurals and kinds, to the resources that have them. A resource has one kind. It is
+// immutable. A nil *Kinds knows no name.
 type Kinds struct {
-	plurals map[string][]string               // plural → groups that serve it
-	kinds   map[string][]schema.GroupResource // kind in lower case → resources
-	all     []schema.GroupResource
+	named map[string][]Served // by plural and by kind in lower case
+	own   map[string]bool     // groups with built-in resources
+	// closed are the groups in which nothing is custom: our own, those reserved for us, and the guarded ones.
+	closed map[string]bool
+	all    []schema.GroupResource
+	known  map[schema.GroupResource]bool
 }
 
-// NewKinds returns the mapping for what is served. Versions and subresources are of no interest.
-func NewKinds(served []Served) *Kinds {
-	k := &Kinds{plurals: map[string][]string{}, kinds: map[string][]schema.GroupResource{}}
-	seen := map[schema.GroupResource]bool{}
+// NewKinds returns the mapping for what is served. Versions and subresources are of no interest. Of two kinds of one
+// resource the first counts. Reserved groups are built in, too, though this server may serve nothing in them.
+func NewKinds(served []Served, reserved ...string) *Kinds {
+	k := &Kinds{named: map[string][]Served{}, own: map[string]bool{}, closed: map[string]bool{}, known: map[schema.GroupResource]bool{}}
 	for _, s := range served {
-		if strings.Contains(s.Resource, "/") {
+		if s.Builtin {
+			k.own[s.Group], k.closed[s.Group] = true, true
+		}
+	}
+	for _, g := range slices.Concat(reserved, Guarded) {
+		k.closed[g] = true
+	}
+	for _, s := range served {
+		gr := s.resource()
+		if strings.Contains(s.Resource, "/") || k.known[gr] || k.own[s.Group] && !s.Builtin {
 			continue
 		}
-		gr := schema.GroupResource{Group: s.Group, Resource: s.Resource}
-		if !seen[gr] {
-			seen[gr] = true
-			k.all = append(k.all, gr)
-			k.plurals[gr.Resource] = append(k.plurals[gr.Resource], gr.Group)
-		}
-		if kind := strings.ToLower(s.Kind); kind != "" && !slices.Contains(k.kinds[kind], gr) {
-			k.kinds[kind] = append(k.kinds[kind], gr)
+		k.known[gr] = true
+		k.all = append(k.all, gr)
+		k.name(s)
+	}
+	for _, s := range virtual {
+		if s.Builtin = true; k.own[s.Group] && !k.known[s.resource()] {
+			k.name(s)
 		}
 	}
 	slices.SortFunc(k.all, compareGR)
-	for _, groups := range k.plurals {
-		slices.Sort(groups)
-	}
-	for _, grs := range k.kinds {
-		slices.SortFunc(grs, compareGR)
+	for _, list := range k.named {
+		slices.SortFunc(list, func(a, b Served) int { return compareGR(a.resource(), b.resource()) })
 	}
 	return k
+}
+
+func (k *Kinds) name(s Served) {
+	k.named[s.Resource] = append(k.named[s.Resource], s)
+	if kind := strings.ToLower(s.Kind); kind != "" && kind != s.Resource {
+		k.named[kind] = append(k.named[kind], s)
+	}
+}
+
+// noKinds is what is known when nothing is.
+var noKinds = NewKinds(nil)
+
+func (s Served) resource() schema.GroupResource {
+	return schema.GroupResource{Group: s.Group, Resource: s.Resource}
 }
 
 func compareGR(a, b schema.GroupResource) int {
@@ -65,101 +106,119 @@ func (k *Kinds) Resources() []schema.GroupResource {
 	return slices.Clone(k.all)
 }
 
-// Resolve finds the served resources that an entry of resourceKinds names: by plural if one is served, else by kind. A
-// wildcard or a subresource is not resolved.
-func (k *Kinds) Resolve(entry string) []schema.GroupResource {
-	p, err := parseKind(strings.TrimPrefix(entry, "-"))
-	if err != nil || p.anyRes || k == nil {
+// Resolve finds the served resources that a question means by a name: the built-in ones of that plural or kind, in
+// whichever group they are, and if there are none, all others. A wildcard is not resolved.
+func (k *Kinds) Resolve(name string) []schema.GroupResource {
+	p, err := parseKind(name)
+	if err != nil || p.anyRes {
 		return nil
 	}
-	if groups := k.pluralIn(p.res, p.group, p.anyGroup); len(groups) > 0 {
-		out := make([]schema.GroupResource, 0, len(groups))
-		for _, g := range groups {
-			out = append(out, schema.GroupResource{Group: g, Resource: p.res})
-		}
-		return out
+	all := k.lookup(&p)
+	found := all
+	if builtin := builtins(all); len(builtin) > 0 {
+		found = builtin
 	}
-	return k.kindIn(p.res, p.group, p.anyGroup)
+	var out []schema.GroupResource
+	for _, s := range found {
+		out = append(out, s.resource())
+	}
+	return out
 }
 
-func (k *Kinds) pluralIn(name, group string, anyGroup bool) []string {
+// lookup lists the resources that have the pattern's name, as a plural or as a kind, in the pattern's groups.
+func (k *Kinds) lookup(p *kindPattern) (found []Served) {
 	if k == nil {
 		return nil
 	}
-	groups := k.plurals[name]
-	switch {
-	case anyGroup:
-		return groups
-	case slices.Contains(groups, group):
-		return []string{group}
-	}
-	return nil
-}
-
-func (k *Kinds) kindIn(name, group string, anyGroup bool) []schema.GroupResource {
-	if k == nil {
-		return nil
-	}
-	if anyGroup {
-		return k.kinds[name]
-	}
-	var in []schema.GroupResource
-	for _, gr := range k.kinds[name] {
-		if gr.Group == group {
-			in = append(in, gr)
+	for _, s := range k.named[p.res] {
+		if p.inGroup(s.Group) {
+			found = append(found, s)
 		}
 	}
-	return in
+	return found
 }
 
-// expand turns a pattern that names a resource into patterns on plurals. A name is a plural if one is served under it, so
-// that nobody can make `secrets` mean more by serving a kind called Secrets; otherwise it is a kind. A name that is not
-// served at all matches as a plural, and with guess also the plural that a kind of that name usually has: that closes the
-// moment between a resource being served and the mapping knowing it, in rules where matching more is the safe side.
-func (k *Kinds) expand(p kindPattern, guess bool) (patterns []kindPattern, served bool) {
+func builtins(all []Served) (out []Served) {
+	for _, s := range all {
+		if s.Builtin {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// settled tells whether a resource cannot get a kind that it does not have, or has none, while this server runs: it is
+// served, its group is this server's own, or another resource of the group has the kind.
+func (k *Kinds) settled(group, resource, kind string) bool {
+	if k == nil {
+		return false
+	}
+	return k.own[group] || k.known[schema.GroupResource{Group: group, Resource: resource}] ||
+		slices.ContainsFunc(k.named[kind], func(s Served) bool { return s.Group == group && strings.EqualFold(s.Kind, kind) })
+}
+
+// expand turns a name into patterns on plurals, and tells whether anything of that name is served.
+//
+// Where matching more gives access, in an allow rule or an exception of a deny rule, the name is that of the built-in
+// resources of that plural or kind, so that nobody can make it mean more by serving a resource of the same name. If there
+// are none, it is every custom resource of that plural or kind. Without a group it stops short of the guarded groups.
+//
+// Where matching more takes access away, in a deny rule or a negation of an allow rule, the name is everything of that plural
+// and everything of that kind, in every group: nobody can take it away.
+//
+// With future, the patterns also match what will be served one day, see kindPattern.kind.
+func (k *Kinds) expand(p kindPattern, gives, future bool) (patterns []kindPattern, served bool) {
 	if p.anyRes {
 		return []kindPattern{p}, true
 	}
-	patterns = []kindPattern{p}
-	if len(k.pluralIn(p.res, p.group, p.anyGroup)) > 0 {
-		return patterns, true
+	if k == nil {
+		k = noKinds
 	}
-	for _, gr := range k.kindIn(p.res, p.group, p.anyGroup) {
-		q := p
-		q.res, q.group, q.anyGroup = gr.Resource, gr.Group, false
-		patterns, served = append(patterns, q), true
+	stops := gives && p.anyGroup
+	all := k.lookup(&p)
+	if stops {
+		all = slices.DeleteFunc(all, func(s Served) bool { return slices.Contains(Guarded, s.Group) })
 	}
-	if guess && !served {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: p.res})
+	if builtin := builtins(all); gives && len(builtin) > 0 {
+		return p.each(builtin), true
+	}
+	if stops {
+		p.notIn = k.closed
+	}
+	patterns = append(patterns, p)
+	patterns = append(patterns, p.each(slices.DeleteFunc(slices.Clone(all), func(s Served) bool { return s.Resource == p.res }))...)
+	if future {
 		q := p
-		q.res, q.guess = plural.Resource, p.res
-		if !p.anyGroup {
-			q.guess += "." + p.group
-		}
+		q.kind, q.res, q.anyRes = p.res, "", true
 		patterns = append(patterns, q)
 	}
-	return patterns, served
+	return patterns, len(all) > 0
 }
 
-// changed lists the names that mean something else in next than in k.
-func (k *Kinds) changed(next *Kinds) map[string]bool {
-	names := map[string]bool{}
+// each is the pattern for each of some resources.
+func (p kindPattern) each(resources []Served) (out []kindPattern) {
+	for _, s := range resources {
+		q := p
+		q.res, q.group, q.anyGroup, q.notIn = s.Resource, s.Group, false, nil
+		out = append(out, q)
+	}
+	return out
+}
+
+// changed lists the names that mean something else in next than in k; all tells that any could.
+func (k *Kinds) changed(next *Kinds) (names map[string]bool, all bool) {
+	names = map[string]bool{}
 	note := func(a, b *Kinds) {
 		if a == nil {
 			return
 		}
-		for name := range a.plurals {
-			if !slices.Equal(a.plurals[name], b.pluralIn(name, "", true)) {
-				names[name] = true
-			}
-		}
-		for name := range a.kinds {
-			if !slices.Equal(a.kinds[name], b.kindIn(name, "", true)) {
+		for name, list := range a.named {
+			if b == nil || !slices.Equal(list, b.named[name]) {
 				names[name] = true
 			}
 		}
 	}
 	note(k, next)
 	note(next, k)
-	return names
+	return names, k == nil || next == nil || !maps.Equal(k.closed, next.closed)
 }

@@ -21,12 +21,13 @@ const (
 type kindPattern struct {
 	res      string // plural, or kind before it is expanded
 	kind     string // of a resource that is not served yet; used by escalation checks only
-	guess    string // the entry that this plural is a guess for, see Kinds.expand
 	group    string
 	sub      string
 	mode     subMode
 	anyRes   bool
 	anyGroup bool
+	// notIn takes groups out of anyGroup.
+	notIn map[string]bool
 }
 
 // parseKind reads an entry of resourceKinds without its sign: *, pods, pods/exec, pods/*, */scale, deployments.apps,
@@ -79,13 +80,18 @@ func (p *kindPattern) excludes(q *Query) bool {
 
 // names tells whether the pattern is about the request's resource, whatever its subresource.
 func (p *kindPattern) names(q *Query) bool {
-	return (p.anyRes || p.res == q.resource) && (p.anyGroup || p.group == q.group) && p.real(q)
+	return (p.anyRes || p.res == q.resource) && p.inGroup(q.group) && p.real(q)
 }
 
-// real is false for patterns about a future that is not the request's: see Query.kind and Query.served.
-func (p *kindPattern) real(q *Query) bool {
-	return (p.kind == "" || p.kind == q.kind) && (p.guess == "" || !slices.Contains(q.served, p.guess))
+func (p *kindPattern) inGroup(group string) bool {
+	if p.anyGroup {
+		return p.notIn == nil || !p.notIn[group]
+	}
+	return p.group == group
 }
+
+// real is false for patterns about a future that is not the request's: see Query.kind.
+func (p *kindPattern) real(q *Query) bool { return p.kind == "" || p.kind == q.kind }
 
 // overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources) have
 // anything in common. It is only used where saying yes is the safe side.

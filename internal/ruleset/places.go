@@ -4,23 +4,11 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
-	"strings"
 )
 
 // place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if it
 // were served.
-type place struct {
-	group, res, sub, kind string
-	served                string // entries for which no plural is guessed any more, one per line
-}
-
-// future tells the query about the future that the place is in.
-func (p *place) future(q *Query) {
-	q.kind = p.kind
-	if p.served != "" {
-		q.served = strings.Split(p.served, "\n")
-	}
-}
+type place struct{ group, res, sub, kind string }
 
 // lens finds the patterns that could be about a place.
 type lens struct {
@@ -83,9 +71,9 @@ func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 	if !p.anyGroup {
 		groups = []string{p.group}
 	}
-	if w.groups != nil {
-		groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !slices.Contains(w.groups, g) })
-	}
+	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
+		return !p.inGroup(g) || w.groups != nil && !slices.Contains(w.groups, g)
+	})
 	switch p.mode {
 	case subNone:
 		subs = []string{""}
@@ -110,13 +98,8 @@ func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 						continue
 					}
 					for _, s := range subs {
-						if !yield(place{group: g, res: r, sub: s, kind: k}) {
+						if !yield(place{g, r, s, k}) {
 							return
-						}
-						for _, served := range h.names.guesses[r] {
-							if !yield(place{g, r, s, k, served}) {
-								return
-							}
 						}
 					}
 				}
@@ -125,19 +108,18 @@ func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 	}
 }
 
-// possible tells whether a resource could have a kind one day: not if it is served, and has one, and not if another
-// resource of its group has that kind, since kinds are unique in a group.
+// possible tells whether a resource could have a kind one day.
 func (h *holder) possible(group, resource, kind string) bool {
 	if resource == "*" {
 		return false // RBAC's word for a review about everything
 	}
-	return kind == "" || len(h.ix.kinds.pluralIn(resource, group, false)) == 0 && len(h.ix.kinds.kindIn(kind, group, false)) == 0
+	return kind == "" || !h.ix.kinds.settled(group, resource, kind)
 }
 
 // sight is how all rules see a place. A rule's verdict depends on the place through nothing else.
 func (h *holder) sight(at *place) string {
 	q := Query{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
-	at.future(&q)
+	q.kind = at.kind
 	codes := map[int]byte{}
 	patterns, negations := h.lens.at(at), h.negations.at(at)
 	h.budget.steps += len(patterns) + len(negations)

@@ -24,10 +24,9 @@ type Query struct {
 	verb, group, resource, sub, name string
 	namespace, path                  string
 
-	target          string   // the object that a proxy request is about, which it can spell with a scheme and a port
-	rawSub          string   // as requested, see splitResource
-	kind            string   // that the resource will have if it is ever served; used by escalation checks only
-	served          []string // entries that will be served, so that no plural is guessed for them; likewise
+	target          string // the object that a proxy request is about, which it can spell with a scheme and a port
+	rawSub          string // as requested, see splitResource
+	kind            string // that the resource will have if it is ever served; used by escalation checks only
 	resourceRequest bool
 	evicts          bool // it deletes a pod without asking for delete
 	hasSub          bool
@@ -76,7 +75,7 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 		q.nsHash = ix.hash(q.namespace)
 	}
 	q.group, q.resource, q.sub, q.rawSub, q.name, q.target, q.path = "", "", "", "", "", "", ""
-	q.evicts, q.hasSub, q.wild, q.family, q.resHash, q.kind, q.served = false, false, false, familyNone, 0, "", nil
+	q.evicts, q.hasSub, q.wild, q.family, q.resHash, q.kind = false, false, false, familyNone, 0, ""
 	if !q.resourceRequest {
 		q.path = a.GetPath()
 		return

@@ -116,7 +116,7 @@ func TestSetKinds(t *testing.T) {
 		// bob mentions pods, which someKinds serves; see below for a role that mentions nothing that changed.
 		t.Error("not compiled again for a kind that is mentioned")
 	}
-	other := after.Apply(SetKinds(NewKinds([]Served{{"", "pods", "Pod"}, {"apps", "deployments", "Deployment"}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig"}, {"x.io", "others", "Other"}})))
+	other := after.Apply(SetKinds(NewKinds([]Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"apps", "deployments", "Deployment", true}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig", false}, {"x.io", "others", "Other", false}})))
 	if !kept(after, other, "alice") || !kept(after, other, "bob") {
 		t.Error("compiled again for a kind that nobody mentions")
 	}
@@ -129,15 +129,24 @@ func TestSetKinds(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	rule := policyv1alpha1.PolicyRule{ResourceKinds: []string{"*", "-Pod", "-Gadget"}}
 	c := Coverage(&rule, someKinds)
-	if got, want := fmt.Sprint(c.Resources), "[deployments.apps deploymentconfigs.apps.openshift.io]"; got != want {
+	if got, want := fmt.Sprint(c.Resources), "[nodes deployments.apps deploymentconfigs.apps.openshift.io]"; got != want {
 		t.Errorf("covers %s, want %s", got, want)
 	}
 	if !c.Wildcard || !slices.Equal(c.Unserved, []string{"Gadget"}) {
 		t.Errorf("wildcard %v, unserved %q", c.Wildcard, c.Unserved)
 	}
 	rule = policyv1alpha1.PolicyRule{ResourceKinds: []string{"Deployment", "pods/exec"}, APIGroups: []string{"apps"}}
-	if c := Coverage(&rule, someKinds); fmt.Sprint(c.Resources) != "[deployments.apps]" || c.Wildcard || c.Unserved != nil {
+	if c := Coverage(&rule, someKinds); fmt.Sprint(c.Resources) != "[deployments.apps]" || c.Wildcard || !slices.Equal(c.Unserved, []string{"pods/exec"}) {
 		t.Errorf("%+v", c)
+	}
+	kinds := NewKinds([]Served{{"certificates.k8s.io", "requests", "Request", true}})
+	rule = policyv1alpha1.PolicyRule{ResourceKinds: []string{"requests", "Request.certificates.k8s.io"}}
+	if c := Coverage(&rule, kinds); len(c.Resources) != 1 || !slices.Equal(c.Guarded, []string{"requests"}) || !slices.Equal(c.Unserved, c.Guarded) {
+		t.Errorf("an allow rule with a name of a guarded group: %+v", c)
+	}
+	rule.Deny = true
+	if c := Coverage(&rule, kinds); len(c.Resources) != 1 || c.Guarded != nil || c.Unserved != nil {
+		t.Errorf("a deny rule with a name of a guarded group: %+v", c)
 	}
 }
 
@@ -151,7 +160,7 @@ func TestPolicyRulesFor(t *testing.T) {
 	}, nil)))
 	for who, want := range map[string]string{
 		"plain":   "false [[update patch] [apps] [deployments]] [[get] [/metrics]]",
-		"negated": "true [[get] [] [nodes]] [[get] [] [pods]] [[get] [apps] [deployments]] [[get] [x.io] [gadgets]]",
+		"negated": "true [[get] [] [nodes]] [[get] [] [pods]] [[get] [] [services]] [[get] [apps] [deployments]] [[get] [x.io] [gadgets]]",
 		"denied":  "true [[get] [] [pods]]",
 		"maybe":   "true",
 		"nobody":  "false",

@@ -79,7 +79,7 @@ func (c *cell) check(q *Query) verdict {
 	if byParent && !r.verbs.matchesParent(q) || !byParent && !r.verbs.matches(q) {
 		return misses
 	}
-	if !c.anyGroup && c.group != q.group || !c.real(q) || r.groups != nil && !slices.Contains(r.groups, q.group) {
+	if !c.inGroup(q.group) || !c.real(q) || r.groups != nil && !slices.Contains(r.groups, q.group) {
 		return misses
 	}
 	for i := range r.negs {
@@ -113,7 +113,7 @@ func (c *cell) checkWild(q *Query) verdict {
 		modeOK = !q.hasSub
 	}
 	resOK := c.anyRes || c.res == q.resource
-	groupOK := c.anyGroup && r.groups == nil || q.group != "*" && (c.anyGroup || c.group == q.group) &&
+	groupOK := c.anyGroup && c.notIn == nil && r.groups == nil || q.group != "*" && c.inGroup(q.group) &&
 		(r.groups == nil || slices.Contains(r.groups, q.group))
 	if !modeOK || !resOK || !groupOK || len(r.negs) > 0 || !r.verbs.matches(q) ||
 		q.hasSub && (q.sub == "*" || slices.Contains(connectSubs, q.sub)) && !r.verbs.connects(q) {

@@ -135,35 +135,39 @@ func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *r
 		}
 		return
 	}
-	for _, entry := range src.ResourceKinds {
-		p, err := parseKind(entry)
-		if err != nil {
+	for _, p := range ru.patterns {
+		if p.notIn != nil {
+			// RBAC has no word for all groups but some.
+			out.Incomplete = true
+			for _, gr := range coveredBy(ix.kinds, ru, []kindPattern{p}) {
+				q := p
+				q.group, q.anyGroup, q.notIn = gr.Group, false, nil
+				listPattern(out, q, groups, add)
+			}
 			continue
 		}
-		expanded, served := ix.kinds.expand(p, false)
-		if served && len(expanded) > 1 {
-			expanded = expanded[1:] // a kind is not a plural as well
+		listPattern(out, p, groups, add)
+	}
+}
+
+// listPattern writes one kind of a rule in RBAC's terms.
+func listPattern(out *Rules, p kindPattern, groups []string, add func(groups []string, resource string)) {
+	if !p.anyGroup {
+		if groups[0] != "*" && !slices.Contains(groups, p.group) {
+			return
 		}
-		for _, p := range expanded {
-			in := groups
-			if !p.anyGroup {
-				if ru.groups != nil && !slices.Contains(ru.groups, p.group) {
-					continue
-				}
-				in = []string{p.group}
-			}
-			res := p.res
-			if p.anyRes {
-				res = "*"
-			}
-			switch p.mode {
-			case subExact:
-				add(in, res+"/"+p.sub)
-			case subAny:
-				out.Incomplete = true // RBAC has no word for every subresource of one resource
-			default:
-				add(in, res)
-			}
-		}
+		groups = []string{p.group}
+	}
+	res := p.res
+	if p.anyRes {
+		res = "*"
+	}
+	switch p.mode {
+	case subExact:
+		add(groups, res+"/"+p.sub)
+	case subAny:
+		out.Incomplete = true // RBAC has no word for every subresource of one resource
+	default:
+		add(groups, res)
 	}
 }

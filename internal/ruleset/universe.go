@@ -17,9 +17,6 @@ type universe struct {
 	resources, kinds byGroup
 	urls             []string
 	paths            int // patterns of paths
-	// guesses are, for a plural, the sets of entries that guess it and could cease to, since what they name will be served
-	// otherwise.
-	guesses map[string][]string
 }
 
 // The names that have a meaning without being written in a rule.
@@ -82,7 +79,7 @@ func universeOf(rules []*rule) universe {
 	names.add("", other)
 	kinds["*"].add("")
 	urls.add(other)
-	guesses := map[string]set{}
+	closed := set{}
 	paths := 0
 	for _, r := range rules {
 		verbs.add(r.verbs.named...)
@@ -100,11 +97,8 @@ func universeOf(rules []*rule) universe {
 				kinds.add(p.kind, &p, r)
 			}
 			subs.add(p.sub)
-			if p.guess != "" {
-				if guesses[p.res] == nil {
-					guesses[p.res] = set{}
-				}
-				guesses[p.res].add(p.guess)
+			if p.notIn != nil {
+				closed.add(slices.Collect(maps.Keys(p.notIn))...)
 			}
 		}
 		urls.add(r.urls...)
@@ -113,35 +107,24 @@ func universeOf(rules []*rule) universe {
 			urls.add(p, p+other)
 		}
 	}
+	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and one more,
+	// which stands for all of them.
+	for _, g := range closed.sorted() {
+		if slices.Contains(Guarded, g) {
+			groups.add(g)
+		}
+	}
+	for _, g := range closed.sorted() {
+		if !groups[g] {
+			groups.add(g)
+			break
+		}
+	}
 	// A * in a request is a question about everything, not a name.
 	for _, s := range []set{verbs, groups, subs} {
 		delete(s, "*")
 	}
-	return universe{verbs.sorted(), groups.sorted(), subs.sorted(), names.sorted(), resources, kinds, urls.sorted(), paths, subsets(guesses)}
-}
-
-// maxGuesses limits how many entries may guess the same plural; there is hardly ever more than one.
-const maxGuesses = 6
-
-// subsets lists every choice of the entries that guess a plural, but for none of them; nil if they are too many.
-func subsets(guesses map[string]set) map[string][]string {
-	out := map[string][]string{}
-	for plural, entries := range guesses {
-		list := entries.sorted()
-		if len(list) > maxGuesses {
-			return nil
-		}
-		for bits := 1; bits < 1<<len(list); bits++ {
-			var chosen []string
-			for i, e := range list {
-				if bits&(1<<i) != 0 {
-					chosen = append(chosen, e)
-				}
-			}
-			out[plural] = append(out[plural], strings.Join(chosen, "\n"))
-		}
-	}
-	return out
+	return universe{verbs.sorted(), groups.sorted(), subs.sorted(), names.sorted(), resources, kinds, urls.sorted(), paths}
 }
 
 // show words a name of the universe for people.

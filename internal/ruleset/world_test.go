@@ -26,7 +26,7 @@ func compileText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, err
 func kindsOf(w *refmodel.World) *Kinds {
 	var served []Served
 	for _, r := range w.Served {
-		served = append(served, Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind})
+		served = append(served, Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind, Builtin: r.Builtin()})
 	}
 	return NewKinds(served)
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -35,6 +37,14 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if err != nil || c.stages == nil {
 		return aggregator, err
 	}
+	var own *genericapiserver.GenericAPIServer
+	if c.groups != nil {
+		own = delegate
+	}
+	local, err := localAPIs(context.TODO(), kube.GenericAPIServer, own, extensions.GenericAPIServer, aggregator.GenericAPIServer)
+	if err != nil {
+		return nil, err
+	}
 	apiServices := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	elsewhere, err := watchAPIServices(apiServices)
 	if err != nil {
@@ -47,5 +57,14 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if c.stages.fields != nil {
 		c.stages.fields.schemas.definition = c.stages.definition
 	}
-	return aggregator, c.stages.start(c, aggregator.GenericAPIServer, apiServices, crds.Informer())
+	definitions := crds.Informer()
+	if !crdsServed {
+		definitions = nil // nobody would ever list them
+	}
+	c.stages.known = newKnownAPIs(local, apiServices, definitions)
+	discovery, err := newDiscoverer(c.stages.store.Changed, local, apiServices, definitions)
+	if err != nil {
+		return nil, err
+	}
+	return aggregator, c.stages.start(c, aggregator.GenericAPIServer, discovery, crds.Informer())
 }

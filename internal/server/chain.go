@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/crdschema"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -32,6 +33,7 @@ import (
 //	» authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
 //	     system-masters → replicas → policy-sync → node-restriction → the configured authorizers, lazily
 //	     nothing can allow it: 403, the body is never read
+//	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   crdschema
 //	» withhold                     errors that quote an object stay with who may not see it
 //	  aggregator → kube → extensions   which server serves it
@@ -69,7 +71,9 @@ type stages struct {
 	definition func(kind schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 	// router is the audit backend; nil while dynamic audit is off.
 	router *auditsink.Router
-	plugs  plugs
+	// known is what serves requests at the moment.
+	known *knownAPIs
+	plugs plugs
 }
 
 // plugs are further stages: what a test wants to see on the path of a request.
@@ -95,7 +99,7 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 		if s.fields != nil {
 			api = liftDeclarations(api, c)
 		}
-		return s.pinSnapshot(build(s.sources.announce(s.withhold(api)), &filters))
+		return s.pinSnapshot(build(s.sources.announce(s.onlyKnown(s.withhold(api))), &filters))
 	}
 }
 
@@ -125,6 +129,7 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	if enabled(PolicyAuthorization) {
 		plugin.Effects = &enforce.Effects{Denied: s.gate.Denied, MayBeDenied: s.gate.MayBeDenied, Namespace: plugin.Namespace, Stored: newStored(generic)}
 	}
+	plugin.After = append(plugin.After, enforce.OurGroups{Groups: registry.Groups(), Serves: func(gv schema.GroupVersion) bool { return s.known.local[gv] }})
 	plugin.After = append(plugin.After, s.plugs.validators...)
 	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
 		plugin.Connect = s.gate.Connect

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 // defaultRoles are the roles of the master namespace, with the meanings of the original design: viewers see everything in a
@@ -56,20 +57,18 @@ func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
 var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
 
 var (
-	// withheld is power over policy, over what is recorded, and over the API itself.
-	withheld = []string{
-		"-clusterroles", "-clusterrolebindings", "-*.policy.proviso.dev", "-*.auditregistration.k8s.io", "-*.admissionregistration.k8s.io",
-		"-*.apiextensions.k8s.io", "-*.apiregistration.k8s.io", "-*.certificates.k8s.io",
-	}
+	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists have a group, one of
+	// Kubernetes' or ours: then nothing custom can get such a name, and an admin holds every kind of his own that he may grant.
+	withheld = append([]string{"-clusterroles.rbac.authorization.k8s.io", "-clusterrolebindings.rbac.authorization.k8s.io"}, wholly(ruleset.Guarded)...)
 	// elsewhere is what belongs to the cluster and to no namespace. The roles can be bound in the master namespace.
 	elsewhere = []string{
 		"-nodes.", "-persistentvolumes.", "-componentstatuses.", "-*.authentication.k8s.io", "-*.flowcontrol.apiserver.k8s.io", "-*.internal.apiserver.k8s.io",
 		"-ingressclasses.networking.k8s.io", "-ipaddresses.networking.k8s.io", "-servicecidrs.networking.k8s.io", "-*.node.k8s.io",
 		"-deviceclasses.resource.k8s.io", "-devicetaintrules.resource.k8s.io", "-resourceslices.resource.k8s.io", "-resourcepoolstatusrequests.resource.k8s.io",
-		"-priorityclasses.scheduling.k8s.io", "-*.storage.k8s.io", "-*.storagemigration.k8s.io", "-nodes.metrics.k8s.io", "-permissions.authorization.proviso.dev",
+		"-priorityclasses.scheduling.k8s.io", "-*.storage.k8s.io", "-*.storagemigration.k8s.io", "-permissions.authorization.proviso.dev",
 	}
 	// membership is who has which role, and the questions about it.
-	membership = []string{"-roles", "-rolebindings", "-*.authorization.proviso.dev", "-*.authorization.k8s.io"}
+	membership = []string{"-roles.rbac.authorization.k8s.io", "-rolebindings.rbac.authorization.k8s.io", "-*.authorization.proviso.dev", "-*.authorization.k8s.io"}
 	// readOnly is what others set for those who work in the namespace: the namespace itself, with its labels and its end, what
 	// limits it, what controllers and the scheduler report and decide, and where a service's traffic goes.
 	readOnly = []string{
@@ -78,6 +77,14 @@ var (
 		"-resourceclaims.resource.k8s.io/driver", "-evictions.lifecycle.k8s.io",
 	}
 )
+
+// wholly takes out everything of some groups.
+func wholly(groups []string) (out []string) {
+	for _, g := range groups {
+		out = append(out, "-*."+g)
+	}
+	return out
+}
 
 // allBut is everything but what the lists take out.
 func allBut(lists ...[]string) []string { return slices.Concat(append([][]string{{"*"}}, lists...)...) }

@@ -85,6 +85,10 @@ func rolesByEffect(t *testing.T, s *instance) {
 	// The story: an admin delegates, and takes away.
 	hubert.must(t, "POST", viewsIn("hammer", "roles"), roleYAML("careful", "{deny: true, verbs: [delete], resourceKinds: [configmaps], attributeRestrictions: {labelsContain: [protected]}}"))
 	hubert.must(t, "POST", viewsIn("hammer", "roles"), roleYAML("labelers", "{verbs: [get, list, watch], resourceKinds: [deployments.apps]}, {verbs: [update], resourceKinds: [deployments.apps], attributeRestrictions: {fieldsMutatable: [labels]}}"))
+	// PO-2, PO-12: by the names of built-in kinds and of custom ones, served or not.
+	for name, kinds := range map[string]string{"pods": "pods, Pod, events", "custom": "Widget, widgets.example.com", "to-come": "DeploymentConfig, deploymentconfigs"} {
+		hubert.must(t, "POST", viewsIn("hammer", "roles"), roleYAML(name, `{verbs: ["*"], resourceKinds: [`+kinds+`]}`))
+	}
 	if code, message, _ := hubert.do(t, "POST", viewsIn("hammer", "roles"), roleYAML("quotas", "{verbs: [delete], resourceKinds: [resourcequotas]}")); code != 403 {
 		t.Errorf("an admin grants what he does not have: %d %s", code, message)
 	}
@@ -222,7 +226,7 @@ func bothRoles(lists []*metav1.APIResourceList) ruleset.Input {
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	local := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "master"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 	everywhere := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: "master"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
-	in := ruleset.Input{MasterNamespace: "master", Kinds: snapshot.NewServed(lists).Kinds(), Policies: []*policyv1alpha1.Policy{policy},
+	in := ruleset.Input{MasterNamespace: "master", Kinds: localKinds(lists), Policies: []*policyv1alpha1.Policy{policy},
 		PolicyBindings: []*policyv1alpha1.PolicyBinding{local, everywhere}}
 	for name, rules := range defaultRoles() {
 		policy.Roles[name] = policyv1alpha1.PolicyRole{Rules: rules}
@@ -239,6 +243,19 @@ func bothRoles(lists []*metav1.APIResourceList) ruleset.Input {
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subject("everywhere-")})
 	}
 	return in
+}
+
+// localKinds is what discovery lists, with everything of Kubernetes and of ours as built in.
+func localKinds(lists []*metav1.APIResourceList) *ruleset.Kinds {
+	from := snapshot.Sources{Reserved: builtinGroups()}
+	for _, list := range lists {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil && strings.HasSuffix(gv.Group, "example.com") {
+			from.Custom = append(from.Custom, list)
+		} else {
+			from.Local = append(from.Local, list)
+		}
+	}
+	return from.Served().Kinds()
 }
 
 // aggregated are the rules of one of RBAC's default roles, with all that is gathered in it.

@@ -137,7 +137,7 @@ func policyStatus(p *policyv1alpha1.Policy, kinds *ruleset.Kinds, broken []strin
 	}
 	slices.Sort(status.UnresolvedKinds)
 	status.UnresolvedKinds = slices.Compact(status.UnresolvedKinds)
-	setCondition(&status.Conditions, p.Generation, policyv1alpha1.ConditionKindsResolved, "NotServed", "no served resource has these names: ", status.UnresolvedKinds)
+	setCondition(&status.Conditions, p.Generation, policyv1alpha1.ConditionKindsResolved, "NotServed", "no served resource has these names, guarded API groups left out: ", status.UnresolvedKinds)
 	setCondition(&status.Conditions, p.Generation, policyv1alpha1.ConditionRulesCompiled, "NotCompiled", "", broken)
 	return status
 }

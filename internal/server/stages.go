@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,12 +41,13 @@ func (s *stages) registryConfig(c *config) registry.Config {
 			return errs
 		},
 		CheckFieldPermission: checkField,
-		Unserved: func(rule policyv1alpha1.PolicyRule) []string {
+		Unserved: func(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
 			snap := s.store.Current()
 			if !snap.Synced || snap.Served == nil {
-				return nil
+				return nil, nil
 			}
-			return ruleset.Coverage(&rule, snap.Served.Kinds()).Unserved
+			c := ruleset.Coverage(&rule, snap.Served.Kinds())
+			return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
 		},
 	}
 }
@@ -56,11 +58,7 @@ func (s *stages) escalation() *inquire.Escalation {
 }
 
 // start feeds the policy snapshot once the server runs and makes readiness depend on it.
-func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, apiServices, definitions cache.SharedIndexInformer) error {
-	discovery, err := newDiscoverer(s.store.Changed, apiServices, definitions)
-	if err != nil {
-		return err
-	}
+func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, discovery *discoverer, definitions cache.SharedIndexInformer) error {
 	s.store.Add(discovery)
 	// The index of bindings also says who is a member of a role, so that it is kept whichever system is on.
 	rules, own, err := s.rules(c)

@@ -105,9 +105,9 @@ func TestFieldStatusOfBroken(t *testing.T) {
 		_, _ = when.Holds(t.Context(), fieldperm.Change{})
 	}
 	table, _ := fieldperm.New(fieldperm.Config{FieldPermissions: list, Expressions: rights.cel.Stored()})
-	status := rights.statuses(&snapshot.Snapshot{Fields: table, Served: snapshot.NewServed([]*metav1.APIResourceList{
+	status := rights.statuses(&snapshot.Snapshot{Fields: table, Served: snapshot.Sources{Local: []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "namespaces", Kind: "Namespace"}}},
-	})})
+	}}.Served()})
 	for name, want := range map[string]struct {
 		compiled, resolved metav1.ConditionStatus
 		covered            int

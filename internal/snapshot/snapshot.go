@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
@@ -23,6 +25,8 @@ type Snapshot struct {
 	// Served is what the server serves, and Resources what of it can be listed.
 	Served    *Served
 	Resources Resources
+	// Heard are the group versions of other servers that have said what they serve.
+	Heard map[schema.GroupVersion]bool
 	// Protect is the index of protected attributes; nil while that system is off.
 	Protect *protect.Index
 	// Fields is the table of field permissions; nil while that system is off.

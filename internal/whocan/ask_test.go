@@ -21,7 +21,7 @@ import (
 func build(w *refmodel.World) *ruleset.Index {
 	var served []ruleset.Served
 	for _, r := range w.Served {
-		served = append(served, ruleset.Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind})
+		served = append(served, ruleset.Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind, Builtin: r.Builtin()})
 	}
 	return ruleset.Build(ruleset.Input{MasterNamespace: w.Master, Kinds: ruleset.NewKinds(served),
 		CompileRule: func(_ ruleset.RoleRef, _ int, r *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {

@@ -169,13 +169,18 @@ func drawRequest(p refmodel.Pick) *refmodel.Request {
 
 // discovered is what discovery says of the served resources.
 func discovered(served []refmodel.Resource) *snapshot.Served {
-	lists := []*metav1.APIResourceList{
+	from := snapshot.Sources{Local: []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods/exec", Kind: "PodExecOptions"}}},
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "deployments/scale", Group: "autoscaling", Version: "v1", Kind: "Scale"}}},
-	}
+	}}
 	for _, r := range served {
-		lists = append(lists, &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: r.Group, Version: "v1"}.String(),
-			APIResources: []metav1.APIResource{{Name: r.Plural, Kind: r.Kind}}})
+		list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: r.Group, Version: "v1"}.String(),
+			APIResources: []metav1.APIResource{{Name: r.Plural, Kind: r.Kind}}}
+		if r.Builtin() {
+			from.Local = append(from.Local, list)
+		} else {
+			from.Custom = append(from.Custom, list)
+		}
 	}
-	return snapshot.NewServed(lists)
+	return from.Served()
 }

@@ -15,8 +15,9 @@ var knownVerbs = []string{
 	"post", "put", "head", "options", // of paths
 }
 
-// Warnings says which parts of the rules have no effect as they are written. unserved are the kinds of a rule that nothing serves now.
-func Warnings(rules []policy.PolicyRule, unserved func(policy.PolicyRule) []string) []string {
+// Warnings says which parts of the rules have no effect as they are written. names tells
+// which kinds of a rule nothing serves now, and which of its names do not reach what has them, since it is in a guarded API group.
+func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved, guarded []string)) []string {
 	var all []string
 	for i, rule := range rules {
 		warn := func(format string, args ...any) {
@@ -28,7 +29,11 @@ func Warnings(rules []policy.PolicyRule, unserved func(policy.PolicyRule) []stri
 				warn(".verbs[%d]: %q is no verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
 			}
 		}
-		for _, kind := range unserved(rule) {
+		unserved, guarded := names(rule)
+		for _, kind := range guarded {
+			warn(".resourceKinds: %q does not reach guarded API groups without a group: write it with its group", kind)
+		}
+		for _, kind := range unserved {
 			warn(".resourceKinds: nothing that is served is called %q: it has no effect until something is", kind)
 		}
 		if len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {

@@ -21,6 +21,7 @@ func TestWarnings(t *testing.T) {
 		{"a negated verb that is none", policy.PolicyRule{Verbs: []string{"*", "-delet"}, ResourceKinds: pods}, `rules[0].verbs[1]: "-delet"`},
 		{"a special verb", policy.PolicyRule{Verbs: []string{"granular:label(example.com)", "impersonate:user-info", "escalate", "-deletecollection"}, ResourceKinds: pods}, ""},
 		{"a kind that is not served", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"podss"}}, `is called "podss"`},
+		{"a name of a guarded group", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"policies"}}, `"policies" does not reach guarded API groups`},
 		{"create with names", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, "rules[0].resourceNames: has no effect on create"},
 		{"create of a subresource with names", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods/exec"}, ResourceNames: []string{"web"}}, ""},
 		{"update with names", policy.PolicyRule{Verbs: []string{"update"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, ""},
@@ -30,8 +31,11 @@ func TestWarnings(t *testing.T) {
 		{"get with an object in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: "oldObject.x == 1"}, "get is never allowed"},
 		{"get with a request in when", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, When: `request.user == "edgar"`}, ""},
 	} {
-		got := Warnings([]policy.PolicyRule{tc.rule}, func(r policy.PolicyRule) []string {
-			return slices.DeleteFunc(slices.Clone(r.ResourceKinds), func(k string) bool { return k != "podss" })
+		got := Warnings([]policy.PolicyRule{tc.rule}, func(r policy.PolicyRule) (unserved, guarded []string) {
+			only := func(name string) []string {
+				return slices.DeleteFunc(slices.Clone(r.ResourceKinds), func(k string) bool { return k != name })
+			}
+			return only("podss"), only("policies")
 		})
 		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)

@@ -10,6 +10,16 @@ import (
 // Resource is a served resource.
 type Resource struct{ Group, Plural, Kind string }
 
+// Builtin tells which resources are the server's own, by their group.
+func (r Resource) Builtin() bool {
+	return r.Group == "" || r.Group == "apps" || r.Group == Guarded
+}
+
+func (r Resource) named(name string) bool { return r.Plural == name || strings.ToLower(r.Kind) == name }
+
+// Guarded is a guarded group, the one of the small universe.
+const Guarded = "certificates.k8s.io"
+
 // Answer of a rule.
 type Answer int
 
@@ -76,22 +86,23 @@ func (w *World) verbsAndKinds(r *policyv1alpha1.PolicyRule, q *Request) bool {
 	if slices.ContainsFunc(notVerbs, q.verbEntry) {
 		return false
 	}
-	if slices.ContainsFunc(notKinds, func(k string) bool { return w.negatedKind(k, q, !r.Deny) }) {
+	if slices.ContainsFunc(notKinds, func(k string) bool { return w.negatedKind(k, q, r) }) {
 		return false
 	}
 	for _, k := range kinds {
-		if w.kind(k, q, q.Subresource, r.Deny) && slices.ContainsFunc(verbs, q.verbNamed(r.Deny)) {
+		if w.kind(k, q, q.Subresource, r, !r.Deny) && slices.ContainsFunc(verbs, q.verbNamed(r.Deny)) {
 			return true
 		}
-		if c := q.connect(); c != "" && (c == "proxy" || slices.Contains(standardVerbs, q.Verb)) && w.kind(k, q, "", r.Deny) && slices.Contains(verbs, c) && q.verbEntry(c) {
+		if c := q.connect(); c != "" && (c == "proxy" || slices.Contains(standardVerbs, q.Verb)) && w.kind(k, q, "", r, !r.Deny) && slices.Contains(verbs, c) && q.verbEntry(c) {
 			return true
 		}
 	}
 	return false
 }
 
-// kind tells whether an entry of resourceKinds names the request's resource with the given subresource.
-func (w *World) kind(entry string, q *Request, sub string, cautious bool) bool {
+// kind tells whether an entry of resourceKinds names the request's resource with the given subresource. It gives access, or
+// takes it away.
+func (w *World) kind(entry string, q *Request, sub string, r *policyv1alpha1.PolicyRule, gives bool) bool {
 	entry = strings.ToLower(entry)
 	if entry == "*" {
 		return true
@@ -109,36 +120,51 @@ func (w *World) kind(entry string, q *Request, sub string, cautious bool) bool {
 	if qualified && group != q.APIGroup {
 		return false
 	}
-	return name == "*" || w.means(name, group, qualified, q, cautious)
+	if name == "*" {
+		return true
+	}
+	if !gives {
+		return name == q.Resource || w.isKind(q, name)
+	}
+	return w.gives(name, q, !qualified && (len(r.APIGroups) == 0 || slices.Contains(r.APIGroups, "*")))
 }
 
 // negatedKind is kind for a negation, which takes subresources with it.
-func (w *World) negatedKind(entry string, q *Request, cautious bool) bool {
+func (w *World) negatedKind(entry string, q *Request, r *policyv1alpha1.PolicyRule) bool {
 	if !strings.Contains(entry, "/") {
-		return w.kind(entry, q, "", cautious)
+		return w.kind(entry, q, "", r, r.Deny)
 	}
-	return w.kind(entry, q, q.Subresource, cautious)
+	return w.kind(entry, q, q.Subresource, r, r.Deny)
 }
 
-// means tells whether a name is the request's resource: by plural, or by kind if no such plural is served. Where matching
-// more is safe, a name that nothing has also stands for the plural that such a kind would have.
-func (w *World) means(name, group string, qualified bool, q *Request, cautious bool) bool {
-	if name == q.Resource {
-		return true
-	}
-	in := func(r Resource) bool { return !qualified || r.Group == group }
-	if slices.ContainsFunc(w.Served, func(r Resource) bool { return r.Plural == name && in(r) }) {
-		return false
-	}
-	known := false
+// isKind tells whether the request's resource has a kind.
+func (w *World) isKind(q *Request, kind string) bool {
 	for _, r := range w.Served {
-		if strings.ToLower(r.Kind) == name && in(r) {
-			if known = true; r.Plural == q.Resource && r.Group == q.APIGroup {
-				return true
-			}
+		if r.Group == q.APIGroup && r.Plural == q.Resource {
+			return strings.ToLower(r.Kind) == kind
 		}
 	}
-	return cautious && !known && name+"s" == q.Resource // the worlds have no kinds with an irregular plural
+	return false
+}
+
+// gives tells whether a name that gives access is about the request's resource, whose group is one of those that were
+// written, or just any that is not guarded. If nothing built in has the name, it is that of custom resources, of which our
+// own groups have none.
+func (w *World) gives(name string, q *Request, anyGroup bool) bool {
+	if anyGroup && q.APIGroup == Guarded {
+		return false
+	}
+	builtin := false
+	for _, r := range w.Served {
+		if !r.Builtin() || !r.named(name) || anyGroup && r.Group == Guarded || !anyGroup && r.Group != q.APIGroup {
+			continue
+		}
+		if builtin = true; r.Group == q.APIGroup && r.Plural == q.Resource {
+			return true
+		}
+	}
+	own := slices.ContainsFunc(w.Served, func(r Resource) bool { return r.Builtin() && r.Group == q.APIGroup })
+	return !builtin && !(own && anyGroup) && (name == q.Resource || w.isKind(q, name))
 }
 
 func urls(patterns []string, path string) bool {

@@ -23,8 +23,8 @@ var (
 	Namespaces = []string{"hammer", "anvil", "master"}
 	Verbs      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate",
 		"impersonate-on:user-info:list", "granular", "granular:labels", "granular:label(a.com)", "exec", "deny", ""}
-	APIGroups    = []string{"", "apps", "example.com"}
-	Plurals      = []string{"pods", "deployments", "widgets", "nodes", "secrets"}
+	APIGroups    = []string{"", "apps", "example.com", Guarded}
+	Plurals      = []string{"pods", "deployments", "widgets", "nodes", "secrets", "secret", "requests"}
 	Subresources = []string{"", "", "", "exec", "proxy", "scale"}
 	Names        = []string{"", "web", "db"}
 	Paths        = []string{"/metrics", "/debug/pprof", "/debug", "/"}
@@ -33,15 +33,18 @@ var (
 var (
 	ruleVerbs = []string{"*", "*", "*", "*", "*", "*", "*", "*", "get", "list", "create", "update", "delete", "exec", "proxy", "-get", "-update", "-delete", "-exec",
 		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "patch", "deny", "-*"}
-	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
-		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale"}
+	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
+		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale",
+		"Secret", "-Secret", "requests", "Request." + Guarded, "-Request", "-Deployment", "-*." + Guarded}
 	ruleURLs = []string{"*", "/metrics", "/debug/*", "/debug*", "/"}
 	// Conditions are a and b, which depend on the object, and one that asks who the caller is.
 	conditions = []string{"", "", "", "", "a", "b", Personal, Broken}
 	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "granular:labels", "exec"}
-	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes"}
-	allServed  = []Resource{{"", "pods", "Pod"}, {"", "nodes", "Node"}, {"", "secrets", "Secret"}, {"apps", "deployments", "Deployment"},
-		{"example.com", "widgets", "Widget"}, {"example.com", "deployments", "Deployment"}}
+	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes", "requests"}
+	// Some have names that others have already: as a plural that is a kind, as a kind that is a plural, in another group.
+	allServed = []Resource{{"", "pods", "Pod"}, {"", "nodes", "Node"}, {"", "secrets", "Secret"}, {"apps", "deployments", "Deployment"},
+		{Guarded, "requests", "Request"}, {"example.com", "widgets", "Widget"}, {"example.com", "deployments", "Deployment"},
+		{"example.com", "secret", "Requests"}, {"example.com", "nodes", "Secret"}, {"example.com", "pods", "Widgets"}}
 )
 
 func (p Pick) one(from []string) string { return from[p(len(from))] }
@@ -62,7 +65,7 @@ func (p Pick) PolicyRule() policyv1alpha1.PolicyRule {
 	} else {
 		r.ResourceKinds = p.some(ruleKinds, 1, 3)
 		if p(3) == 0 {
-			r.APIGroups = p.some([]string{"", "apps", "example.com", "*"}, 1, 2)
+			r.APIGroups = p.some([]string{"", "apps", "example.com", Guarded, "*"}, 1, 2)
 		}
 		if p(4) == 0 {
 			r.ResourceNames = p.some(Names[1:], 1, 2)
@@ -79,7 +82,7 @@ func (p Pick) RBACRule() rbacv1.PolicyRule {
 		r.NonResourceURLs = p.some(ruleURLs, 1, 2)
 		return r
 	}
-	r.APIGroups = p.some([]string{"", "", "apps", "example.com", "*", "*"}, 0, 3)
+	r.APIGroups = p.some([]string{"", "", "apps", "example.com", Guarded, "*", "*"}, 0, 3)
 	r.Resources = p.some(rbacKinds, 0, 3)
 	if p(4) == 0 {
 		r.ResourceNames = p.some(Names[1:], 1, 2)

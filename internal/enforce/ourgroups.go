@@ -1,0 +1,80 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+)
+
+// OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of discovery. A
+// definition or an APIService there could not take the objects over, but it could move the version that clients and
+// controllers prefer, so that deleting a namespace would leave its policy behind.
+type OurGroups struct {
+	// Groups are ours, whether or not they are served at the moment.
+	Groups []string
+	// Serves tells the group versions that are served.
+	Serves func(schema.GroupVersion) bool
+}
+
+var _ admission.ValidationInterface = OurGroups{}
+
+// Handles implements admission.Interface.
+func (OurGroups) Handles(op admission.Operation) bool { return op != admission.Connect }
+
+// Validate holds for everybody. What is stored already, from a time before this check, can be deleted.
+func (o OurGroups) Validate(_ context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
+	if attrs.GetSubresource() != "" {
+		return nil
+	}
+	switch attrs.GetResource().GroupResource() {
+	case apiextensions.Resource("customresourcedefinitions"):
+		return o.definition(attrs)
+	case apiregistration.Resource("apiservices"):
+		return o.service(attrs)
+	}
+	return nil
+}
+
+func (o OurGroups) definition(attrs admission.Attributes) error {
+	if attrs.GetOperation() == admission.Delete {
+		return nil
+	}
+	next, ok := attrs.GetObject().(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return forbidden(attrs, fmt.Sprintf("cannot tell the group of a definition from a %T", attrs.GetObject()))
+	}
+	old, _ := attrs.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	if !slices.Contains(o.Groups, next.Spec.Group) || old != nil && reflect.DeepEqual(old.Spec, next.Spec) {
+		return nil
+	}
+	return forbidden(attrs, fmt.Sprintf("the API group %s belongs to this server: define the resource in a group of your own", next.Spec.Group))
+}
+
+func (o OurGroups) service(attrs admission.Attributes) error {
+	next, _ := attrs.GetObject().(*apiregistration.APIService)
+	old, _ := attrs.GetOldObject().(*apiregistration.APIService)
+	if attrs.GetOperation() == admission.Delete {
+		if old != nil && o.ours(old) {
+			return forbidden(attrs, fmt.Sprintf("this server serves %s/%s: without its APIService, deleting a namespace would leave its policy behind", old.Spec.Group, old.Spec.Version))
+		}
+		return nil
+	}
+	switch {
+	case next == nil:
+		return forbidden(attrs, fmt.Sprintf("cannot tell the group of an APIService from a %T", attrs.GetObject()))
+	case !slices.Contains(o.Groups, next.Spec.Group), o.ours(next), old != nil && reflect.DeepEqual(old.Spec, next.Spec):
+		return nil
+	}
+	return forbidden(attrs, fmt.Sprintf("the API group %s belongs to this server: no other server and no other version can be registered for it", next.Spec.Group))
+}
+
+// ours tells an APIService that says what is true: this server serves that version.
+func (o OurGroups) ours(s *apiregistration.APIService) bool {
+	return slices.Contains(o.Groups, s.Spec.Group) && s.Spec.Service == nil && o.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
+}

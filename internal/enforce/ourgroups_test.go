@@ -1,0 +1,67 @@
+package enforce
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+)
+
+// SV-8: nobody but this server serves our groups, whoever asks.
+func TestOurGroups(t *testing.T) {
+	check := OurGroups{Groups: []string{"ours.dev"}, Serves: func(gv schema.GroupVersion) bool { return gv.Version == "v1alpha1" }}
+	crd := func(group, kind string) runtime.Object {
+		c := &apiextensions.CustomResourceDefinition{}
+		c.Spec.Group, c.Spec.Names.Kind = group, kind
+		return c
+	}
+	service := func(group, version string, elsewhere bool) runtime.Object {
+		s := &apiregistration.APIService{Spec: apiregistration.APIServiceSpec{Group: group, Version: version}}
+		if elsewhere {
+			s.Spec.Service = &apiregistration.ServiceReference{Name: "x"}
+		}
+		return s
+	}
+	crds, services := apiextensions.Resource("customresourcedefinitions"), apiregistration.Resource("apiservices")
+	for _, test := range []struct {
+		name     string
+		resource schema.GroupResource
+		op       admission.Operation
+		next     runtime.Object
+		old      runtime.Object
+		sub      string
+		want     string
+	}{
+		{name: "a definition in our group", resource: crds, op: admission.Create, next: crd("ours.dev", "Policy"), want: "belongs to this server"},
+		{name: "in another", resource: crds, op: admission.Create, next: crd("example.com", "Policy")},
+		{name: "in one below ours", resource: crds, op: admission.Create, next: crd("x.ours.dev", "Policy")},
+		{name: "a change of a stored one", resource: crds, op: admission.Update, next: crd("ours.dev", "B"), old: crd("ours.dev", "A"), want: "belongs to this server"},
+		{name: "its metadata", resource: crds, op: admission.Update, next: crd("ours.dev", "A"), old: crd("ours.dev", "A")},
+		{name: "its status", resource: crds, op: admission.Update, next: crd("ours.dev", "B"), old: crd("ours.dev", "A"), sub: "status"},
+		{name: "its end", resource: crds, op: admission.Delete, old: crd("ours.dev", "A")},
+		{name: "something else as a definition", resource: crds, op: admission.Create, next: service("example.com", "v1", false), want: "cannot tell"},
+		{name: "another server for our group", resource: services, op: admission.Create, next: service("ours.dev", "v1alpha1", true), want: "belongs to this server"},
+		{name: "another version", resource: services, op: admission.Create, next: service("ours.dev", "v9", false), want: "belongs to this server"},
+		{name: "what we register", resource: services, op: admission.Create, next: service("ours.dev", "v1alpha1", false)},
+		{name: "another server for another group", resource: services, op: admission.Create, next: service("example.com", "v1", true)},
+		{name: "sending ours elsewhere", resource: services, op: admission.Update, next: service("ours.dev", "v1alpha1", true), old: service("ours.dev", "v1alpha1", false), want: "belongs to this server"},
+		{name: "bringing it back", resource: services, op: admission.Update, next: service("ours.dev", "v1alpha1", false), old: service("ours.dev", "v1alpha1", true)},
+		{name: "taking ours out of discovery", resource: services, op: admission.Delete, old: service("ours.dev", "v1alpha1", false), want: "leave its policy behind"},
+		{name: "taking out what is not ours", resource: services, op: admission.Delete, old: service("ours.dev", "v9", false)},
+		{name: "taking out another", resource: services, op: admission.Delete, old: service("example.com", "v1", true)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			master := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+			attrs := admission.NewAttributesRecord(test.next, test.old, schema.GroupVersionKind{}, "", "x", test.resource.WithVersion("v1"), test.sub, test.op, nil, false, master)
+			err := check.Validate(t.Context(), attrs, nil)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/tools/cache"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// knownAPIs compares what a request was decided by with what would serve it at this moment. They can differ: a definition
+// may be newer than the request's snapshot. Rules by kind have then said nothing about it.
+type knownAPIs struct {
+	local                 map[schema.GroupVersion]bool
+	groups                map[string]bool
+	services, definitions cache.Store // definitions may be nil
+}
+
+func newKnownAPIs(local []*metav1.APIResourceList, services, definitions cache.SharedIndexInformer) *knownAPIs {
+	k := &knownAPIs{local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, services: services.GetStore()}
+	for _, list := range local {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+			k.local[gv], k.groups[gv.Group] = true, true
+		}
+	}
+	if definitions != nil {
+		k.definitions = definitions.GetStore()
+	}
+	return k
+}
+
+// onlyKnown lets a request pass only to a resource that its snapshot knows by the kind that it has. Nothing is served that
+// a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back, and what
+// nobody serves is not found.
+func (s *stages) onlyKnown(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		holder := handoff.From(r.Context())
+		if !ok || holder == nil || !info.IsResourceRequest || !holder.Snapshot.Synced {
+			next.ServeHTTP(w, r) // before the snapshot is synced, only those come this far whom no rule concerns
+			return
+		}
+		gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+		switch s.known.check(holder.Snapshot, gv, info.Resource) {
+		case passes:
+			next.ServeHTTP(w, r)
+		case isNew:
+			err := apierrors.NewServiceUnavailable(fmt.Sprintf("what serves %s in %s has just changed and is not known to the policy yet: try again", info.Resource, gv))
+			err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+		default:
+			http.NotFound(w, r) // as at the end of the delegation chain
+		}
+	})
+}
+
+// acquaintance is how a request's snapshot stands to what would serve it. The zero value is that nothing does.
+type acquaintance int
+
+const (
+	isNowhere acquaintance = iota
+	isNew
+	passes
+)
+
+func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) acquaintance {
+	if k.local[gv] {
+		return passes
+	}
+	if k.proxied(gv) {
+		if k.groups[gv.Group] || snap.Heard[gv] {
+			return passes
+		}
+		return isNew
+	}
+	if k.definitions == nil || k.groups[gv.Group] {
+		return isNowhere
+	}
+	obj, exists, err := k.definitions.GetByKey(resource + "." + gv.Group)
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	switch {
+	case err != nil || !exists || !ok:
+		return isNowhere
+	case strings.EqualFold(snap.Served.OwnKind(schema.GroupResource{Group: gv.Group, Resource: resource}), snapshot.CustomKind(definition)):
+		return passes
+	}
+	return isNew
+}
+
+// proxied tells whether another server serves a group version.
+func (k *knownAPIs) proxied(gv schema.GroupVersion) bool {
+	obj, exists, err := k.services.GetByKey(gv.Version + "." + gv.Group)
+	service, ok := obj.(*apiregistration.APIService)
+	return err == nil && exists && ok && service.Spec.Service != nil
+}

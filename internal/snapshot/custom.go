@@ -1,0 +1,70 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// CustomLists is what definitions make the server serve. It does not wait until a definition is established: rules by kind
+// know the kind before the first object can exist. Definitions whose names were accepted come first, so that one that claims
+// the kind of another does not get its say.
+func CustomLists(definitions []*apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
+	definitions = slices.Clone(definitions)
+	slices.SortFunc(definitions, func(a, b *apiextensions.CustomResourceDefinition) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, d := range definitions {
+		lists = append(lists, customLists(d)...)
+	}
+	return lists
+}
+
+func rank(d *apiextensions.CustomResourceDefinition) int {
+	if holds(d, apiextensions.NamesAccepted) {
+		return 0
+	}
+	return 1
+}
+
+func holds(d *apiextensions.CustomResourceDefinition, condition apiextensions.CustomResourceDefinitionConditionType) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool {
+		return c.Type == condition && c.Status == apiextensions.ConditionTrue
+	})
+}
+
+// CustomKind is the kind that a definition gives its resource: the accepted one, once there is one.
+func CustomKind(d *apiextensions.CustomResourceDefinition) string {
+	return cmp.Or(d.Status.AcceptedNames.Kind, d.Spec.Names.Kind)
+}
+
+// customLists is what one definition makes the server serve, in the order in which Kubernetes prefers versions. It does not
+// ask how the group ranks its versions, which others have a say in.
+func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
+	kind, plural := CustomKind(d), d.Spec.Names.Plural
+	var verbs metav1.Verbs
+	if holds(d, apiextensions.NamesAccepted) || holds(d, apiextensions.Established) { // before, there is nothing to list
+		verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	}
+	for _, v := range d.Spec.Versions {
+		if !v.Served {
+			continue
+		}
+		list := &metav1.APIResourceList{GroupVersion: d.Spec.Group + "/" + v.Name}
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural, Kind: kind, Namespaced: d.Spec.Scope == apiextensions.NamespaceScoped, Verbs: verbs})
+		if v.Subresources != nil && v.Subresources.Status != nil {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural + "/status", Kind: kind})
+		}
+		if v.Subresources != nil && v.Subresources.Scale != nil {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural + "/scale", Group: "autoscaling", Version: "v1", Kind: "Scale"})
+		}
+		lists = append(lists, list)
+	}
+	slices.SortStableFunc(lists, func(a, b *metav1.APIResourceList) int {
+		return version.CompareKubeAwareVersionStrings(b.GroupVersion[len(d.Spec.Group)+1:], a.GroupVersion[len(d.Spec.Group)+1:])
+	})
+	return lists
+}

@@ -1,0 +1,102 @@
+package snapshot
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func list(gv string, resources ...metav1.APIResource) *metav1.APIResourceList {
+	return &metav1.APIResourceList{GroupVersion: gv, APIResources: resources}
+}
+
+// SV-8: what this process serves, it alone speaks for; another server speaks for its own group and version only.
+func TestEverybodySpeaksForHimself(t *testing.T) {
+	local := []*metav1.APIResourceList{
+		list("v1", metav1.APIResource{Name: "secrets", Kind: "Secret"}, metav1.APIResource{Name: "pods", Kind: "Pod"}),
+		list("apps/v1", metav1.APIResource{Name: "deployments", Kind: "Deployment"}, metav1.APIResource{Name: "deployments/scale", Group: "autoscaling", Version: "v1", Kind: "Scale"}),
+	}
+	custom := []*metav1.APIResourceList{
+		list("farm.io/v1", metav1.APIResource{Name: "oxen", Kind: "Ox"}),
+		list("apps/v9", metav1.APIResource{Name: "deployments", Kind: "Harmless"}, metav1.APIResource{Name: "deployment", Kind: "Deployment"}),
+	}
+	remote := []*metav1.APIResourceList{
+		list("apps/v9", metav1.APIResource{Name: "deployments", Kind: "Deployment"}, metav1.APIResource{Name: "deployments/status", Kind: "Deployment"}),
+		list("farm.io/v2", metav1.APIResource{Name: "oxen", Kind: "Harmless"}, metav1.APIResource{Name: "oxen/status", Kind: "Ox"}),
+		list("evil.io/v1", metav1.APIResource{Name: "things", Kind: "Thing"},
+			metav1.APIResource{Name: "deployments", Group: "apps", Version: "v9", Kind: "Deployment"},
+			metav1.APIResource{Name: "oxen", Group: "farm.io", Version: "v9", Kind: "Ox"},
+			metav1.APIResource{Name: "things/scale", Group: "autoscaling", Version: "v9", Kind: "Scale"},
+			metav1.APIResource{Name: "novel", Group: "new.io", Version: "v9", Kind: "Novel"}),
+	}
+	s := Sources{Local: local, Custom: custom, Remote: remote}.Served()
+	for gk, want := range map[schema.GroupKind]string{
+		{Kind: "Secret"}:                      "v1",
+		{Group: "apps", Kind: "Deployment"}:   "v1",
+		{Group: "autoscaling", Kind: "Scale"}: "v1",
+		{Group: "farm.io", Kind: "Ox"}:        "v1",
+		{Group: "evil.io", Kind: "Thing"}:     "v1",
+		{Group: "new.io", Kind: "Novel"}:      "",
+		{Group: "apps", Kind: "Harmless"}:     "",
+	} {
+		if got := s.PreferredVersion(gk); got != want {
+			t.Errorf("%s is seen in version %q, want %q", gk, got, want)
+		}
+	}
+	for gr, want := range map[schema.GroupResource]string{
+		{Group: "apps", Resource: "deployments"}:        "Deployment",
+		{Group: "apps", Resource: "deployment"}:         "",
+		{Group: "apps", Resource: "deployments/status"}: "",
+		{Group: "farm.io", Resource: "oxen"}:            "Ox",
+		{Group: "farm.io", Resource: "oxen/status"}:     "",
+		{Group: "evil.io", Resource: "things"}:          "Thing",
+		{Group: "evil.io", Resource: "things/scale"}:    "Scale",
+		{Group: "evil.io", Resource: "deployments"}:     "Deployment",
+	} {
+		if got := s.OwnKind(gr); got != want {
+			t.Errorf("%s has kind %q, want %q", gr, got, want)
+		}
+	}
+}
+
+func definition(group, plural, kind string, accepted bool, versions ...string) *apiextensions.CustomResourceDefinition {
+	d := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group}}
+	d.Spec.Group, d.Spec.Names = group, apiextensions.CustomResourceDefinitionNames{Plural: plural, Kind: kind}
+	for _, v := range versions {
+		d.Spec.Versions = append(d.Spec.Versions, apiextensions.CustomResourceDefinitionVersion{Name: v, Served: v != "v0",
+			Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}}})
+	}
+	if accepted {
+		d.Status.AcceptedNames = d.Spec.Names
+		d.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue}}
+	}
+	return d
+}
+
+// PO-2, FP-10: definitions count from the moment that they are stored, with the kind that is accepted, in the version that
+// Kubernetes prefers, in whatever order they come.
+func TestCustomLists(t *testing.T) {
+	pending := definition("farm.io", "oxen", "Ox", false, "v1")
+	changed := definition("farm.io", "geese", "Goose", true, "v1")
+	changed.Spec.Names.Kind = "Gander" // not accepted
+	all := []*apiextensions.CustomResourceDefinition{
+		definition("example.com", "things", "Thing", true, "v1alpha1", "v1", "v0", "v1beta1", "v2alpha1"),
+		definition("example.com", "a-claim-on-it", "Thing", false, "v3"),
+		pending, changed,
+	}
+	for range 50 {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		s := Sources{Custom: CustomLists(all)}.Served()
+		if got := s.PreferredVersion(schema.GroupKind{Group: "example.com", Kind: "Thing"}); got != "v1" {
+			t.Fatalf("things are seen in version %q", got)
+		}
+		for resource, want := range map[string]string{"oxen": "Ox", "geese": "Goose", "oxen/status": "Ox", "oxen/scale": ""} {
+			if got := s.OwnKind(schema.GroupResource{Group: "farm.io", Resource: resource}); got != want {
+				t.Fatalf("%s has kind %q, want %q", resource, got, want)
+			}
+		}
+	}
+}
