@@ -579,7 +579,7 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources of the group. Left out, all of them are selected, without their subresources.",
+							Description: "resources are the resources of the group. Left out, all of them are selected, subresources included.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -891,6 +891,33 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 									},
 								},
 							},
+						},
+					},
+					"decisions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "decisions select requests by how they were decided in the end: Allow, Deny, or NoOpinion if nobody allowed or denied them. A request whose decision cannot be told, because it failed before its conditions were looked at, matches. Left out, every request matches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"Allow", "Deny", "NoOpinion"},
+									},
+								},
+							},
+						},
+					},
+					"conditional": {
+						SchemaProps: spec.SchemaProps{
+							Description: "conditional selects requests whose decision depended on conditions, or, if false, did not. Left out, every request matches.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},

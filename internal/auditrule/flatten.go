@@ -31,6 +31,9 @@ func flattenRule(r *v1alpha1.Rule) ([]*predicate, error) {
 		return nil, err
 	}
 	base := predicate{users: users, groups: groups, verbs: r.Verbs}
+	if err := flattenDecision(&base, r); err != nil {
+		return nil, err
+	}
 	if slices.Contains(r.Verbs, wildcard) {
 		base.verbs = nil
 	}

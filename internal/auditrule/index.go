@@ -33,6 +33,8 @@ type Index struct {
 	namespaces table // … with one
 	path       pathTable
 
+	asksDecision bool // a clause asks how the request was decided
+
 	unindexed dimension // checked clause by clause, because their tables would be too large
 }
 
@@ -80,6 +82,7 @@ func (ix *Index) add(s Sink, byDefault Level, clauses []clause) {
 // build makes the tables, after all sinks have been added.
 func (ix *Index) build() {
 	ix.quiet = !slices.ContainsFunc(ix.defaults, func(l Level) bool { return l != None })
+	ix.asksDecision = slices.ContainsFunc(ix.predicates, (*predicate).asksDecision)
 	ix.words = (len(ix.predicates) + 63) / 64
 	ix.buildSubject()
 	ix.buildVerb()

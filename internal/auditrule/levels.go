@@ -50,7 +50,8 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 	if out != nil {
 		copy(out, ix.defaults)
 	}
-	highest, decided := None, 0 // sinks before decided are part of highest
+	highest, decided := None, 0    // sinks before decided are part of highest
+	perhapsOf, atLeast := -1, None // the sink that a clause matches perhaps, and what that would give
 	rows := ix.find(rq)
 	var accepted [block]uint64
 	next := 0 // clauses before next are of no interest any more
@@ -70,11 +71,32 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 					x &= x - 1
 					continue
 				}
-				sink := int(ix.owner[i])
-				if out != nil {
-					out[sink] = ix.levels[i]
+				sink, level := int(ix.owner[i]), ix.levels[i]
+				if ix.asksDecision {
+					p := ix.predicates[i]
+					if rq.refused && p.asksDecision() {
+						level = min(level, Metadata)
+					}
+					matches := p.decided(rq)
+					if matches != no && perhapsOf == sink {
+						level = max(level, atLeast)
+					}
+					if matches == perhaps { // a later clause, or the default, may give more
+						perhapsOf, atLeast = sink, level
+						highest = max(highest, level)
+						if out != nil {
+							out[sink] = max(level, ix.defaults[sink])
+						}
+					}
+					if matches != yes {
+						x &= x - 1
+						continue
+					}
 				}
-				highest = max(highest, ix.levels[i], ix.defaultsOf(decided, sink))
+				if out != nil {
+					out[sink] = level
+				}
+				highest = max(highest, level, ix.defaultsOf(decided, sink))
 				decided = sink + 1
 				if next = int(ix.end[sink]); next >= (w+1)*64 {
 					break

@@ -22,6 +22,10 @@ type predicate struct {
 
 	// For targetPath.
 	paths []string
+
+	// How the request was decided; 0 is any way.
+	decisions  decisions
+	conditions conditions
 }
 
 type groupResource struct{ group, resource string }

@@ -22,9 +22,15 @@ type request struct {
 	namespace, name              string
 
 	path string
+
+	// What is possible; a request that has not ended may be decided in any way.
+	decisions  decisions
+	conditions conditions
+	refused    bool // by the authorization filter, so that nothing of its body was read
 }
 
 func fromAttributes(rq *request, attrs authorizer.Attributes) {
+	rq.decisions, rq.conditions = anyDecision, either
 	if u := attrs.GetUser(); u != nil {
 		rq.authenticated, rq.user, rq.groups = true, u.GetName(), u.GetGroups()
 	}
@@ -43,6 +49,7 @@ func fromEvent(rq *request, ev *auditinternal.Event) {
 	rq.user, rq.groups = ev.User.Username, ev.User.Groups
 	rq.authenticated = rq.user != "" || len(rq.groups) > 0 || ev.User.Extra != nil
 	rq.verb = ev.Verb
+	decisionOf(rq, ev)
 	ref := ev.ObjectRef
 	if ref == nil {
 		rq.path = eventPath(ev)

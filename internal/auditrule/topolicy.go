@@ -1,6 +1,7 @@
 package auditrule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,9 @@ type written struct {
 }
 
 func (w *policyWriter) add(p *predicate, level Level) error {
+	if p.asksDecision() {
+		return errors.New("decisions and conditional have no equivalent in an audit policy, which is asked before a request is decided")
+	}
 	base := auditv1.PolicyRule{Level: auditv1.Level(level.Audit()), Verbs: slices.Clone(p.verbs), NonResourceURLs: slices.Clone(p.paths)}
 	if p.target == targetResource {
 		resources, err := policyResources(p)

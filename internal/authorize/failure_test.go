@@ -77,6 +77,11 @@ func TestFailureBeforeTheObject(t *testing.T) {
 			if counted := failures(t) > before; counted != tt.wantFailed {
 				t.Errorf("failure counted: %v, want %v", counted, tt.wantFailed)
 			}
+			// DA-15: a refusal says in audit which it was; upstream's annotation cannot.
+			outcome, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(AnnotationOutcome)
+			if want := Outcome(tt.want); (tt.want == authorizer.DecisionAllow) != (outcome == "") || outcome != "" && outcome != want {
+				t.Errorf("the outcome in audit is %q, want %s", outcome, want)
+			}
 			said, ok := audit.AuditContextFrom(ctx).GetEventAnnotation(AnnotationFailure)
 			if ok != tt.wantFailed || ok && !strings.Contains(said, `condition "policy.proviso.dev/r-`) {
 				t.Errorf("audit says %q", said)

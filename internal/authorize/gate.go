@@ -19,6 +19,10 @@ import (
 // then written decision=allow, which cannot be taken back: the final word is the enforcer's annotation.
 const AnnotationPending = "authorization.proviso.dev/pending"
 
+// AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation cannot tell the
+// last two apart. A request that was allowed without a condition has none.
+const AnnotationOutcome = "authorization.proviso.dev/outcome"
+
 // Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
 // the authorization filter and the create check inside the update and patch handlers.
 type Gate struct {
@@ -103,6 +107,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) && g.opensFields(ctx, holder, attrs) {
 			return g.passFields(ctx, holder, slot, attrs, v.Denies)
 		}
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(v.Decision))
 		return v.Decision, v.Reason, v.Err
 	}
 	if err := g.Honours(attrs); err != nil || !g.Conditional {
@@ -115,12 +120,24 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		if decision == authorizer.DecisionNoOpinion && g.opensFields(ctx, holder, attrs) {
 			return g.passFields(ctx, holder, slot, attrs, nil)
 		}
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(decision))
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
 	handoff.CountConditional(v.Authorizer, v.Types)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+// Outcome is the value of AnnotationOutcome: a decision as audit classes spell it.
+func Outcome(d authorizer.Decision) string {
+	switch d {
+	case authorizer.DecisionAllow:
+		return "Allow"
+	case authorizer.DecisionNoOpinion:
+		return "NoOpinion"
+	}
+	return "Deny"
 }
 
 func joinReasons(reason string, err error) string {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 )
@@ -147,7 +148,7 @@ func annotate(ctx context.Context, out handoff.Outcome) {
 	if out.Decision == authorizer.DecisionAllow {
 		decision = "allow"
 	}
-	audit.AddAuditAnnotations(ctx, AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
+	audit.AddAuditAnnotations(ctx, authorize.AnnotationOutcome, authorize.Outcome(out.Decision), AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
 		AnnotationConditions, strings.Join(out.Conditions, ","))
 	if out.Detail != nil {
 		audit.AddAuditAnnotation(ctx, AnnotationDetail, out.Detail.Error())

@@ -51,7 +51,31 @@ type Rule struct {
 	// +optional
 	// +listType=atomic
 	NonResourceSelectors NonResourceSelectors `json:"nonResourceSelectors,omitempty"`
+
+	// decisions select requests by how they were decided in the end: Allow, Deny, or NoOpinion if nobody allowed or denied them. A
+	// request whose decision cannot be told, because it failed before its conditions were looked at, matches. Left out, every
+	// request matches.
+	// +optional
+	// +listType=set
+	Decisions []Decision `json:"decisions,omitempty"`
+
+	// conditional selects requests whose decision depended on conditions, or, if false, did not. Left out, every request matches.
+	// +optional
+	Conditional *bool `json:"conditional,omitempty"`
 }
+
+// Decision is how a request was decided.
+// +enum
+type Decision string
+
+const (
+	// DecisionAllow: the request was allowed.
+	DecisionAllow Decision = "Allow"
+	// DecisionDeny: the request was denied.
+	DecisionDeny Decision = "Deny"
+	// DecisionNoOpinion: nobody allowed or denied the request, so that it was refused.
+	DecisionNoOpinion Decision = "NoOpinion"
+)
 
 // SubjectType is the kind of a subject.
 // +enum
@@ -93,7 +117,7 @@ type GroupResourceSelector struct {
 	// +optional
 	Group string `json:"group,omitempty"`
 
-	// resources are the resources of the group. Left out, all of them are selected, without their subresources.
+	// resources are the resources of the group. Left out, all of them are selected, subresources included.
 	// +optional
 	// +listType=atomic
 	Resources []ResourceSelector `json:"resources,omitempty"`

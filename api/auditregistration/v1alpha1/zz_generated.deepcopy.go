@@ -415,6 +415,16 @@ func (in *Rule) DeepCopyInto(out *Rule) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Decisions != nil {
+		in, out := &in.Decisions, &out.Decisions
+		*out = make([]Decision, len(*in))
+		copy(*out, *in)
+	}
+	if in.Conditional != nil {
+		in, out := &in.Conditional, &out.Conditional
+		*out = new(bool)
+		**out = **in
+	}
 	return
 }
 

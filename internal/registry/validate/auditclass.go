@@ -35,6 +35,13 @@ func auditRule(r audit.Rule, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(path.Child("verbs").Index(i), v, `must be a verb in lower case, such as create or watch, or "*"`))
 		}
 	}
+	for i, d := range r.Decisions {
+		switch d {
+		case audit.DecisionAllow, audit.DecisionDeny, audit.DecisionNoOpinion:
+		default:
+			errs = append(errs, field.NotSupported(path.Child("decisions").Index(i), d, []audit.Decision{audit.DecisionAllow, audit.DecisionDeny, audit.DecisionNoOpinion}))
+		}
+	}
 	for i, s := range r.GroupResourceSelectors {
 		errs = append(errs, groupResources(s, path.Child("groupResourceSelectors").Index(i))...)
 	}

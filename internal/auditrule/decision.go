@@ -1,0 +1,113 @@
+package auditrule
+
+import (
+	"fmt"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+
+	"proviso.dev/proviso/api/auditregistration/v1alpha1"
+)
+
+// A rule may ask how a request was decided (DA-15), which only its end knows. Until then every decision is possible; so a request is
+// kept with all the detail that it may turn out to deserve, and gets its level when it is routed. What is still not known then, such
+// as the decision on a request that was invalid before its conditions were looked at, is recorded rather than missed.
+
+// decisions is a set of decisions that are possible, or asked for.
+type decisions uint8
+
+const (
+	allow decisions = 1 << iota
+	deny
+	noOpinion
+	anyDecision = allow | deny | noOpinion
+)
+
+// conditions is a set of answers to whether a decision depended on conditions.
+type conditions uint8
+
+const (
+	conditional conditions = 1 << iota
+	unconditional
+	either = conditional | unconditional
+)
+
+// The annotations that tell how a request was decided. The first is upstream's; an authorized request has it, whatever admission says.
+const (
+	filterAnnotation  = "authorization.k8s.io/decision"
+	pendingAnnotation = "authorization.proviso.dev/pending"
+	outcomeAnnotation = "authorization.proviso.dev/outcome"
+)
+
+var decisionNames = map[v1alpha1.Decision]decisions{
+	v1alpha1.DecisionAllow: allow, v1alpha1.DecisionDeny: deny, v1alpha1.DecisionNoOpinion: noOpinion,
+}
+
+// flattenDecision reads what a rule asks for; nothing is every decision.
+func flattenDecision(p *predicate, r *v1alpha1.Rule) error {
+	for i, name := range r.Decisions {
+		d, ok := decisionNames[name]
+		if !ok {
+			return fmt.Errorf("decisions[%d]: %q is not Allow, Deny or NoOpinion", i, name)
+		}
+		p.decisions |= d
+	}
+	if r.Conditional != nil {
+		if p.conditions = unconditional; *r.Conditional {
+			p.conditions = conditional
+		}
+	}
+	return nil
+}
+
+// decisionOf recovers the final decision from an event. A request without one, as of somebody who was not authenticated, has none.
+func decisionOf(rq *request, ev *auditinternal.Event) {
+	_, pending := ev.Annotations[pendingAnnotation]
+	if rq.conditions = unconditional; pending {
+		rq.conditions = conditional
+	}
+	rq.refused = ev.Annotations[filterAnnotation] == "forbid"
+	d, known := decisionNames[v1alpha1.Decision(ev.Annotations[outcomeAnnotation])]
+	forbidden := ev.ResponseStatus != nil && ev.ResponseStatus.Code == 403
+	switch {
+	case known && d == allow && pending && forbidden:
+		// The annotation is of the first object of several, and a later one may have been refused.
+		rq.decisions = anyDecision
+	case known:
+		rq.decisions = d
+	case rq.refused:
+		rq.decisions = deny | noOpinion
+	case pending:
+		rq.decisions = anyDecision
+	case ev.Annotations[filterAnnotation] == "allow":
+		rq.decisions = allow
+	}
+}
+
+// answer tells whether a predicate matches.
+type answer uint8
+
+const (
+	no answer = iota
+	perhaps
+	yes
+)
+
+func (p *predicate) asksDecision() bool { return p.decisions != 0 || p.conditions != 0 }
+
+// decided looks at the decision alone.
+func (p *predicate) decided(rq *request) answer {
+	return min(within(p.decisions, rq.decisions), within(p.conditions, rq.conditions))
+}
+
+// within tells whether what is possible is asked for: always, perhaps or never.
+func within[T decisions | conditions](asked, possible T) answer {
+	switch {
+	case asked == 0:
+		return yes
+	case asked&possible == 0:
+		return no
+	case possible&^asked == 0:
+		return yes
+	}
+	return perhaps
+}
