@@ -207,6 +207,11 @@ func TestRoleLimits(t *testing.T) {
 	}
 	s.refuse(422, "POST", rolesIn("hammer"), role("a", rules(1001, plain)), "1001 rules, at most 1000", "make several roles")
 	s.must("POST", rolesIn("hammer"), role("a", rules(1000, plain)))
+	crowd := func(n int) string {
+		return `{"verbs":["get"],"resourceKinds":["pods"],"resourceNames":["n"` + strings.Repeat(`,"n"`, n-3) + `]}`
+	}
+	s.refuse(422, "POST", rolesIn("hammer"), role("crowd", rules(1, crowd(4001))), "4001 verbs, kinds, groups, names and paths, at most 4000")
+	s.must("POST", rolesIn("hammer"), role("crowd", rules(1, crowd(4000))))
 	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(129, conditional)), "129 rules with conditions, at most 128")
 	long := `{"verbs":["get"],"resourceKinds":["pods"],"resourceNames":["` + strings.Repeat("n", 260<<10) + `"]}`
 	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(1, long)), "bytes, at most 262144")

@@ -41,6 +41,7 @@ func (ix *Index) Apply(changes ...Change) *Index {
 	for _, c := range changes {
 		e.note(c)
 	}
+	e.twins()
 	if e.kindsSet {
 		next.kinds = e.kinds
 	}

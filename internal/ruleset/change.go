@@ -1,8 +1,6 @@
 package ruleset
 
 import (
-	"slices"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -87,7 +85,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	if old, ok := e.next.policies.get(h, p.Namespace); ok {
 		for name := range old.Roles {
 			ref := RoleRef{PolicyRole, p.Namespace, name}
-			e.roles[ref], e.roles[ref.twin()], e.roles[ref.softTwin()] = nil, nil, nil
+			e.roles[ref] = nil
 		}
 	}
 	e.unreadable(containerRef{"Policy", p.Namespace, p.Name}, p.Annotations, nil, deleted)
@@ -100,10 +98,6 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	for name := range p.Roles {
 		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
 		e.roles[ref] = &roleSource{policy: rules, over: over}
-		if slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
-			e.roles[ref.twin()] = &roleSource{policy: rules, over: over}
-			e.roles[ref.softTwin()] = &roleSource{policy: rules, over: over}
-		}
 	}
 }
 

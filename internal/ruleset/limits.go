@@ -10,8 +10,9 @@ import (
 // Limits bound what one role, and the roles of one namespace, may ask of everybody else (PO-21). They are counted, and never
 // timed: every replica quarantines the same. A limit of 0 is none.
 type Limits struct {
-	// RoleRules, RoleBytes and RoleConditions are the most rules, bytes of text and conditional rules of one role.
-	RoleRules, RoleBytes, RoleConditions int
+	// RoleRules, RoleEntries, RoleBytes and RoleConditions are the most rules, entries of all lists (verbs, kinds, groups, names,
+	// paths), bytes of text and conditional rules of one role.
+	RoleRules, RoleEntries, RoleBytes, RoleConditions int
 	// NamespaceConditions and NamespaceConditionBytes are the most conditional rules and bytes of expressions of all roles of a
 	// namespace. The master namespace, whose roles everybody uses, has MasterFactor times as much.
 	NamespaceConditions, NamespaceConditionBytes int
@@ -21,7 +22,7 @@ type Limits struct {
 // DefaultLimits are those of a server.
 func DefaultLimits() Limits {
 	return Limits{
-		RoleRules: 1000, RoleBytes: 256 << 10, RoleConditions: 128,
+		RoleRules: 1000, RoleEntries: 4000, RoleBytes: 256 << 10, RoleConditions: 128,
 		NamespaceConditions: 1000, NamespaceConditionBytes: 256 << 10, MasterFactor: 4,
 	}
 }
@@ -35,9 +36,14 @@ func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 	if l.RoleRules > 0 && len(rules) > l.RoleRules {
 		return fmt.Errorf("%w: the role has %d rules, at most %d are possible; make several roles of it", ErrLimit, len(rules), l.RoleRules)
 	}
-	bytes := 0
+	bytes, entries := 0, 0
 	for i := range rules {
 		bytes += ruleBytes(&rules[i])
+		entries += ruleEntries(&rules[i])
+	}
+	if l.RoleEntries > 0 && entries > l.RoleEntries {
+		return fmt.Errorf("%w: the rules of the role name %d verbs, kinds, groups, names and paths, at most %d are possible; make several roles of it",
+			ErrLimit, entries, l.RoleEntries)
 	}
 	if l.RoleBytes > 0 && bytes > l.RoleBytes {
 		return fmt.Errorf("%w: the rules of the role take %d bytes, at most %d are possible; make several roles of it", ErrLimit, bytes, l.RoleBytes)
@@ -85,6 +91,14 @@ func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
 			ErrLimit, p.Namespace, bytes, limit)
 	}
 	return nil
+}
+
+func ruleEntries(r *policyv1alpha1.PolicyRule) int {
+	n := len(r.Verbs) + len(r.APIGroups) + len(r.ResourceKinds) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	if a := r.AttributeRestrictions; a != nil {
+		n += len(a.FieldsMutable) + len(a.LabelsContain)
+	}
+	return n
 }
 
 func ruleBytes(r *policyv1alpha1.PolicyRule) int {

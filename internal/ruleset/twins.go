@@ -1,0 +1,41 @@
+package ruleset
+
+import (
+	"slices"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// twins adds the twins of the roles that change, and of those that are bound by a twin from now on. There are none that no binding
+// refers to: that is nearly all of them.
+func (e *edit) twins() {
+	wanted := map[RoleRef]bool{}
+	for _, b := range e.bindings {
+		if b != nil && b.role != b.role.plain() {
+			wanted[b.role] = true
+		}
+	}
+	for ref := range e.roles {
+		for _, twin := range []RoleRef{ref.twin(), ref.softTwin()} {
+			if _, known := e.next.ids.get(e.next.hashRole(twin), twin); known && ref.Kind == PolicyRole {
+				wanted[twin] = true
+			}
+		}
+	}
+	for twin := range wanted {
+		e.roles[twin] = e.denialsOf(twin.plain())
+	}
+}
+
+// denialsOf is the source of a role as it is after the edit, if it denies anything; nil otherwise.
+func (e *edit) denialsOf(ref RoleRef) *roleSource {
+	p, ok := e.next.policies.get(e.next.hash(ref.Namespace), ref.Namespace)
+	if !ok {
+		return nil
+	}
+	rules := p.Roles[ref.Name].Rules
+	if !slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
+		return nil
+	}
+	return &roleSource{policy: rules, over: e.next.limits.Policy(p, e.next.master)}
+}
