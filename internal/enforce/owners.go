@@ -30,6 +30,12 @@ func (c *cause) update(ctx context.Context) error {
 		}
 		return forbidden(c, what+"; you are denied to delete it: "+why)
 	}
+	if ends && c.GetResource().GroupResource() == namespaceResource {
+		// What denies in the namespace ends with it.
+		if err := c.namespace(ctx); err != nil {
+			return err
+		}
+	}
 	if !ends || slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return nil
 	}

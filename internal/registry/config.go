@@ -31,7 +31,7 @@ type Config struct {
 	// Escalation refuses roles and role bindings that give more than the caller has.
 	Escalation Escalation
 
-	// Namespaces says which namespaces are being deleted.
+	// Namespaces says which namespaces there are.
 	Namespaces Namespaces
 
 	// Roles says which RBAC roles exist.
@@ -64,15 +64,8 @@ type Escalation interface {
 	// ConfirmRoleBinding is asked before a role binding with new subjects is written. old is nil when it is created; role
 	// is what is bound.
 	ConfirmRoleBinding(ctx context.Context, binding, old *authz.RoleBinding, role policy.PolicyRole) error
-	// ConfirmUnbinding is asked before a role binding is deleted; role is what was bound. It is not asked when the namespace
-	// is being deleted.
+	// ConfirmUnbinding is asked before a role binding is deleted; role is what was bound.
 	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
-}
-
-// Namespaces says which namespaces are being deleted.
-type Namespaces interface {
-	// Terminating is true while the namespace is being deleted, and when it is gone.
-	Terminating(ctx context.Context, namespace string) (bool, error)
 }
 
 // Roles says which RBAC roles exist.

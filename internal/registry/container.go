@@ -48,11 +48,12 @@ type layout[C, V object] struct {
 	check func(C) error
 }
 
-// containers are the stored containers that a view is a view on.
+// containers are the stored containers that a view is a view on. Those that count no more, or go with their namespace, are not seen.
 type containers[C, V object] struct {
 	store *genericregistry.Store
 	layout[C, V]
-	turns turns
+	places places
+	turns  turns
 }
 
 // context returns the context for an operation on the container itself: errors of the store name it, not the view.
@@ -64,9 +65,34 @@ func (s *containers[C, V]) context(ctx context.Context, namespace string) contex
 
 // read returns a container as it is, or at least as new as the resource version.
 func (s *containers[C, V]) read(ctx context.Context, namespace, name, resourceVersion string) (C, error) {
+	c, err := s.holding(ctx, namespace, name, resourceVersion)
+	if err != nil {
+		return c, err
+	}
+	return c, s.visible(ctx, c)
+}
+
+// visible is a 404 for a container that nobody sees.
+func (s *containers[C, V]) visible(ctx context.Context, c C) error {
+	hidden, err := s.places.hidden(ctx, c)
+	if err == nil && hidden {
+		err = notFound(s.store.DefaultQualifiedResource, c.GetName())
+	}
+	return err
+}
+
+// holding is read for checks that have to see what still denies: a container that goes with its namespace as well.
+func (s *containers[C, V]) holding(ctx context.Context, namespace, name, resourceVersion string) (C, error) {
+	var none C
 	obj, err := s.store.Get(s.context(ctx, namespace), name, &metav1.GetOptions{ResourceVersion: resourceVersion})
 	if err != nil {
-		var none C
+		return none, err
+	}
+	stale, err := s.places.stale(ctx, cast[C](obj))
+	if err == nil && stale {
+		err = notFound(s.store.DefaultQualifiedResource, name)
+	}
+	if err != nil {
 		return none, err
 	}
 	return cast[C](obj), nil
@@ -74,7 +100,17 @@ func (s *containers[C, V]) read(ctx context.Context, namespace, name, resourceVe
 
 // list returns the containers of a namespace, or of all, and the resource version of the list.
 func (s *containers[C, V]) list(ctx context.Context, namespace string, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	return s.store.List(s.context(ctx, namespace), options)
+	found, err := s.store.List(s.context(ctx, namespace), options)
+	if err != nil {
+		return nil, err
+	}
+	return found, withoutHidden[C](ctx, s.places, found)
+}
+
+// create makes an empty container.
+func (s *containers[C, V]) create(ctx context.Context, c C) error {
+	_, err := createPlaced[C](s.context(ctx, c.GetNamespace()), s.places, s.store, c, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return err
 }
 
 // update changes the entries of a container. change gets its contents as they are now, possibly more than once: if another
@@ -89,6 +125,9 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 	}
 	try := func(existing runtime.Object, _ kubestorage.ResponseMeta) (runtime.Object, *uint64, error) {
 		c := cast[C](existing)
+		if err := s.visible(ctx, c); err != nil {
+			return existing, nil, err
+		}
 		if errs := refuseQuarantined(c); len(errs) > 0 {
 			return existing, nil, apierrors.NewConflict(s.store.DefaultQualifiedResource, c.GetName(), errs.ToAggregate())
 		}
@@ -169,50 +208,6 @@ func ago(t metav1.Time) string {
 		return "<never>"
 	}
 	return duration.HumanDuration(time.Since(t.Time))
-}
-
-// containerStorage serves a container itself. It is deleted when it is empty, or with its namespace.
-type containerStorage[C object] struct {
-	*storage[C]
-	names      func(C) []string
-	entries    string
-	namespaces Namespaces
-}
-
-// Delete removes an empty container.
-func (s *containerStorage[C]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return s.storage.Delete(ctx, name, s.empty(validation), options)
-}
-
-// DeleteCollection removes containers, up to the first one that is not empty.
-func (s *containerStorage[C]) DeleteCollection(ctx context.Context, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
-	return s.storage.DeleteCollection(ctx, s.empty(validation), options, list)
-}
-
-// empty runs inside the store's own transaction, so an entry that is added at the same moment is either seen here or makes
-// the deletion start again.
-func (s *containerStorage[C]) empty(validation rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validation != nil {
-			if err := validation(ctx, obj); err != nil {
-				return err
-			}
-		}
-		c := cast[C](obj)
-		names := s.names(c)
-		if len(names) == 0 || Quarantined(c) != "" { // what is quarantined cannot be emptied
-			return nil
-		}
-		terminating, err := s.namespaces.Terminating(ctx, c.GetNamespace())
-		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", c.GetNamespace(), err))
-		}
-		if terminating {
-			return nil
-		}
-		return apierrors.NewConflict(s.kind.resource(), c.GetName(), fmt.Errorf(
-			"it still holds %s; delete them first", enumerate(s.entries, names)))
-	}
 }
 
 // enumerate names the first few of many: `7 roles (a, b, c, d, e, …)`.

@@ -73,11 +73,10 @@ func TestContainerDeletion(t *testing.T) {
 	s.refuse(409, "DELETE", bindings+"/hammer", nil, "1 role binding (readers)")
 	s.must("DELETE", policyAPI+"/namespaces/nail/policies/default", nil)
 
-	w.mu.Lock()
-	w.terminating["hammer"] = true
-	w.mu.Unlock()
-	// In whatever order the namespace controller works, through collections or one by one: nothing is stuck.
-	s.must("DELETE", rolesIn("hammer")+"/reader", nil)
+	w.set(func() { w.terminating["hammer"] = true })
+	// In whatever order the namespace controller works, through collections or one by one: nothing is stuck. What cannot go on its own
+	// goes with its container.
+	s.refuse(409, "DELETE", rolesIn("hammer")+"/reader", nil, "bound by")
 	s.must("DELETE", policies, nil)
 	s.must("DELETE", bindings, nil)
 	for _, path := range []string{policies, bindings, rolesIn("hammer"), bindingsIn("hammer")} {
@@ -89,13 +88,19 @@ func TestContainerDeletion(t *testing.T) {
 
 // PO-4: if it cannot be told whether the namespace goes away, what is in it stays.
 func TestContainerDeletionFailsClosed(t *testing.T) {
-	s := serve(t, &world{})
-	s.containers("unknowable")
-	s.must("POST", rolesIn("unknowable"), roleYAML("reader", readPods))
-	if got := s.call("DELETE", policyAPI+"/namespaces/unknowable/policies/default", nil); got.code/100 == 2 {
+	w := &world{}
+	s := serve(t, w)
+	s.containers("hammer")
+	s.must("POST", rolesIn("hammer"), roleYAML("reader", readPods))
+	w.set(func() { w.unknowable["hammer"] = true })
+	if got := s.call("DELETE", policyAPI+"/namespaces/hammer/policies/default", nil); got.code/100 == 2 {
 		t.Error("deleted a container without knowing whether its namespace goes away")
 	}
-	s.must("GET", rolesIn("unknowable")+"/reader", nil)
+	s.must("GET", rolesIn("hammer")+"/reader", nil)
+	w.set(func() { w.unknown["hammer"] = true })
+	if got := s.call("GET", rolesIn("hammer")+"/reader", nil); got.code != 500 {
+		t.Errorf("read a role without knowing whose it is: %d", got.code)
+	}
 }
 
 // PO-3: a container holds 1 MiB. One entry more is a 413 that says so, and nothing else is harmed.

@@ -38,18 +38,19 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return nil, open.err
 	}
 
-	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout(cfg.MasterNamespace)}
-	inBindings := &containers[*policy.PolicyBinding, *authz.RoleBinding]{store: bindings.Store, layout: roleBindingLayout()}
+	where := places{namespaces: cfg.Namespaces, master: cfg.MasterNamespace}
+	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout(cfg.MasterNamespace), places: where}
+	inBindings := &containers[*policy.PolicyBinding, *authz.RoleBinding]{store: bindings.Store, layout: roleBindingLayout(), places: where}
 
 	return []*genericapiserver.APIGroupInfo{
 		group(policy.GroupName, policy.SchemeGroupVersion.Version, map[string]rest.Storage{
-			"policies":                          &containerStorage[*policy.Policy]{storage: policies, names: inPolicies.names, entries: "roles", namespaces: cfg.Namespaces},
+			"policies":                          &placedStorage[*policy.Policy]{storage: policies, places: where, names: inPolicies.names, entries: "roles"},
 			"policies/status":                   policies.status(),
-			"policybindings":                    &containerStorage[*policy.PolicyBinding]{storage: bindings, names: inBindings.names, entries: "role bindings", namespaces: cfg.Namespaces},
+			"policybindings":                    &placedStorage[*policy.PolicyBinding]{storage: bindings, places: where, names: inBindings.names, entries: "role bindings"},
 			"policybindings/status":             bindings.status(),
 			"fieldpermissions":                  &fieldPermissions{storage: fieldPerms, authorizer: cfg.Authorizer},
 			"fieldpermissions/status":           fieldPerms.status(),
-			"protectedattributes":               attributes,
+			"protectedattributes":               &placedStorage[*policy.ProtectedAttribute]{storage: attributes, places: where},
 			"protectedattributes/status":        attributes.status(),
 			"clusterprotectedattributes":        clusterAttributes,
 			"clusterprotectedattributes/status": clusterAttributes.status(),

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -92,6 +94,11 @@ func freeURL() url.URL {
 type world struct {
 	mu          sync.Mutex
 	terminating map[string]bool
+	gone        map[string]bool
+	unknown     map[string]bool // to the informer
+	unknowable  map[string]bool
+	again       map[string]int // how often the namespace was made again
+	created     map[string]metav1.Time
 	rbac        map[string]bool
 	escalation  func(what string) error
 	asked       []string
@@ -103,13 +110,38 @@ type world struct {
 	permissions Permissions
 }
 
-func (w *world) Terminating(_ context.Context, ns string) (bool, error) {
+// Known is what an informer knows; everything but what a test says otherwise.
+func (w *world) Known(ns string) *Namespace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ns == "unknowable" {
-		return false, errors.New("no idea")
+	if w.unknown[ns] {
+		return nil
 	}
-	return w.terminating[ns], nil
+	return w.namespace(ns)
+}
+
+func (w *world) Live(_ context.Context, ns string) (*Namespace, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unknowable[ns] {
+		return nil, errors.New("no idea")
+	}
+	return w.namespace(ns), nil
+}
+
+// namespace is the nth of its name.
+func (w *world) namespace(ns string) *Namespace {
+	if w.gone[ns] {
+		return nil
+	}
+	return &Namespace{UID: types.UID(fmt.Sprintf("%s-%d", ns, w.again[ns])), Created: w.created[ns], Terminating: w.terminating[ns]}
+}
+
+// set changes what the world says, while servers ask it.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
 }
 
 func (w *world) RoleExists(_ context.Context, kind, ns, name string) (bool, error) {
@@ -205,9 +237,16 @@ func serve(t testing.TB, w *world) *api {
 // serveAt starts a server on a prefix of etcd, so that several can share it.
 func serveAt(t testing.TB, w *world, prefix string) *api {
 	t.Helper()
-	if w.terminating == nil {
-		w.terminating = map[string]bool{}
-	}
+	w.set(func() {
+		for _, m := range []*map[string]bool{&w.terminating, &w.gone, &w.unknown, &w.unknowable} {
+			if *m == nil {
+				*m = map[string]bool{}
+			}
+		}
+		if w.again == nil {
+			w.again, w.created = map[string]int{}, map[string]metav1.Time{}
+		}
+	})
 	storage := storagebackend.NewDefaultConfig(prefix, StorageCodec())
 	storage.Transport.ServerList = []string{etcdEndpoint}
 	etcd := options.NewEtcdOptions(storage)
@@ -220,8 +259,11 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 	config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		name := r.Header.Get("X-User")
-		if name == "" {
+		switch name {
+		case "":
 			name = "tester"
+		case user.APIServerUser:
+			return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
 		}
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
 	})
@@ -245,7 +287,12 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 	ServeClusterReviews(server)
 	server.PrepareRun()
 	// A small server of our own instead of Run: no listener, no hooks, and it ends with the test.
-	front := httptest.NewServer(server.Handler)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-User") == user.APIServerUser && r.Header.Get("X-Controller") == "" {
+			r = r.WithContext(AsServer(r.Context()))
+		}
+		server.Handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		front.CloseClientConnections()
 		front.Close()

@@ -232,11 +232,6 @@ func forbidden(err error, resource, name string) error {
 // writes a binding looks for the mark afterwards. One of the two always sees the other. In the background a role that is bound keeps the
 // mark, cannot be bound any more, and goes with its last binding: so a file with a role and its binding can be deleted in its order.
 func (s *roles) release(ctx context.Context, r *authz.Role, background, dryRun bool) (string, error) {
-	if terminating, err := s.cfg.Namespaces.Terminating(ctx, r.Namespace); err != nil {
-		return "", apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", r.Namespace, err))
-	} else if terminating {
-		return r.ResourceVersion, nil
-	}
 	bound := s.unbound(ctx, r)
 	switch {
 	case bound != nil && (!background || !apierrors.IsConflict(bound)):
@@ -346,7 +341,7 @@ func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
 // is the master namespace.
 func (s *roles) bindingsTo(ctx context.Context, namespace string) ([]policy.PolicyBinding, error) {
 	if namespace != s.cfg.MasterNamespace {
-		b, err := s.bindings.read(ctx, namespace, namespace, "")
+		b, err := s.bindings.holding(ctx, namespace, namespace, "")
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -355,7 +350,7 @@ func (s *roles) bindingsTo(ctx context.Context, namespace string) ([]policy.Poli
 		}
 		return []policy.PolicyBinding{*b}, nil
 	}
-	list, err := s.bindings.list(ctx, metav1.NamespaceAll, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", namespace)})
+	list, err := s.bindings.store.List(s.bindings.context(ctx, metav1.NamespaceAll), &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", namespace)})
 	if err != nil {
 		return nil, err
 	}
@@ -363,5 +358,15 @@ func (s *roles) bindingsTo(ctx context.Context, namespace string) ([]policy.Poli
 	if !ok {
 		return nil, fmt.Errorf("list of policy bindings has type %T", list)
 	}
-	return all.Items, nil
+	var holding []policy.PolicyBinding
+	for i := range all.Items {
+		stale, err := s.bindings.places.stale(ctx, &all.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if !stale {
+			holding = append(holding, all.Items[i])
+		}
+	}
+	return holding, nil
 }

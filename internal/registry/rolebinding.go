@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -155,11 +154,10 @@ func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bo
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: s.cfg.MasterNamespace},
 		PolicyRef:  policy.PolicyReference{Namespace: s.cfg.MasterNamespace},
 	}
-	_, err = s.bindings.store.Create(s.bindings.context(ctx, b.Namespace), container, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	if err := s.bindings.create(ctx, container); !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func invalidBinding(b *authz.RoleBinding, err *field.Error) error {
@@ -178,10 +176,10 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
 }
 
-// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing, and when
-// the namespace goes, everything does.
+// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing. The end of the
+// namespace is no exception: its containers go with it, and until then they deny.
 func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ bool) (string, error) {
-	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
+	p, err := s.policies.holding(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if apierrors.IsNotFound(err) {
 		return b.ResourceVersion, nil
 	}
@@ -192,12 +190,24 @@ func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ b
 	if !ok {
 		return b.ResourceVersion, nil
 	}
-	if terminating, err := s.cfg.Namespaces.Terminating(ctx, b.Namespace); err != nil {
-		return "", apierrors.NewInternalError(fmt.Errorf("cannot tell whether namespace %q is being deleted: %w", b.Namespace, err))
-	} else if terminating {
-		return b.ResourceVersion, nil
+	if err := s.holdsToTheEnd(ctx, b, role); err != nil {
+		return "", err
 	}
 	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
+}
+
+// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, whoever asks: the namespace controller deletes
+// everything in whatever order, and can be system:masters. The binding goes with its container, when the namespace is gone.
+func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, role policy.PolicyRole) error {
+	if b.Namespace == s.cfg.MasterNamespace || !slices.ContainsFunc(role.Rules, func(r policy.PolicyRule) bool { return r.Deny }) {
+		return nil
+	}
+	live, err := s.bindings.places.live(ctx, b.Namespace)
+	if err != nil || live == nil || !live.Terminating {
+		return err
+	}
+	return apierrors.NewConflict(authz.Resource("rolebindings"), b.Name, fmt.Errorf(
+		"its role denies something, and namespace %q is being deleted: the binding holds until the namespace is gone, and goes with it", b.Namespace))
 }
 
 // role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any more; who has it

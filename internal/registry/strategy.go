@@ -3,12 +3,15 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 // strategy is what the generic store asks about a kind.
@@ -39,13 +42,15 @@ func (s strategy[T]) PrepareForCreate(_ context.Context, obj runtime.Object) {
 		s.kind.copyStatus(o, s.kind.newObject())
 	}
 	o.SetGeneration(1)
+	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == policy.FinalizerNamespace }))
 	var none T
 	s.kind.prepare(o, none)
 }
 
-func (s strategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	o, was := cast[T](obj), cast[T](old)
 	sameTypeMeta(o, was)
+	keepPlace(ctx, o, was)
 	if s.kind.copyStatus != nil {
 		s.kind.copyStatus(o, was)
 	}

@@ -16,10 +16,14 @@ type Object interface {
 type Change struct {
 	object  any
 	deleted bool
+	denying bool
 }
 
 // Put adds an object or replaces the one of the same name. The object must not be changed afterwards.
 func Put[T Object](o T) Change { return Change{object: o} }
+
+// PutDenying is Put for bindings that grant nothing any more, while the deny rules of their roles hold.
+func PutDenying(o *policyv1alpha1.PolicyBinding) Change { return Change{object: o, denying: true} }
 
 // Delete removes the object of that name; only its name and namespace are looked at.
 func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
@@ -41,7 +45,7 @@ func (e *edit) note(c Change) {
 	case *policyv1alpha1.Policy:
 		e.policy(o, c.deleted)
 	case *policyv1alpha1.PolicyBinding:
-		e.policyBinding(o, c.deleted)
+		e.policyBinding(o, c.deleted, c.denying)
 	case *rbacv1.Role:
 		e.rbacRole(RoleRef{Role, o.Namespace, o.Name}, o.Rules, c.deleted)
 	case *rbacv1.ClusterRole:
@@ -102,7 +106,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 }
 
 // policyBinding takes in a container of bindings in the same way.
-func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted bool) {
+func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying bool) {
 	key := nsName{c.Namespace, c.Name}
 	h := e.next.hashName(key)
 	ref := func(name string) BindingRef {
@@ -121,6 +125,10 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted bool) {
 	e.next.containers.set(e.owner, h, key, c)
 	for name := range c.RoleBindings {
 		entry := c.RoleBindings[name]
-		e.bindings[ref(name)] = policyBinding(c, name, &entry, e.next.master)
+		b := policyBinding(c, name, &entry, e.next.master)
+		if denying && b.problem == "" {
+			b.problem, b.role = "its namespace is being deleted, or is not known", b.role.twin()
+		}
+		e.bindings[ref(name)] = b
 	}
 }

@@ -106,7 +106,7 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 // pinSnapshot gives every request its holder. What is decided later, is decided by the policy of this moment.
 func (s *stages) pinSnapshot(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(handoff.With(r.Context(), s.store.Current())))
+		next.ServeHTTP(w, r.WithContext(handoff.With(ownContext(r), s.store.Current())))
 	})
 }
 

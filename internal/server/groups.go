@@ -2,6 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +14,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/featuregate"
@@ -106,32 +108,6 @@ func resourceOf(name string) string {
 	return name
 }
 
-// namespaces answers whether a namespace is going away.
-type namespaces struct {
-	informers informers.SharedInformerFactory
-	loopback  *rest.Config
-}
-
-// Terminating is true when the namespace is gone, too: nothing in it needs protection any more. One that the informer does not
-// know is asked for, since it may be brand-new.
-func (n *namespaces) Terminating(ctx context.Context, name string) (bool, error) {
-	ns, err := n.informers.Core().V1().Namespaces().Lister().Get(name)
-	if apierrors.IsNotFound(err) {
-		client, cerr := kubernetes.NewForConfig(n.loopback)
-		if cerr != nil {
-			return false, cerr
-		}
-		ns, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	}
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return ns.DeletionTimestamp != nil, nil
-}
-
 // rbacRoles answers from the informers which RBAC roles exist.
 type rbacRoles struct {
 	informers informers.SharedInformerFactory
@@ -159,7 +135,35 @@ func ownClient(loopback *rest.Config, gv schema.GroupVersion) (*rest.RESTClient,
 	config.APIPath = "/apis"
 	config.GroupVersion = &gv
 	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownTransport{next} })
 	return rest.RESTClientFor(config)
+}
+
+// ownHeader and ownMark tell the requests of these clients from those of the controllers, which use the same loopback. The mark is
+// known in this process only.
+const ownHeader = "X-Proviso-Own"
+
+var ownMark = rand.Text()
+
+type ownTransport struct{ next http.RoundTripper }
+
+func (t ownTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(ownHeader, ownMark)
+	return t.next.RoundTrip(r)
+}
+
+// ownContext tells the registry of such a request.
+func ownContext(r *http.Request) context.Context {
+	mark := r.Header.Get(ownHeader)
+	if mark == "" {
+		return r.Context()
+	}
+	r.Header.Del(ownHeader)
+	if subtle.ConstantTimeCompare([]byte(mark), []byte(ownMark)) != 1 {
+		return r.Context()
+	}
+	return registry.AsServer(r.Context())
 }
 
 // ownInformer watches a stored kind of ours.

@@ -32,7 +32,7 @@ func (s *stages) registryConfig(c *config) registry.Config {
 		AllowInsecureSinks: c.opts.own.AuditDynamic.AllowInsecureSinks,
 		Authorizer:         s.gate.Chain,
 		Escalation:         s.escalation(),
-		Namespaces:         &namespaces{informers: c.informers, loopback: c.kube.ControlPlane.Generic.LoopbackClientConfig},
+		Namespaces:         newNamespaces(c.informers, c.kube.ControlPlane.Generic.LoopbackClientConfig),
 		Roles:              rbacRoles{c.informers},
 		Reviewer:           s.reviewer(c),
 		Permissions:        permissions,
@@ -66,8 +66,10 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, dis
 		return err
 	}
 	s.store.Add(rules)
+	placed := map[string]cache.SharedIndexInformer{}
 	var policies *policyReporter
 	if enabled(PolicyAuthorization) {
+		placed["policies"], placed["policybindings"] = own[0], own[1]
 		if policies, err = newPolicyReporter(s, own[0], own[1], server); err != nil {
 			return err
 		}
@@ -78,7 +80,12 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, dis
 			return err
 		}
 		s.store.Add(protections)
+		placed["protectedattributes"] = informers[0]
 		own = append(own, informers...)
+	}
+	settler, err := newSettler(s.master, newNamespaces(c.informers, server.LoopbackClientConfig), c.informers.Core().V1().Namespaces().Informer(), placed, server)
+	if err != nil {
+		return err
 	}
 	var declarations *fieldReporter
 	if s.fields != nil {
@@ -139,6 +146,7 @@ func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, dis
 		if declarations != nil {
 			go declarations.run(ctx)
 		}
+		go settler.run(ctx)
 		go s.warmer.Run(ctx.Done())
 		go s.store.Run(ctx.Done())
 		return nil
@@ -158,6 +166,7 @@ func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, e
 		ClusterRoles:        rbac.ClusterRoles().Informer(),
 		RoleBindings:        rbac.RoleBindings().Informer(),
 		ClusterRoleBindings: rbac.ClusterRoleBindings().Informer(),
+		Namespaces:          c.informers.Core().V1().Namespaces().Informer(),
 	}
 	var own []cache.SharedIndexInformer
 	if enabled(PolicyAuthorization) {
@@ -184,6 +193,7 @@ func (s *stages) protections(c *config) (snapshot.Part, []cache.SharedIndexInfor
 		return nil, nil, err
 	}
 	part, err := snapshot.NewProtections(snapshot.ProtectionsConfig{
+		MasterNamespace: s.master, Namespaces: c.informers.Core().V1().Namespaces().Informer(),
 		Namespaced: own[0], Cluster: own[1],
 		ExemptUsers: c.opts.own.ProtectedAttributesExemptUsers, ExemptGroups: c.opts.own.ProtectedAttributesExemptGroups,
 	}, s.store.Changed)

@@ -25,6 +25,8 @@ type RulesConfig struct {
 
 	Policies, PolicyBindings                               cache.SharedIndexInformer
 	Roles, ClusterRoles, RoleBindings, ClusterRoleBindings cache.SharedIndexInformer
+	// Namespaces are those that policies belong to; nil if that is not looked at.
+	Namespaces cache.SharedIndexInformer
 }
 
 // Rules is the part that keeps the index of Policy and RBAC. The first index is built at once when everything is known;
@@ -36,6 +38,7 @@ type Rules struct {
 
 	mu      sync.Mutex
 	pending []ruleset.Change
+	places  *places
 
 	index  *ruleset.Index
 	served *Served
@@ -43,7 +46,7 @@ type Rules struct {
 
 // NewRules registers with the informers. changed is called after every event.
 func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
-	r := &Rules{cfg: cfg, changed: changed}
+	r := &Rules{cfg: cfg, changed: changed, places: newPlaces(cfg.MasterNamespace, cfg.Namespaces)}
 	for _, register := range []func() error{
 		func() error { return watch[*policyv1alpha1.Policy](r, cfg.Policies) },
 		func() error { return watch[*policyv1alpha1.PolicyBinding](r, cfg.PolicyBindings) },
@@ -51,6 +54,7 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 		func() error { return watch[*rbacv1.ClusterRole](r, cfg.ClusterRoles) },
 		func() error { return watch[*rbacv1.RoleBinding](r, cfg.RoleBindings) },
 		func() error { return watch[*rbacv1.ClusterRoleBinding](r, cfg.ClusterRoleBindings) },
+		func() error { return r.follow(cfg.Namespaces) },
 	} {
 		if err := register(); err != nil {
 			return nil, err
@@ -74,7 +78,10 @@ func watch[T ruleset.Object](r *Rules, informer cache.SharedIndexInformer) error
 				obj = tombstone.Obj
 			}
 			if o, ok := obj.(T); ok {
-				r.add(ruleset.Delete(o))
+				r.addNow(func() ruleset.Change {
+					r.places.forget(o)
+					return ruleset.Delete(o)
+				})
 			}
 		},
 	})
@@ -87,8 +94,17 @@ func watch[T ruleset.Object](r *Rules, informer cache.SharedIndexInformer) error
 
 func put[T ruleset.Object](r *Rules, obj any) {
 	if o, ok := obj.(T); ok {
-		r.add(ruleset.Put(o))
+		r.addNow(func() ruleset.Change { return placed(r.places, o) })
 	}
+}
+
+// addNow adds a change that depends on which namespaces there are. It is made while no other is added, so that the last one has seen
+// the newest.
+func (r *Rules) addNow(change func() ruleset.Change) {
+	r.mu.Lock()
+	r.pending = append(r.pending, change())
+	r.mu.Unlock()
+	r.changed()
 }
 
 func (r *Rules) add(c ruleset.Change) {
