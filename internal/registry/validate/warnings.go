@@ -43,6 +43,9 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 				}
 			}
 		}
+		if how := effects(rule); how != "" {
+			warn(": controllers can still delete %s; deny what sets them in motion too (docs/effects.md)", how)
+		}
 		if !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
 			warn(": get is never allowed by a rule whose condition needs the object: reads are not checked against it; grant get in a rule without a condition")
 		}
