@@ -23,7 +23,7 @@ var unstopped = []struct {
 
 // effects says how objects that a rule denies to delete can still be deleted.
 func effects(rule policy.PolicyRule) string {
-	deletes := func(v string) bool { return v == "*" || v == "delete" || v == "deletecollection" }
+	deletes := func(v string) bool { return v == "*" || v == "delete" }
 	if !rule.Deny || !slices.ContainsFunc(rule.Verbs, deletes) || slices.Contains(rule.Verbs, "-delete") {
 		return ""
 	}
