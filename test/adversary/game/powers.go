@@ -1,0 +1,148 @@
+package game
+
+import (
+	"slices"
+	"strings"
+)
+
+// Who is an identity that acts.
+type Who struct {
+	User   string
+	Groups []string
+}
+
+// Wants asks for one.
+func (w Who) Wants(verb, resource, ns, name string) Ask {
+	return Ask{User: w.User, Groups: w.Groups, Verb: verb, Resource: resource, NS: ns, Name: name}
+}
+
+// ServiceAccount is the identity of one.
+func ServiceAccount(ns, name string) Who {
+	return Who{User: "system:serviceaccount:" + ns + ":" + name}
+}
+
+// Sovereign tells whether somebody may take any right there is in a namespace: such a right was given to him.
+func (o *Oracle) Sovereign(w Who, ns string) bool {
+	for _, verb := range []string{"escalate", "bind", "impersonate"} {
+		for _, r := range []string{"roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev", "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io", "users", "groups"} {
+			if o.Decide(w.Wants(verb, r, ns, "")) == Allow {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Identities are those whom somebody can act as, himself included: a service account, if he may get a token of it, start pods under it, write
+// its secrets, or impersonate it. Whoever can be reached through one of these is in, too.
+func (o *Oracle) Identities(w Who) []Who {
+	out := []Who{w}
+	for i := 0; i < len(out); i++ {
+		for _, sa := range o.Case.accounts() {
+			ns, name, _ := strings.Cut(strings.TrimPrefix(sa.User, "system:serviceaccount:"), ":")
+			if slices.ContainsFunc(out, func(x Who) bool { return x.User == sa.User }) {
+				continue
+			}
+			can := func(verb, resource, object string) bool {
+				return o.Decide(out[i].Wants(verb, resource, ns, object)) == Allow
+			}
+			if can("create", "serviceaccounts/token", name) || can("create", "pods", "") || can("impersonate", "serviceaccounts", name) ||
+				can("create", "secrets", "") && can("get", "secrets", "") || can("get", "secrets", "") && can("update", "secrets", "") || o.creates(out[i], ns) {
+				out = append(out, sa)
+			}
+		}
+	}
+	return out
+}
+
+// creates tells whether somebody may make pods by way of a workload.
+func (o *Oracle) creates(w Who, ns string) bool {
+	return slices.ContainsFunc([]string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch", "replicationcontrollers"}, func(r string) bool {
+		return o.Decide(w.Wants("create", r, ns, "")) == Allow
+	})
+}
+
+// accounts are the service accounts that the case mentions.
+func (c *Case) accounts() []Who {
+	var out []Who
+	add := func(at string) {
+		ns, name, _ := strings.Cut(at, "/")
+		if w := ServiceAccount(ns, name); !slices.ContainsFunc(out, func(x Who) bool { return x.User == w.User }) {
+			out = append(out, w)
+		}
+	}
+	for _, g := range c.Grants {
+		for _, to := range g.To {
+			if at, ok := strings.CutPrefix(to, "sa:"); ok {
+				add(at)
+			}
+		}
+	}
+	for _, p := range c.Prey {
+		if p.Resource == "serviceaccounts" {
+			add(p.NS + "/" + p.Name)
+		}
+	}
+	return out
+}
+
+// Party is everybody who has acted, and what came of it.
+type Party struct {
+	Oracle *Oracle
+	// Granters have changed who may do what.
+	Granters []Who
+}
+
+// May tells whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who has granted since held
+// it, and could lift whatever forbade it.
+func (p *Party) May(w Who, a Ask) (bool, Answer) {
+	a.User, a.Groups = w.User, w.Groups
+	answer, local := p.Oracle.decide(a)
+	if answer == Allow {
+		return true, answer
+	}
+	if answer == None && p.Oracle.Granular(a) {
+		return true, Allow
+	}
+	for _, g := range p.Granters {
+		if answer == Deny && !p.lifts(g, a, local) {
+			continue
+		}
+		if p.held(g, a) {
+			return true, answer
+		}
+	}
+	return false, answer
+}
+
+// held tells whether a granter, or somebody whom he can act as, has the right himself.
+func (p *Party) held(g Who, a Ask) bool {
+	for _, id := range p.Oracle.Identities(g) {
+		b := a
+		b.User, b.Groups = id.User, id.Groups
+		if p.Oracle.Decide(b) == Allow || p.Oracle.Sovereign(id, a.NS) {
+			return true
+		}
+	}
+	return false
+}
+
+// lifts tells whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole cluster and a rule of a
+// namespace denies it.
+func (p *Party) lifts(g Who, a Ask, local bool) bool {
+	place := "master"
+	if local {
+		place = a.NS
+	}
+	for _, id := range p.Oracle.Identities(g) {
+		if p.Oracle.Decide(id.Wants("deny", "roles.authorization.proviso.dev", place, "")) == Allow || p.Oracle.Sovereign(id, place) {
+			return true
+		}
+		b := a
+		b.User, b.Groups, b.NS = id.User, id.Groups, Anywhere
+		if local && p.Oracle.Decide(b) == Allow {
+			return true
+		}
+	}
+	return false
+}
