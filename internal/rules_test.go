@@ -56,6 +56,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"long file", tooLong, "internal/server/x.go", long, long[:len(long)-1], "more than 500"},
 		{"no doc.go", undocumented, "internal/server/doc.go", `package server`, "// Package server serves.\npackage server",
 			"has no doc.go"},
+		{"unknown module", func(files []file) []string { return unreviewed(files, "| `github.com/spf13/cobra` |") }, "cmd/proviso/x.go",
+			`package main; import _ "github.com/spf13/viper/remote"`, `package main; import _ "github.com/spf13/cobra/doc"`, "github.com/spf13/viper, which docs/dependencies.md does not name"},
 		{"init", inits, "internal/server/x.go", `package server; func init() {}`,
 			`package server; type T int; func (T) init() {}`, "declares init"},
 	}

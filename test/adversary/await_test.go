@@ -79,10 +79,10 @@ func (g *table) defined(d *doing) {
 	time.Sleep(300 * time.Millisecond) // nothing tells when the policy has seen what is served; with less the attack is weaker
 }
 
-// lived waits until a namespace that is deleted is gone, or cannot go.
+// lived waits until a namespace that is deleted is gone, or cannot go. The controller begins after five seconds.
 func (g *table) lived(ns string) {
 	var state map[string]any
-	for deadline := time.Now().Add(8 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		state = g.get(game.Ref{Resource: "namespaces", Name: ns})
 		if state == nil || game.Dig(state, "metadata", "deletionTimestamp") == nil {
 			break
@@ -109,8 +109,8 @@ func (g *table) collected(resource string) {
 		resource = "configmaps"
 	}
 	g.marks++
-	name := fmt.Sprintf("mark%d", g.marks)
-	body := g.stub(resource, yard, name, "mark")
+	name := fmt.Sprintf("mark-%s%d", g.lane, g.marks)
+	body := g.stub(resource, yard, name, "x")
 	put(body, "metadata ownerReferences", []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}})
 	if !g.sudo("POST", g.place(resource, yard, ""), body).ok() {
 		return

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 const corpus = "testdata/corpus"
 
 // TestAdversary replays what was found before, and draws a few new cases. Both are bounded by their number. HUNT_TIME makes it draw on for that
-// long; HUNT_SEED is the first seed, HUNT_THEMES picks parts of the grammar, HUNT_KEEP is a directory for what it finds.
+// long; HUNT_SEED is the first seed, HUNT_THEMES picks parts of the grammar, HUNT_KEEP is a directory for what
+// it finds, HUNT_LANES is how many cases are played at the same time.
 func TestAdversary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
@@ -56,45 +58,102 @@ func read(t testing.TB, file string) *game.Case {
 // daily is how many cases are drawn where nobody asks for more.
 const daily = 25
 
+// search draws cases until there were enough, or the time is up.
 func (h *hunt) search(t *testing.T) {
-	seed, until := uint64(1), time.Time{}
-	if text := os.Getenv("HUNT_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
+	q := &quest{T: t, until: time.Now(), next: setting(t, "HUNT_SEED", 1), known: map[string]bool{}, begin: time.Now()}
+	q.themes = strings.FieldsFunc(os.Getenv("HUNT_THEMES"), func(r rune) bool { return r == ',' })
+	q.left = daily
 	if text := os.Getenv("HUNT_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		until = time.Now().Add(d)
+		q.left, q.until = 0, time.Now().Add(d)
 	}
-	themes := strings.FieldsFunc(os.Getenv("HUNT_THEMES"), func(r rune) bool { return r == ',' })
-	known := map[string]bool{}
-	begin, cases, steps, unsettled := time.Now(), 0, 0, 0
-	for ; cases < daily && until.IsZero() || time.Now().Before(until); seed++ {
-		c := game.Draw(seed, h.catalog, themes...)
-		cases, steps = cases+1, steps+len(c.Steps)
-		found, log := h.play(c)
-		if slices.ContainsFunc(log, func(l string) bool { return strings.HasPrefix(l, "given up") }) {
-			unsettled++
-			t.Logf("seed %d (%s): %s", seed, c.Theme, log[len(log)-1])
-		}
-		fresh := slices.DeleteFunc(found, func(f finding) bool { return known[c.Theme+f.kind+f.key] })
-		for _, f := range fresh {
-			known[c.Theme+f.kind+f.key] = true
-		}
-		if len(fresh) > 0 {
-			h.settleFinding(t, seed, c, fresh[0])
-		}
-		if cases%200 == 0 {
-			t.Logf("%v: %d cases, %d steps", time.Since(begin).Round(time.Second), cases, steps)
+	lanes := []*hunt{h}
+	for n := 1; n < int(setting(t, "HUNT_LANES", 1)); n++ {
+		lanes = append(lanes, h.beside(n))
+		h.crowded = true
+	}
+	var wg sync.WaitGroup
+	for _, lane := range lanes {
+		wg.Go(func() {
+			for seed, ok := q.draw(); ok; seed, ok = q.draw() {
+				lane.try(q, seed)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d cases with %d steps in %v, %d could not be set up", q.cases, q.steps, time.Since(q.begin).Round(time.Second), q.unsettled)
+}
+
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// quest is a search on one or several lanes.
+type quest struct {
+	*testing.T
+	themes []string
+	begin  time.Time
+	until  time.Time
+
+	mu                      sync.Mutex
+	next                    uint64
+	left                    int
+	known                   map[string]bool
+	cases, steps, unsettled int
+}
+
+// draw is the next seed; false when it is enough.
+func (q *quest) draw() (uint64, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.left--; q.left < 0 && !time.Now().Before(q.until) {
+		return 0, false
+	}
+	q.next++
+	return q.next - 1, true
+}
+
+// first tells of the findings of a case which are new.
+func (q *quest) first(c *game.Case, found []finding, gaveUp bool) []finding {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cases, q.steps = q.cases+1, q.steps+len(c.Steps); q.cases%100 == 0 {
+		q.Logf("%v: %d cases, %d steps", time.Since(q.begin).Round(time.Second), q.cases, q.steps)
+	}
+	if gaveUp {
+		q.unsettled++
+	}
+	var fresh []finding
+	for _, f := range found {
+		if id := c.Theme + f.kind + f.key; !q.known[id] {
+			q.known[id] = true
+			fresh = append(fresh, f)
 		}
 	}
-	t.Logf("%d cases with %d steps in %v, %d could not be set up", cases, steps, time.Since(begin).Round(time.Second), unsettled)
+	return fresh
+}
+
+func (h *hunt) try(q *quest, seed uint64) {
+	c := game.Draw(seed, h.catalog, q.themes...)
+	found, log := h.play(c)
+	gaveUp := len(log) > 0 && strings.HasPrefix(log[len(log)-1], "given up")
+	if gaveUp {
+		q.Logf("seed %d (%s): %s", seed, c.Theme, log[len(log)-1])
+	}
+	if fresh := q.first(c, found, gaveUp); len(fresh) > 0 {
+		h.settleFinding(q.T, seed, c, fresh[0])
+	}
 }
 
 // settleFinding sees a finding again, makes it short and keeps it.
@@ -113,7 +172,7 @@ func (h *hunt) settleFinding(t *testing.T, seed uint64, c *game.Case, f finding)
 		t.Logf("seed %d (%s): seen once and not again: %v", seed, c.Theme, f)
 		return
 	}
-	short := game.Shrink(c, 120, again)
+	short := game.Shrink(c, int(setting(t, "HUNT_SHRINK", 60)), again)
 	short.Found = f.String()
 	raw, _ := json.MarshalIndent(short, "", "  ")
 	t.Errorf("seed %d (%s): %v\n%s\n%s", seed, c.Theme, f, strings.Join(story, "\n"), raw)

@@ -34,7 +34,7 @@ func (g *table) check(all []*doing) {
 	for _, d := range all {
 		g.succeeded(d)
 		g.told(d)
-		if d.wall > costBound && d.cpu > costBound {
+		if d.wall > costBound && d.cpu > costBound && !g.crowded {
 			g.report("cost", d.Verb+" "+d.Resource, "the request took %v, and %v of processor time", d.wall.Round(time.Millisecond), d.cpu.Round(time.Millisecond))
 		}
 	}
@@ -252,7 +252,7 @@ func (g *table) finish() {
 		g.report("served", "groups", "what is served of groups that are built in has changed:\n%s", now)
 	}
 	cpu := processTime()
-	if took := g.settle(); took > staleBound && processTime()-cpu > staleBound {
+	if took := g.settle(); took > staleBound && processTime()-cpu > staleBound && !g.crowded {
 		g.report("stale", "policy", "a change of policy took %v to become effective", took)
 	}
 }

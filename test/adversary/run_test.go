@@ -18,6 +18,9 @@ import (
 type hunt struct {
 	*host
 	catalog game.Catalog
+	// lane tells hunts on the same server apart; crowded is whether there are several.
+	lane    string
+	crowded bool
 	runs    int
 	marks   int
 	// custom are the custom resources that steps have defined.
@@ -35,9 +38,15 @@ func newHunt(t testing.TB) *hunt {
 	h.await("the default roles", func() bool {
 		return h.sudo("GET", h.place("roles.authorization.proviso.dev", "master", "edit"), nil).ok()
 	})
+	h.lane = "a"
 	h.settle()
 	h.groups = h.served()
 	return h
+}
+
+// beside is another hunt on the same server.
+func (h *hunt) beside(n int) *hunt {
+	return &hunt{host: h.host, catalog: h.catalog, lane: string(rune('a' + n)), crowded: true, custom: map[string]game.Resource{}, groups: h.groups}
 }
 
 // finding is something that must not be.
@@ -69,7 +78,7 @@ type table struct {
 // play runs a case and tells what it found, and what was done.
 func (h *hunt) play(original *game.Case) (found []finding, log []string) {
 	h.runs++
-	run := fmt.Sprintf("x%d", h.runs)
+	run := fmt.Sprintf("x%s%d", h.lane, h.runs)
 	c := original.In(run)
 	oracle := &game.Oracle{Case: c, Catalog: h.catalog, Gone: map[string]bool{}, Custom: h.custom}
 	g := &table{hunt: h, c: c, run: run, oracle: oracle, party: &game.Party{Oracle: oracle}, uids: map[string]string{}, tokens: map[string]string{}}

@@ -226,18 +226,18 @@ func policyRules(rules []game.Rule) (out []any) {
 // settle waits until everything that was written to Policy and RBAC before is in effect: a watch keeps the order of what it tells.
 func (h *hunt) settle() time.Duration {
 	h.marks++
-	mark := fmt.Sprintf("mark%d", h.marks)
+	mark, name := fmt.Sprintf("mark-%s%d", h.lane, h.marks), "mark-"+h.lane
 	policy := object{"rules": []any{object{"verbs": []any{"get"}, "resourceKinds": []any{"configmaps"}, "resourceNames": []any{mark}}}}
-	h.write("roles.authorization.proviso.dev", "master", "mark", policy)
-	h.write("rolebindings.authorization.proviso.dev", "master", "mark", object{"roleRef": object{"namespace": "master", "name": "mark"}, "userNames": []any{mark + "-policy"}})
+	h.write("roles.authorization.proviso.dev", "master", name, policy)
+	h.write("rolebindings.authorization.proviso.dev", "master", name, object{"roleRef": object{"namespace": "master", "name": name}, "userNames": []any{mark + "-policy"}})
 	rule := object{"rules": []any{object{"verbs": []any{"get"}, "apiGroups": []any{""}, "resources": []any{"configmaps"}, "resourceNames": []any{mark}}}}
 	bind := func(kind, user string) object {
-		return object{"roleRef": object{"apiGroup": rbacGroup, "kind": kind, "name": "mark"}, "subjects": []any{object{"apiGroup": rbacGroup, "kind": "User", "name": user}}}
+		return object{"roleRef": object{"apiGroup": rbacGroup, "kind": kind, "name": name}, "subjects": []any{object{"apiGroup": rbacGroup, "kind": "User", "name": user}}}
 	}
-	h.write("clusterroles."+rbacGroup, "", "mark", rule)
-	h.write("clusterrolebindings."+rbacGroup, "", "mark", bind("ClusterRole", mark+"-cluster"))
-	h.write("roles."+rbacGroup, yard, "mark", rule)
-	h.write("rolebindings."+rbacGroup, yard, "mark", bind("Role", mark+"-local"))
+	h.write("clusterroles."+rbacGroup, "", name, rule)
+	h.write("clusterrolebindings."+rbacGroup, "", name, bind("ClusterRole", mark+"-cluster"))
+	h.write("roles."+rbacGroup, yard, name, rule)
+	h.write("rolebindings."+rbacGroup, yard, name, bind("Role", mark+"-local"))
 	begin := time.Now()
 	for _, user := range []string{mark + "-policy", mark + "-cluster", mark + "-local"} {
 		h.poll("the policy of "+user, func() bool { return h.allowed(game.Who{User: user}.Wants("get", "configmaps", yard, mark)) })
@@ -248,11 +248,12 @@ func (h *hunt) settle() time.Duration {
 // settleAttributes waits until the field permissions and protected attributes are in effect.
 func (h *hunt) settleAttributes() {
 	h.marks++
-	label := fmt.Sprintf("mark%d.example.com/", h.marks)
-	h.sudo("DELETE", ownGroup+"fieldpermissions/mark", nil)
-	h.sudo("DELETE", ownGroup+"clusterprotectedattributes/mark", nil)
-	h.must("POST", ownGroup+"fieldpermissions", object{"metadata": object{"name": "mark"}, "spec": object{"resources": []any{"configmaps"}, "field": ".metadata.labels[" + label + "field]", "permission": "example.com/mark", "exclusive": true}})
-	h.must("POST", ownGroup+"clusterprotectedattributes", object{"metadata": object{"name": "mark"}, "attributeKind": "Label", "attributeName": label + "protected",
+	name := "mark-" + h.lane
+	label := fmt.Sprintf("%s%d.example.com/", name, h.marks)
+	h.sudo("DELETE", ownGroup+"fieldpermissions/"+name, nil)
+	h.sudo("DELETE", ownGroup+"clusterprotectedattributes/"+name, nil)
+	h.must("POST", ownGroup+"fieldpermissions", object{"metadata": object{"name": name}, "spec": object{"resources": []any{"configmaps"}, "field": ".metadata.labels[" + label + "field]", "permission": "example.com/mark", "exclusive": true}})
+	h.must("POST", ownGroup+"clusterprotectedattributes", object{"metadata": object{"name": name}, "attributeKind": "Label", "attributeName": label + "protected",
 		"roleRef": object{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": "nobody-has-this"}})
 	for _, key := range []string{label + "field", label + "protected"} {
 		h.poll("the guard of "+key, func() bool {
