@@ -20,12 +20,17 @@ const corpus = "testdata/corpus"
 
 // TestAdversary replays what was found before, and draws a few new cases. Both are bounded by their number. HUNT_TIME makes it draw on for that
 // long; HUNT_SEED is the first seed, HUNT_THEMES picks parts of the grammar, HUNT_KEEP is a directory for what
-// it finds, HUNT_LANES is how many cases are played at the same time.
+// it finds, HUNT_LANES is how many cases are played at the same time. HUNT_CASE plays one file and shows what is done.
 func TestAdversary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
 	}
 	h := newHunt(t)
+	if file := os.Getenv("HUNT_CASE"); file != "" {
+		found, log := h.play(read(t, file))
+		t.Logf("%d findings\n%s", len(found), strings.Join(log, "\n"))
+		return
+	}
 	t.Run("what was found before", func(t *testing.T) {
 		files, err := filepath.Glob(corpus + "/*.json")
 		if err != nil {
@@ -150,6 +155,9 @@ func (h *hunt) try(q *quest, seed uint64) {
 	gaveUp := len(log) > 0 && strings.HasPrefix(log[len(log)-1], "given up")
 	if gaveUp {
 		q.Logf("seed %d (%s): %s", seed, c.Theme, log[len(log)-1])
+	}
+	if os.Getenv("HUNT_VERBOSE") != "" {
+		q.Logf("seed %d (%s)\n%s", seed, c.Theme, strings.Join(log, "\n"))
 	}
 	if fresh := q.first(c, found, gaveUp); len(fresh) > 0 {
 		h.settleFinding(q.T, seed, c, fresh[0])

@@ -106,6 +106,9 @@ func (g *table) told(d *doing) {
 		if !bytes.Contains(d.answer.body, []byte(canary)) && !bytes.Contains(d.answer.body, []byte(base64.StdEncoding.EncodeToString([]byte(canary)))) {
 			continue
 		}
+		if main, _, _ := strings.Cut(d.Resource, "/"); main == p.Resource && d.Name == p.Name && d.NS == p.NS {
+			continue // he asked for it, or wrote it: see succeeded
+		}
 		seen := false
 		for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "create"} {
 			may, _ := g.party.May(d.who, game.Ask{Verb: verb, Resource: p.Resource, NS: p.NS, Name: p.Name, Old: g.prey[i]})
@@ -177,7 +180,7 @@ func (g *table) guarded(ref game.Ref, before, after map[string]any, all []*doing
 		}
 	}
 	for _, p := range g.c.Protected { // nobody is a member
-		if a, b := p.Value(before), p.Value(after); !reflect.DeepEqual(a, b) {
+		if a, b := p.Value(before), p.Value(after); p.Guards(a, b) {
 			g.report("attribute", p.Kind, "%s %s of %s went from %v to %v by %s, who is no member", p.Kind, p.Attribute, ref, a, b, names(all))
 		}
 	}

@@ -3,6 +3,7 @@ package adversary
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (g *table) install() {
 		role := h.place("clusterroles."+rbacGroup, "", "")
 		h.must("POST", role, object{"metadata": object{"name": p.Name}, "rules": []any{}})
 		g.leave(role + "/" + p.Name)
-		h.must("POST", ownGroup+"clusterprotectedattributes", object{"metadata": object{"name": p.Name}, "attributeKind": p.Kind, "attributeName": p.Attribute,
+		h.must("POST", ownGroup+"clusterprotectedattributes", object{"metadata": object{"name": p.Name}, "attributeKind": p.Kind, "attributeName": p.Attribute, "protectedValues": p.Values,
 			"roleRef": object{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": p.Name}})
 		g.leave(ownGroup + "clusterprotectedattributes/" + p.Name)
 	}
@@ -76,6 +77,9 @@ func (g *table) bait(i int, p game.Prey) {
 	put(body, "metadata annotations canary", g.canary(i))
 	for key, value := range p.Labels {
 		put(body, "metadata labels "+key, value)
+		if slices.ContainsFunc(g.c.Protected, func(p game.Protected) bool { return p.Kind == "Annotation" && p.Attribute == key }) {
+			put(body, "metadata annotations "+key, value)
+		}
 	}
 	if p.Kept {
 		put(body, "metadata finalizers", []any{keeper})

@@ -75,6 +75,8 @@ type Protected struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"` // Label or Annotation
 	Attribute string `json:"attribute"`
+	// Values are the protected ones; none means all.
+	Values []string `json:"values,omitempty"`
 }
 
 // Prey is an object that an admin made before the game.

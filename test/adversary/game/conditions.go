@@ -170,6 +170,15 @@ func (f Field) Value(object map[string]any) any {
 	return Dig(object, strings.Split(strings.TrimPrefix(f.Path, "."), ".")...)
 }
 
+// Guards tells whether going from one value to another takes membership (PA-2).
+func (p Protected) Guards(before, after any) bool {
+	covered := func(v any) bool {
+		text, ok := v.(string)
+		return ok && (len(p.Values) == 0 || slices.Contains(p.Values, text))
+	}
+	return before != after && (covered(before) || covered(after))
+}
+
 // Value is what an object has in the attribute.
 func (p Protected) Value(object map[string]any) any {
 	return Dig(object, "metadata", map[string]string{"Label": "labels", "Annotation": "annotations"}[p.Kind], p.Attribute)

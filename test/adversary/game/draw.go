@@ -141,7 +141,11 @@ func (d *draw) attributes() {
 		put(guardedLabel)
 	}
 	if len(d.Fields) == 0 || d.chance(40) {
-		d.Protected = append(d.Protected, Protected{Name: "t0" + Run, Kind: pick(d, []string{"Label", "Label", "Annotation"}), Attribute: protectedKey})
+		p := Protected{Name: "t0" + Run, Kind: pick(d, []string{"Label", "Label", "Annotation"}), Attribute: protectedKey}
+		if d.chance(50) {
+			p.Values = []string{"set"}
+		}
+		d.Protected = append(d.Protected, p)
 		put(protectedKey)
 	}
 }

@@ -84,9 +84,28 @@ func touch(d *draw, _ *Actor) (Step, bool) {
 func (d *draw) edit() Edit {
 	return pick(d, []Edit{
 		{"metadata labels " + ownLabel, "yes"}, {"metadata annotations " + ownLabel, "yes"}, {"metadata labels " + markedLabel, nil}, {"metadata labels " + markedLabel, "yes"},
-		{"metadata finalizers", nil}, {"metadata finalizers", []any{keeper}}, {"metadata labels " + guardedLabel, "mine"}, {"metadata labels " + protectedKey, "mine"},
-		{"metadata annotations " + protectedKey, "mine"}, {"metadata labels " + protectedKey, nil}, {"data", map[string]any{"x": "eA=="}},
+		{"metadata finalizers", nil}, {"metadata finalizers", []any{keeper}}, {"data", map[string]any{"x": "eA=="}}, d.guardedEdit(), d.guardedEdit(), d.guardedEdit(),
 	})
+}
+
+// guardedEdit is a change of something that is guarded, if there is something.
+func (d *draw) guardedEdit() Edit {
+	var from []Edit
+	for _, f := range d.Fields {
+		if f.Path == ".status.phase" {
+			from = append(from, Edit{"status phase", "Running"})
+			continue
+		}
+		from = append(from, Edit{"metadata labels " + guardedLabel, "mine"}, Edit{"metadata labels " + guardedLabel, nil})
+	}
+	for _, p := range d.Protected {
+		at := map[string]string{"Label": "metadata labels ", "Annotation": "metadata annotations "}[p.Kind] + p.Attribute
+		from = append(from, Edit{at, "mine"}, Edit{at, "set"}, Edit{at, nil}, Edit{"spec template " + at, "set"})
+	}
+	if len(from) == 0 {
+		return Edit{"metadata labels " + ownLabel, "yes"}
+	}
+	return pick(d, from)
 }
 
 // label goes for what is guarded.
@@ -95,8 +114,7 @@ func label(d *draw, a *Actor) (Step, bool) {
 	if !ok || s.Verb != "update" && s.Verb != "patch" && s.Verb != "apply" && s.Verb != "create" {
 		return s, false
 	}
-	s.Edits = []Edit{pick(d, []Edit{{"metadata labels " + guardedLabel, "mine"}, {"metadata labels " + guardedLabel, nil}, {"metadata labels " + protectedKey, "mine"}, {"metadata annotations " + protectedKey, "mine"},
-		{"spec template metadata labels " + protectedKey, "mine"}})}
+	s.Edits = []Edit{d.guardedEdit()}
 	return s, true
 }
 
@@ -152,7 +170,7 @@ func managers(d *draw, _ *Actor) (Step, bool) {
 
 // node registers a node, with more than a node may say about itself.
 func node(d *draw, _ *Actor) (Step, bool) {
-	s := Step{Verb: "create", Resource: "nodes", Name: d.fresh("node"), Edits: []Edit{pick(d, []Edit{{"status phase", "Running"}, {"metadata labels " + guardedLabel, "mine"}, {"metadata labels " + protectedKey, "mine"}})}}
+	s := Step{Verb: "create", Resource: "nodes", Name: d.fresh("node"), Edits: []Edit{d.guardedEdit()}}
 	return d.add(s), true
 }
 
@@ -170,7 +188,7 @@ func pods(d *draw, _ *Actor) (Step, bool) {
 		s.Resource, s.Verb, s.Edits = "pods/status", pick(d, []string{"update", "patch"}), []Edit{d.edit()}
 	default:
 		s.Resource = pick(d, []string{"pods/binding", "bindings"})
-		s.Edits = []Edit{pick(d, []Edit{{"metadata labels " + protectedKey, "mine"}, {"metadata annotations " + protectedKey, "mine"}, {"metadata labels " + guardedLabel, "mine"}, {"metadata labels " + ownLabel, "yes"}})}
+		s.Edits = []Edit{d.guardedEdit()}
 	}
 	return s, true
 }
