@@ -19,7 +19,7 @@ import (
 const corpus = "testdata/corpus"
 
 // TestAdversary replays what was found before, and draws a few new cases. Both are bounded by their number. HUNT_TIME makes it draw on for that
-// long; HUNT_SEED is the first seed, HUNT_THEMES picks parts of the grammar, HUNT_KEEP is a directory for what
+// long; HUNT_CASES is another number, HUNT_SEED is the first seed, HUNT_THEMES picks parts of the grammar, HUNT_KEEP is a directory for what
 // it finds, HUNT_LANES is how many cases are played at the same time. HUNT_CASE plays one file and shows what is done.
 func TestAdversary(t *testing.T) {
 	if testing.Short() {
@@ -67,7 +67,7 @@ const daily = 25
 func (h *hunt) search(t *testing.T) {
 	q := &quest{T: t, until: time.Now(), next: setting(t, "HUNT_SEED", 1), known: map[string]bool{}, begin: time.Now()}
 	q.themes = strings.FieldsFunc(os.Getenv("HUNT_THEMES"), func(r rune) bool { return r == ',' })
-	q.left = daily
+	q.left = int(setting(t, "HUNT_CASES", daily))
 	if text := os.Getenv("HUNT_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {

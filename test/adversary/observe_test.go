@@ -267,17 +267,17 @@ func (g *table) handedOver(now []map[string]any) {
 		if !p.Shared || now[i] == nil || game.Dig(now[i], "metadata", "deletionTimestamp") != nil {
 			continue
 		}
-		for manager := range shared {
+		var lost []string
+		after := now[i]
+		for _, manager := range []string{game.Gitops, game.Second} { // each must leave the other's label alone
 			g.reapply(p, manager)
+			after = g.get(p.Ref())
+			for _, key := range shared {
+				if game.HasLabel(now[i], key) && !game.HasLabel(after, key) {
+					lost = append(lost, key)
+				}
+			}
 		}
-		after := g.get(p.Ref())
-		changed := slices.DeleteFunc(game.Changed(now[i], after), func(path string) bool {
-			return !slices.ContainsFunc([]string{game.GitopsLabel, game.SecondKey}, func(k string) bool { return path == ".metadata.labels["+k+"]" })
-		})
-		lost := slices.DeleteFunc(changed, func(path string) bool {
-			key := strings.TrimSuffix(strings.TrimPrefix(path, ".metadata.labels["), "]")
-			return game.HasLabel(after, key)
-		})
 		if len(lost) == 0 {
 			continue
 		}
