@@ -84,7 +84,7 @@ func (g *table) lived(ns string) {
 	var state map[string]any
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		state = g.get(game.Ref{Resource: "namespaces", Name: ns})
-		if state == nil || game.Dig(state, "metadata", "deletionTimestamp") == nil {
+		if finalizers, _ := game.Dig(state, "spec", "finalizers").([]any); state == nil || game.Dig(state, "metadata", "deletionTimestamp") == nil || len(finalizers) == 0 {
 			break
 		}
 		conditions, _ := game.Dig(state, "status", "conditions").([]any)

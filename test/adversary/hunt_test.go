@@ -29,6 +29,10 @@ func TestAdversary(t *testing.T) {
 	if file := os.Getenv("HUNT_CASE"); file != "" {
 		found, log := h.play(read(t, file))
 		t.Logf("%d findings\n%s", len(found), strings.Join(log, "\n"))
+		for _, o := range h.last {
+			raw, _ := json.Marshal(o)
+			t.Logf("%s", raw)
+		}
 		return
 	}
 	t.Run("what was found before", func(t *testing.T) {

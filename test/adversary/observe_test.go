@@ -268,20 +268,20 @@ func (g *table) handedOver(now []map[string]any) {
 			continue
 		}
 		var lost []string
-		after := now[i]
+		var worse map[string]any
 		for _, manager := range []string{game.Gitops, game.Second} { // each must leave the other's label alone
 			g.reapply(p, manager)
-			after = g.get(p.Ref())
+			after := g.get(p.Ref())
 			for _, key := range shared {
 				if game.HasLabel(now[i], key) && !game.HasLabel(after, key) {
-					lost = append(lost, key)
+					lost, worse = append(lost, key), after
 				}
 			}
 		}
 		if len(lost) == 0 {
 			continue
 		}
-		ask := game.Ask{Verb: "update", Resource: p.Resource, NS: p.NS, Name: p.Name, Old: now[i], New: after}
+		ask := game.Ask{Verb: "update", Resource: p.Resource, NS: p.NS, Name: p.Name, Old: now[i], New: worse}
 		if !slices.ContainsFunc(g.c.Actors, func(a game.Actor) bool {
 			may, _ := g.party.May(game.Who{User: a.Name, Groups: a.Groups}, ask)
 			return may

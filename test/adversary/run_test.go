@@ -25,6 +25,8 @@ type hunt struct {
 	marks   int
 	// custom are the custom resources that steps have defined.
 	custom map[string]game.Resource
+	// last is the prey of the last case as it ended.
+	last []map[string]any
 	// groups is what was served of our own groups and the built-in ones before anybody came.
 	groups string
 }
@@ -104,6 +106,7 @@ func (h *hunt) play(original *game.Case) (found []finding, log []string) {
 		g.steps(together)
 	}
 	g.finish()
+	h.last = g.look()
 	return g.found, g.log
 }
 
