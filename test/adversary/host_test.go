@@ -90,18 +90,9 @@ func serve(t testing.TB) *host {
 		config, err = clientcmd.BuildConfigFromFlags("", dir+"/admin.kubeconfig")
 		return err == nil
 	})
-	files, err := pki.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.url = config.Host
-	ca := config.TLSClientConfig
-	proxy := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile, CertFile: files.ProxyClientCert, KeyFile: files.ProxyClientKey}
-	bare := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile}
-	for client, tls := range map[**http.Client]rest.TLSClientConfig{&h.admin: ca, &h.proxy: proxy, &h.anonymous: bare} {
-		if *client, err = rest.HTTPClientFor(&rest.Config{Host: config.Host, TLSClientConfig: tls}); err != nil {
-			t.Fatal(err)
-		}
+	if h.admin, err = rest.HTTPClientFor(config); err != nil {
+		t.Fatal(err)
 	}
 	h.await("readiness", func() bool {
 		resp, err := h.admin.Get(h.url + "/readyz")
@@ -111,6 +102,18 @@ func serve(t testing.TB) *host {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
+	files, err := pki.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := config.TLSClientConfig
+	proxy := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile, CertFile: files.ProxyClientCert, KeyFile: files.ProxyClientKey}
+	bare := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile}
+	for client, tls := range map[**http.Client]rest.TLSClientConfig{&h.proxy: proxy, &h.anonymous: bare} {
+		if *client, err = rest.HTTPClientFor(&rest.Config{Host: config.Host, TLSClientConfig: tls}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return h
 }
 

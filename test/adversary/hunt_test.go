@@ -65,7 +65,7 @@ func read(t testing.TB, file string) *game.Case {
 }
 
 // daily is how many cases are drawn where nobody asks for more.
-const daily = 25
+const daily = 12
 
 // search draws cases until there were enough, or the time is up.
 func (h *hunt) search(t *testing.T) {
