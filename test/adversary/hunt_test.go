@@ -184,6 +184,7 @@ func (h *hunt) settleFinding(t *testing.T, seed uint64, c *game.Case, f finding)
 		t.Logf("seed %d (%s): seen once and not again: %v", seed, c.Theme, f)
 		return
 	}
+	t.Logf("seed %d (%s): %v; making it short", seed, c.Theme, f)
 	short := game.Shrink(c, int(setting(t, "HUNT_SHRINK", 60)), again)
 	short.Found = f.String()
 	raw, _ := json.MarshalIndent(short, "", "  ")
