@@ -103,7 +103,8 @@ func drawFacts(p refmodel.Pick, w *world, r *refmodel.Request) *facts {
 		f.options = map[string]any{"fieldManager": []string{"alice", "bob"}[p(2)]}
 	}
 	if r.Subresource == "exec" {
-		f.operation, f.options = admission.Connect, f.object
+		// Admission has the options of a connection as its object. Conditions have them as options, and no object (CA-9).
+		f.operation, f.options, f.object = admission.Connect, f.object, nil
 	}
 	switch ns, known := w.namespaces[r.Namespace]; {
 	case r.Namespace == "":
@@ -133,7 +134,11 @@ func object(content map[string]any) runtime.Object {
 
 // admitted is the admission of the facts.
 func (f *facts) admitted(r *refmodel.Request) admission.Attributes {
-	return admission.NewAttributesRecord(object(f.object), object(f.old), f.kind, r.Namespace, r.Name,
+	body := f.object
+	if f.operation == admission.Connect {
+		body = f.options
+	}
+	return admission.NewAttributesRecord(object(body), object(f.old), f.kind, r.Namespace, r.Name,
 		schema.GroupVersionResource{Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource}, r.Subresource, f.operation, object(f.options), false, r.User)
 }
 
