@@ -3530,7 +3530,7 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKinds are the resources this rule is about: plurals (pods, pods/exec, deployments.apps) or kinds (Pod, DeploymentConfig), in any case. \"*\" means all of them. A leading \"-\" takes a kind out of this rule; a list of only such entries means \"all but these\". A kind that is not served yet is accepted, shown in the status, and matches once it is served.",
+							Description: "resourceKinds are the resources this rule is about: plurals (pods, pods/exec, deployments.apps) or kinds (Pod, DeploymentConfig), in any case. \"*\" means all of them. A leading \"-\" takes a kind out of this rule; a list of only such entries means \"all but these\". A kind that is not served yet is accepted, shown in the status, and matches once it is served. A name without an API group means the built-in resources that have it, or else the custom ones, and none of a guarded group; in deny rules and after \"-\" it means every plural and every kind of that name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -52,7 +52,7 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 		list("apps/v1", true, "deployments", "Deployment", "replicasets", "ReplicaSet"), list("example.com/v1", true, "widgets", "Widget"),
 		list("apiextensions.k8s.io/v1", false, "customresourcedefinitions", "CustomResourceDefinition"),
 	}
-	served := snapshot.NewServed(lists)
+	served := snapshot.Sources{Local: lists}.Served()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/ruleset"
@@ -13,41 +12,6 @@ type Served struct {
 	kinds    *ruleset.Kinds
 	own      map[schema.GroupResource]string
 	versions map[schema.GroupKind]string
-}
-
-// NewServed reads discovery, which lists the versions of each group in order of preference.
-func NewServed(lists []*metav1.APIResourceList) *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}}
-	var all []ruleset.Served
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, r := range list.APIResources {
-			// A subresource may have a kind of another group: scale, eviction, token.
-			gvk := gv.WithKind(r.Kind)
-			if r.Group != "" || r.Version != "" {
-				gvk = schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
-			}
-			if _, known := s.versions[gvk.GroupKind()]; !known {
-				s.versions[gvk.GroupKind()] = gvk.Version
-			}
-			resource := schema.GroupResource{Group: gv.Group, Resource: r.Name}
-			if _, known := s.own[resource]; !known {
-				s.own[resource] = r.Kind
-				all = append(all, ruleset.Served{Group: gv.Group, Resource: r.Name, Kind: r.Kind})
-			}
-		}
-	}
-	main := all[:0]
-	for _, r := range all {
-		if !isSubresource(r.Resource) {
-			main = append(main, r)
-		}
-	}
-	s.kinds = ruleset.NewKinds(main)
-	return s
 }
 
 func isSubresource(name string) bool {
