@@ -129,6 +129,10 @@ func (q *quest) draw() (uint64, bool) {
 	if q.left--; q.left < 0 && !time.Now().Before(q.until) {
 		return 0, false
 	}
+	if q.unsettled > 10+q.cases/10 {
+		q.Errorf("%d of %d cases could not be set up: little is proven", q.unsettled, q.cases)
+		return 0, false
+	}
 	q.next++
 	return q.next - 1, true
 }
