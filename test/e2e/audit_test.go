@@ -270,7 +270,7 @@ func testAuditTail(t *testing.T, s *server, c *caller) {
 		{"--resource=Pods", "kind"},
 	} {
 		p := tail(s.kubeconfig, strings.Fields(tc.flags)...)
-		if code := p.wait(); code != 1 || !strings.Contains(p.output.String(), tc.want) || strings.Contains(p.output.String(), begun) {
+		if code := p.wait(); code != 3 || !strings.Contains(p.output.String(), tc.want) || strings.Contains(p.output.String(), begun) {
 			t.Errorf("%s: exit code %d\n%s", tc.flags, code, p.output)
 		}
 	}
@@ -290,7 +290,7 @@ func testAuditTail(t *testing.T, s *server, c *caller) {
 			p := tail(mona)
 			code := p.wait()
 			out = p.output.String()
-			return code == 1 && strings.Contains(out, why)
+			return code == 3 && strings.Contains(out, why)
 		})
 	}
 	refused("cannot get path")

@@ -16,12 +16,17 @@ const AnnotationNamespaceUID = "policy.proviso.dev/namespace-uid"
 const FinalizerNamespace = "policy.proviso.dev/namespace"
 
 // BelongsTo tells whether an object belongs to the namespace with this UID, which was created then. What was stored before UIDs were
-// kept belongs to a namespace that was there before it.
+// kept belongs to a namespace that was there before it. What cannot be read does not say when it was made, and belongs to whichever
+// namespace is there: it denies (SV-8), and nobody but an admin removes it.
 func BelongsTo(object metav1.Object, uid types.UID, created metav1.Time) bool {
 	if carried := object.GetAnnotations()[AnnotationNamespaceUID]; carried != "" {
 		return carried == string(uid)
 	}
-	return !created.After(object.GetCreationTimestamp().Time)
+	made := object.GetCreationTimestamp()
+	if made.IsZero() && object.GetAnnotations()[AnnotationUnreadable] != "" {
+		return true
+	}
+	return !created.After(made.Time)
 }
 
 // Released tells whether an object was deleted with its namespace, and waits for that to be gone.
