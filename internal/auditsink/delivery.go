@@ -34,7 +34,7 @@ type delivery struct {
 	done     chan struct{}
 	limit    int // of events in a batch, lower while the sink finds batches too large
 	hunt     hunt
-	taker    *target   // has taken something since an event was last set aside; nil if none has
+	taker    *target   // has taken something since the search began; nil if none has
 	said     time.Time // when the log last said that one was
 }
 
@@ -91,10 +91,11 @@ func (d *delivery) run(ctx context.Context) {
 		if d.hunt.on() {
 			limit = d.hunt.next()
 		}
+		_, draining, changed := d.state()
 		b, err := d.reader.next(limit, d.cfg.BatchBytes)
 		if err != nil {
 			d.failed(plainText(err.Error()))
-			if !d.pause(ctx, d.cfg.MaxBackoff) {
+			if draining || !d.pause(ctx, d.cfg.MaxBackoff, changed) {
 				return
 			}
 			continue
@@ -158,9 +159,11 @@ func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 			d.succeeded(t, len(b.events))
 			return true
 		case refusedForGood(err) && len(b.events) > 1:
+			d.doubt()
 			d.hunt.refused(len(b.events))
 			return true
 		case refusedForGood(err):
+			d.doubt()
 			if err = d.isolated(ctx, t, b); err == nil {
 				return true
 			}
@@ -177,7 +180,7 @@ func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 		if draining || d.spool.superseded(b) {
 			return !draining
 		}
-		if !d.pause(ctx, wait) {
+		if !d.pause(ctx, wait, changed) {
 			return false
 		}
 		if d.spool.superseded(b) {
@@ -207,12 +210,8 @@ func (d *delivery) attempt(ctx context.Context, t *target, events [][]byte) erro
 	return err
 }
 
-// pause waits before the next attempt; a change of target or draining ends it early. False if the delivery has to end.
-func (d *delivery) pause(ctx context.Context, wait time.Duration) bool {
-	_, draining, changed := d.state()
-	if draining {
-		return false
-	}
+// pause waits before the next attempt; a change since the last one ends it early. False if the delivery has to end.
+func (d *delivery) pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -55,22 +55,38 @@ func (h *hunt) took(n int) (over bool) {
 	return !h.on()
 }
 
-// isolated settles the event that was refused alone. The error says why it could not: the sink takes nothing at all, for now.
+// doubt forgets, where a search begins, that the sink took events before: it may have stopped to.
+func (d *delivery) doubt() {
+	if !d.hunt.on() {
+		d.taker = nil
+	}
+}
+
+// isolated settles the event that was refused alone. The error says why it could not: the sink takes nothing at all, for now. The event
+// is at fault only if the sink takes another one and refuses this one once more: it may have come to its senses in between.
 func (d *delivery) isolated(ctx context.Context, t *target, b *batch) error {
+	if d.taker != t {
+		if err := d.attempt(ctx, t, [][]byte{control(time.Now())}); err != nil {
+			return fmt.Errorf("sink refuses every event: %w", err)
+		}
+		d.taker = t
+		if err := d.attempt(ctx, t, b.events); err == nil {
+			d.spool.ack(b, 0)
+			d.succeeded(t, 1)
+			return nil
+		} else if !refusedForGood(err) {
+			return err
+		}
+	}
 	if bare, ok := withoutBodies(b.events[0]); ok {
 		err := d.attempt(ctx, t, [][]byte{bare})
 		if err == nil {
 			d.spool.ack(b, 1)
-			d.settled(t)
+			d.settled()
 			return nil
 		}
 		if !refusedForGood(err) {
 			return err
-		}
-	}
-	if d.taker != t {
-		if err := d.attempt(ctx, t, [][]byte{control(time.Now())}); err != nil {
-			return fmt.Errorf("sink refuses every event: %w", err)
 		}
 	}
 	if err := d.spool.setAside(b); err != nil {
@@ -80,22 +96,21 @@ func (d *delivery) isolated(ctx context.Context, t *target, b *batch) error {
 		d.said = now
 		klog.InfoS("Audit sink refuses an event, which is set aside", "sink", d.name)
 	}
-	d.settled(nil)
+	d.settled()
 	return nil
 }
 
-// settled ends the search with its event found. taker is the target if it has taken the event after all.
-func (d *delivery) settled(taker *target) {
-	d.taker = taker
+// settled ends the search with its event found.
+func (d *delivery) settled() {
 	d.hunt = hunt{}
 	d.recovered()
 }
 
-// control is an event with nothing of a caller's in it. A sink that has taken nothing since the last event was set aside is asked
+// control is an event with nothing of a caller's in it. A sink that has taken nothing since the search began is asked
 // with it whether it takes any event: only then is it the event that is at fault. To whoever reads the sink it says what happened.
 func control(now time.Time) []byte {
 	at := now.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	id := appendIdentity(nil)
 	return fmt.Appendf(nil, `{"level":"Metadata","auditID":"%s","stage":"ResponseComplete","requestURI":"/","verb":"get","user":{},"requestReceivedTimestamp":"%s","stageTimestamp":"%s",`+
-		`"annotations":{"%s":"%s","audit.proviso.dev/notice":"the sink refused an event, which was set aside"}}`, id, at, at, identityKey, id)
+		`"annotations":{"%s":"%s","audit.proviso.dev/notice":"the sink refused an event"}}`, id, at, at, identityKey, id)
 }

@@ -35,7 +35,14 @@ type exit struct {
 
 // kubectl runs the real command in this process and returns what it printed, to both streams, and whether it succeeded. file is
 // what the argument "-" stands for.
-func (s *instance) kubectl(file string, args ...string) (out string, ok bool) {
+func (s *instance) kubectl(file string, args ...string) (printed string, ok bool) {
+	s.t.Helper()
+	out, errOut, ok := s.kubectlStreams(file, args...)
+	return out + errOut, ok
+}
+
+// kubectlStreams is kubectl with the streams apart. Warnings that other clients of this process get are among the second.
+func (s *instance) kubectlStreams(file string, args ...string) (out, errOut string, ok bool) {
 	s.t.Helper()
 	if i := slices.Index(args, "-"); i >= 0 {
 		args = slices.Clone(args)
@@ -45,22 +52,23 @@ func (s *instance) kubectl(file string, args ...string) (out string, ok bool) {
 		}
 	}
 	var printed bytes.Buffer
-	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}
+	warned := &lockedBuffer{}
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: warned}
 	flags := genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams)
 	args = append([]string{"--kubeconfig", s.dir + "/admin.kubeconfig", "--cache-dir", s.dir + "/kubectl-cache"}, args...)
 	cmd := kubectlcmd.NewKubectlCommand(kubectlcmd.KubectlOptions{Arguments: append([]string{"kubectl"}, args...), ConfigFlags: flags, IOStreams: streams})
 	cmd.SetArgs(args)
 	cmd.SetOut(&printed)
-	cmd.SetErr(&printed)
+	cmd.SetErr(warned)
 	kubectlutil.BehaviorOnFatal(func(text string, code int) { panic(exit{text, code}) })
 	defer kubectlutil.DefaultBehaviorOnFatal()
 	defer func() {
 		if e, fatal := recover().(exit); fatal {
-			out, ok = printed.String()+e.text, e.code == 0
+			out, errOut, ok = printed.String(), warned.String()+e.text, e.code == 0
 		}
 	}()
 	err := cmd.Execute()
-	return printed.String(), err == nil
+	return printed.String(), warned.String(), err == nil
 }
 
 // rockets is the file of a CRD author. %s goes into the schema of the field fire.
@@ -126,7 +134,7 @@ func TestDeclarationsInSchemas(t *testing.T) {
 	full := rocketFile("verb: example.com/fire", "exclusive: true")
 	shown := func(t *testing.T, want string) {
 		t.Helper()
-		out, ok := s.kubectl("", "get", "crd", name, "-o", "json")
+		out, _, ok := s.kubectlStreams("", "get", "crd", name, "-o", "json")
 		var object map[string]any
 		if err := json.Unmarshal([]byte(out), &object); err != nil || !ok {
 			t.Fatalf("%v %s", err, out)

@@ -187,6 +187,14 @@ func (g target) patches(c change) []request {
 	return all
 }
 
+// appliesAlone applies the change and nothing else, under a name of its own, as an operator should.
+func (g target) appliesAlone(c change) []request {
+	if g.sub != "" || g.stored == nil || !g.has("patch") {
+		return nil
+	}
+	return []request{g.patch("apply of its own field", applyYAML, "fieldManager=operator", encodeJSON(c.done(g.other(g.name))))}
+}
+
 // config is what an apply sends.
 func (g target) config() map[string]any {
 	if g.sub == "" && g.applied != nil {
