@@ -40,7 +40,7 @@ var rings = map[string]ring{
 	"restrict": engine, "fieldexpr": engine, "connection": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
-	"webhookauthz": stage, "crdschema": stage,
+	"webhookauthz": stage, "crdschema": stage, "notes": stage,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation,
 

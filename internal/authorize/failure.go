@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/handoff"
 )
 
 // A condition that fails has failed closed: a deny applies, an allow does not. That it failed is said in audit and in metrics
@@ -59,6 +58,6 @@ func withFailures(err error, data authorizer.ConditionsData) error {
 func (v Verdict) report(ctx context.Context) {
 	if v.Failed != nil {
 		audit.AddAuditAnnotation(ctx, AnnotationFailure, v.Failed.Error())
-		handoff.CountFailure(v.Authorizer)
+		countFailure(v.Authorizer)
 	}
 }

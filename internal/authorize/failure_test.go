@@ -18,7 +18,7 @@ import (
 // failures is the metric, summed over its labels.
 func failures(t *testing.T) (sum float64) {
 	t.Helper()
-	handoff.RegisterMetrics()
+	RegisterMetrics()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestFailureWithTheObject(t *testing.T) {
 			}
 			before := failures(t)
 			data := created("yes")
-			out := handoff.Observe(ctx, v.Pending, &factsFor{ConditionsData: data, data: factsOf(t.Context(), data)})
+			out := Enforce(ctx, v.Pending, &factsFor{ConditionsData: data, data: factsOf(t.Context(), data)})
 			if out.Decision != tt.want || (out.Detail != nil) != tt.wantDetail {
 				t.Errorf("got %s, %v; want %s, a failure %v", out.Decision, out.Detail, tt.want, tt.wantDetail)
 			}

@@ -92,7 +92,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 
 // decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	ctx, span := handoff.StartSpan(ctx, "proviso.authorize")
+	ctx, span := startSpan(ctx, "proviso.authorize")
 	v := g.Chain.Decide(ctx, attrs)
 	v.report(ctx)
 	if span != nil {
@@ -124,7 +124,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
-	handoff.CountConditional(v.Authorizer, v.Types)
+	countConditional(v.Authorizer, v.Types)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
 }

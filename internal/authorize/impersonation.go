@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 
 	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/handoff"
 )
 
 // impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be about:
@@ -38,7 +37,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	if out.Detail != nil {
 		// What failed is for the audit log; the caller learns that he may not.
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
-		handoff.CountFailure(out.Authorizer)
+		countFailure(out.Authorizer)
 	}
 	return out.Decision, out.Reason, nil
 }

@@ -107,7 +107,7 @@ func record(ctx context.Context, mode fieldperm.Mode, result fieldperm.Result, t
 	if result.Allowed() {
 		decision = "allow"
 	}
-	handoff.ObserveFields(modeName(mode), decision, len(result.Checks), took)
+	observeFields(modeName(mode), decision, len(result.Checks), took)
 	if mode == fieldperm.General && len(result.Checks) == 0 && result.Allowed() {
 		return // no exclusive field was touched
 	}

@@ -20,6 +20,7 @@ import (
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -54,7 +55,7 @@ func (w *fieldWrite) request(target fieldperm.Target, mode fieldperm.Mode) field
 		Hidden:    hides(w.holder.Snapshot.Served, w.known),
 		Objects:   func() (old, new *typed.TypedValue, err error) { return w.compared("") },
 		Versioned: w.compared,
-		Claimed:   w.holder.Claims(),
+		Claimed:   notes.Of(w.ctx).Claims(),
 		Check: func(verb string) (bool, error) {
 			out := w.Ask(w.ctx, w.holder, verb, w.known)
 			if out.Decision == authorizer.DecisionAllow {

@@ -9,6 +9,7 @@ import (
 
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/protect"
 )
 
@@ -37,7 +38,7 @@ func (p *Pin) Admit(ctx context.Context, attrs admission.Attributes, _ admission
 	case isBinding(attrs):
 		return p.pinBinding(ctx, holder, attrs)
 	case attrs.GetSubresource() == "scale" && attrs.GetOldObject() != nil:
-		return noteClaim(holder, attrs)
+		return noteClaim(ctx, attrs)
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func comparesPod(holder *handoff.Holder, attrs admission.Attributes, labels, ann
 }
 
 // noteClaim tells the enforcer that the managers of a scale field change, which no Scale in validating admission shows.
-func noteClaim(holder *handoff.Holder, attrs admission.Attributes) error {
+func noteClaim(ctx context.Context, attrs admission.Attributes) error {
 	new, err := meta.Accessor(attrs.GetObject())
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func noteClaim(holder *handoff.Holder, attrs admission.Attributes) error {
 		return err
 	}
 	if !fieldperm.SameManagers(old.GetManagedFields(), new.GetManagedFields()) {
-		holder.NoteClaim()
+		notes.Of(ctx).Claim()
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 )
 
 // Name is how the plugin shows up in metrics and in the list of plugins.
@@ -63,7 +64,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		}
 		if granular {
 			mode = fieldperm.Granular
-			holder.NoteGranular()
+			notes.Of(ctx).Granular()
 		}
 	}
 	if attrs.GetOperation() == admission.Connect {
@@ -85,7 +86,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	if err := p.Effects.check(ctx, holder, known, objects); err != nil {
 		return err
 	}
-	holder.Admit()
+	notes.Of(ctx).Admit()
 	return nil
 }
 
@@ -112,7 +113,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	}
 	out := handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
 	if pending != nil {
-		out = handoff.Observe(ctx, pending, known)
+		out = authorize.Enforce(ctx, pending, known)
 	}
 	if out.Decision == authorizer.DecisionNoOpinion {
 		reach := p.Fields.reach(ctx, holder, known)

@@ -77,12 +77,6 @@ type Holder struct {
 	mu        sync.Mutex
 	decisions [slots]Decision
 	attrs     authorizer.Attributes
-	granular  bool
-	claim     bool
-	admitted  bool
-
-	keeping sync.Mutex
-	kept    map[any]any
 }
 
 type key struct{}
@@ -120,62 +114,4 @@ func (h *Holder) Attributes() authorizer.Attributes {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attrs
-}
-
-// NoteGranular records that, when all conditions were resolved, the caller was left with rights to single fields only.
-func (h *Holder) NoteGranular() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.granular = true
-}
-
-// WasGranular tells later stages of admission what the enforcer noted.
-func (h *Holder) WasGranular() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.granular
-}
-
-// NoteClaim records that a Scale changes who manages the scale field.
-func (h *Holder) NoteClaim() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.claim = true
-}
-
-// Claims tells the enforcer what mutating admission noted.
-func (h *Holder) Claims() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.claim
-}
-
-// Admit notes that the enforcer has let an object pass: what is said about the request from now on, the caller may see.
-func (h *Holder) Admit() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.admitted = true
-}
-
-// Admitted tells whether the enforcer has let an object pass.
-func (h *Holder) Admitted() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.admitted
-}
-
-// Keep returns what was made for the key, making it once per request: a deletecollection is admitted object by object, and what holds
-// for all of them need not be found out for each.
-func (h *Holder) Keep(key any, make func() any) any {
-	h.keeping.Lock()
-	defer h.keeping.Unlock()
-	if made, ok := h.kept[key]; ok {
-		return made
-	}
-	if h.kept == nil {
-		h.kept = map[any]any{}
-	}
-	made := make()
-	h.kept[key] = made
-	return made
 }

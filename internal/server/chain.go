@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/crdschema"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/snapshot"
@@ -103,10 +104,10 @@ func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
 	}
 }
 
-// pinSnapshot gives every request its holder. What is decided later, is decided by the policy of this moment.
+// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later.
 func (s *stages) pinSnapshot(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(handoff.With(ownContext(r), s.store.Current())))
+		next.ServeHTTP(w, r.WithContext(notes.With(handoff.With(ownContext(r), s.store.Current()))))
 	})
 }
 

@@ -22,8 +22,8 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/snapshot"
@@ -129,7 +129,8 @@ func newConfig(opts *completed) (*config, error) {
 
 // newStages builds what our systems need before the servers exist.
 func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
-	handoff.RegisterMetrics()
+	authorize.RegisterMetrics()
+	enforce.RegisterMetrics()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		return nil, err

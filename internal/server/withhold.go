@@ -14,6 +14,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 )
 
 // withhold keeps what is wrong with a change from a caller who was let through on a condition, or for the sake of single fields,
@@ -26,7 +27,7 @@ func (s *stages) withhold(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		held := &heldAnswer{ResponseWriter: w, holder: holder}
+		held := &heldAnswer{ResponseWriter: w, notes: notes.Of(r.Context())}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(held), r)
 		if !held.held {
 			return
@@ -76,10 +77,10 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 // heldAnswer holds an answer back that was given before the enforcer had its say and that speaks of the content of an object.
 type heldAnswer struct {
 	http.ResponseWriter
-	holder *handoff.Holder
-	held   bool
-	code   int
-	body   []byte
+	notes *notes.Notes
+	held  bool
+	code  int
+	body  []byte
 }
 
 var _ responsewriter.UserProvidedDecorator = (*heldAnswer)(nil)
@@ -89,7 +90,7 @@ func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader lets everything pass but the errors that quote: a change that is invalid, or in conflict with what is there.
 func (w *heldAnswer) WriteHeader(code int) {
-	if (code == http.StatusUnprocessableEntity || code == http.StatusConflict) && !w.holder.Admitted() {
+	if (code == http.StatusUnprocessableEntity || code == http.StatusConflict) && !w.notes.Admitted() {
 		w.held, w.code = true, code
 		return
 	}

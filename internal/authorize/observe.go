@@ -1,4 +1,4 @@
-package handoff
+package authorize
 
 import (
 	"context"
@@ -10,9 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"proviso.dev/proviso/internal/handoff"
 )
 
-// Metrics of the two stages that the hand-over connects (CA-21, SV-10). All of ours begin with proviso_.
+// Metrics of conditional decisions, at both ends of the hand-over (CA-21, SV-10). All of ours begin with proviso_.
 var (
 	conditionalTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
@@ -31,34 +33,13 @@ var (
 		Help:    "How long resolving a conditional decision took, by authorizer and types of the conditions.",
 		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
 	}, []string{"authorizer", "type"})
-	fieldDecisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: "proviso", Subsystem: "field_permissions", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
-		Help: "Writes whose changed fields were looked at, by mode (general: exclusive fields only; granular: every field) and decision.",
-	}, []string{"mode", "decision"})
-	fieldChecks = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: "proviso", Subsystem: "field_permissions", Name: "checks", StabilityLevel: metrics.ALPHA,
-		Help:    "How many permissions a write was checked for, by mode.",
-		Buckets: []float64{0, 1, 2, 3, 5, 8, 16, 32},
-	}, []string{"mode"})
-	fieldSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: "proviso", Subsystem: "field_permissions", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "How long looking at the changed fields of a write took, by mode.",
-		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
-	}, []string{"mode"})
 
 	register sync.Once
 )
 
 // RegisterMetrics makes the metrics visible. Running it again does nothing.
 func RegisterMetrics() {
-	register.Do(func() {
-		legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds, fieldDecisionsTotal, fieldChecks, fieldSeconds)
-	})
-}
-
-// CountConditional counts a request that passed on a condition of the given types.
-func CountConditional(authorizerName, types string) {
-	conditionalTotal.WithLabelValues(authorizerName, typeLabels.bounded(types)).Inc()
+	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds) })
 }
 
 // maxTypeLabels bounds the series that webhooks can make by inventing types.
@@ -84,25 +65,23 @@ func (l *labels) bounded(value string) string {
 	return value
 }
 
-// CountFailure counts a decision in which a condition failed.
-func CountFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
-
-// ObserveFields records a decision on the fields that a write changes.
-func ObserveFields(mode, decision string, checks int, took time.Duration) {
-	fieldDecisionsTotal.WithLabelValues(mode, decision).Inc()
-	fieldChecks.WithLabelValues(mode).Observe(float64(checks))
-	fieldSeconds.WithLabelValues(mode).Observe(took.Seconds())
+// countConditional counts a request that passed on a condition of the given types.
+func countConditional(authorizerName, types string) {
+	conditionalTotal.WithLabelValues(authorizerName, typeLabels.bounded(types)).Inc()
 }
 
-// Observe resolves a pending decision, measures it and, if the request is traced, makes a span of it.
-func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Outcome {
-	ctx, span := StartSpan(ctx, "proviso.enforce")
+// countFailure counts a decision in which a condition failed.
+func countFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
+
+// Enforce resolves a pending decision, measures it and, if the request is traced, makes a span of it.
+func Enforce(ctx context.Context, p handoff.Pending, data authorizer.ConditionsData) handoff.Outcome {
+	ctx, span := startSpan(ctx, "proviso.enforce")
 	begin := time.Now()
 	out := p.Resolve(ctx, data)
 	failed := "false"
 	if out.Detail != nil {
 		failed = "true"
-		CountFailure(out.Authorizer)
+		countFailure(out.Authorizer)
 	}
 	kind := typeLabels.bounded(out.Types)
 	enforcedTotal.WithLabelValues(out.Authorizer, kind, out.Decision.String(), failed).Inc()
@@ -114,9 +93,9 @@ func Observe(ctx context.Context, p Pending, data authorizer.ConditionsData) Out
 	return out
 }
 
-// StartSpan begins a span below that of the request. Without one, or if it is not recorded, it costs nothing and the span is
-// nil.
-func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+// startSpan begins a span below that of the request. The span is nil, and costs nothing, if the request has none or does not
+// record it.
+func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, nil

@@ -1,0 +1,84 @@
+package notes
+
+import (
+	"context"
+	"sync"
+)
+
+// Notes travel with one request. A request without notes gets the strictest answer to every question, so that a host that
+// forgets them refuses too much and never too little.
+type Notes struct {
+	mu       sync.Mutex
+	granular bool
+	claim    bool
+	admitted bool
+
+	keeping sync.Mutex
+	kept    map[any]any
+}
+
+type key struct{}
+
+// With returns a context that carries empty notes.
+func With(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, &Notes{}) }
+
+// Of returns the notes of a request, or nil. All methods work on nil.
+func Of(ctx context.Context) *Notes {
+	n, _ := ctx.Value(key{}).(*Notes)
+	return n
+}
+
+// Granular records that the caller, with all conditions resolved, has rights to single fields only.
+func (n *Notes) Granular() { n.set(func(n *Notes) { n.granular = true }) }
+
+// WasGranular tells whether the enforcer found rights to single fields only.
+func (n *Notes) WasGranular() bool { return n.get(func(n *Notes) bool { return n.granular }, true) }
+
+// Claim records that a Scale changes who manages the scale field.
+func (n *Notes) Claim() { n.set(func(n *Notes) { n.claim = true }) }
+
+// Claims tells the enforcer whether mutating admission saw a Scale change who manages the scale field.
+func (n *Notes) Claims() bool { return n.get(func(n *Notes) bool { return n.claim }, true) }
+
+// Admit records that the enforcer let an object pass: from now on the caller may see what is said about the request.
+func (n *Notes) Admit() { n.set(func(n *Notes) { n.admitted = true }) }
+
+// Admitted tells whether the enforcer let an object pass.
+func (n *Notes) Admitted() bool { return n.get(func(n *Notes) bool { return n.admitted }, false) }
+
+func (n *Notes) set(write func(*Notes)) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	write(n)
+}
+
+func (n *Notes) get(read func(*Notes) bool, strictest bool) bool {
+	if n == nil {
+		return strictest
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return read(n)
+}
+
+// Keep returns what was made for the key, and makes it once per request: a deletecollection is admitted object by object, and
+// what holds for all objects is found out once.
+func (n *Notes) Keep(key any, make func() any) any {
+	if n == nil {
+		return make()
+	}
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	if made, ok := n.kept[key]; ok {
+		return made
+	}
+	if n.kept == nil {
+		n.kept = map[any]any{}
+	}
+	made := make()
+	n.kept[key] = made
+	return made
+}

@@ -1,0 +1,45 @@
+package notes
+
+import "testing"
+
+func TestNotesTravel(t *testing.T) {
+	ctx := With(t.Context())
+	if n := Of(ctx); n.WasGranular() || n.Claims() || n.Admitted() {
+		t.Error("empty notes say something")
+	}
+	Of(ctx).Granular()
+	Of(ctx).Claim()
+	Of(ctx).Admit()
+	if n := Of(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() {
+		t.Error("a note got lost on its way")
+	}
+	if n := Of(With(ctx)); n.WasGranular() || n.Claims() || n.Admitted() {
+		t.Error("a request sees the notes of another")
+	}
+}
+
+// A request without notes is one that nobody prepared: every question gets the answer that refuses more.
+func TestNoNotesFailClosed(t *testing.T) {
+	n := Of(t.Context())
+	n.Granular()
+	n.Claim()
+	n.Admit()
+	if !n.WasGranular() || !n.Claims() || n.Admitted() {
+		t.Error("missing notes let something pass")
+	}
+	if got := n.Keep("key", func() any { return 1 }); got != 1 {
+		t.Errorf("made 1, got %v", got)
+	}
+}
+
+func TestKeepMakesOnce(t *testing.T) {
+	n, made := Of(With(t.Context())), 0
+	for range 3 {
+		if got := n.Keep("key", func() any { made++; return "value" }); got != "value" {
+			t.Errorf("kept %v", got)
+		}
+	}
+	if n.Keep("other", func() any { made++; return nil }); made != 2 {
+		t.Errorf("made %d times for two keys", made)
+	}
+}
