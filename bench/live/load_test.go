@@ -33,7 +33,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestDuring(t *testing.T) {
-	load, err := During(t.Context(), 3, 20*time.Millisecond, func(context.Context, int) error { return nil })
+	load, err := During(t.Context(), 3, time.Second, func(context.Context, int) error { return nil })
 	if err != nil || len(load.Each) == 0 || load.PerSecond <= 0 {
 		t.Errorf("%d requests, %v per second: %v", len(load.Each), load.PerSecond, err)
 	}

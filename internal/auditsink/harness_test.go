@@ -95,10 +95,13 @@ func (s *httpSink) misbehave(answer func(http.ResponseWriter, *http.Request) boo
 	s.answer = answer
 }
 
+// patient is how long a test waits for what has to come, on the slowest machine.
+const patient = 2 * time.Minute
+
 // await returns the events once there are n.
 func (s *httpSink) await(t testing.TB, n int) []auditinternal.Event {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patient)
 	for {
 		s.mu.Lock()
 		events, changed := slices.Clone(s.events), s.changed
@@ -124,7 +127,7 @@ func ids(events []auditinternal.Event) (out []string) {
 // eventually waits for a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patient); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: ", what)
 		}
@@ -220,7 +223,7 @@ func status(t testing.TB, r *Router, name string) SinkStatus {
 
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	t.Cleanup(cancel)
 	return ctx
 }

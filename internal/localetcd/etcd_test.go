@@ -84,21 +84,24 @@ func longDir(t *testing.T) string {
 // SV-1: the store survives a restart, also one from another place, and Close does not wait for watches.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
-	e := start(t, Config{Dir: dir})
-	client := dial(t, e)
-	put(t, client, "/a", "1")
-	watch := client.Watch(context.Background(), "/a", clientv3.WithCreatedNotify())
-	<-watch
-	began := time.Now()
-	e.Close()
-	// etcd itself would wait 5 s for the watch.
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("closing took %v", took)
-	}
-	select {
-	case err := <-e.Err():
-		t.Errorf("a wanted end is reported: %v", err)
-	default:
+	// etcd itself waits 5 s for the watch, every time. A busy machine is as slow now and then.
+	for attempt, took := 0, time.Hour; took > 4*time.Second; attempt++ {
+		if attempt == 5 {
+			t.Fatalf("closing took %v in the end", took)
+		}
+		e := start(t, Config{Dir: dir})
+		client := dial(t, e)
+		put(t, client, "/a", "1")
+		watch := client.Watch(context.Background(), "/a", clientv3.WithCreatedNotify())
+		<-watch
+		began := time.Now()
+		e.Close()
+		took = time.Since(began)
+		select {
+		case err := <-e.Err():
+			t.Errorf("a wanted end is reported: %v", err)
+		default:
+		}
 	}
 	moved := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.Rename(dir, moved); err != nil {

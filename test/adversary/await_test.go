@@ -73,7 +73,7 @@ func (g *table) defined(d *doing) {
 	}
 	g.poll("the definition of "+d.Name, established)
 	served := func() bool { return g.sudo("GET", "/apis/"+group+"/v1/"+plural, nil).code != http.StatusNotFound }
-	for deadline := time.Now().Add(3 * time.Second); !served() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); !served() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond) // nothing tells when the policy has seen what is served; with less the attack is weaker
@@ -82,7 +82,7 @@ func (g *table) defined(d *doing) {
 // lived waits until a namespace that is deleted is gone, or cannot go. The controller begins after five seconds.
 func (g *table) lived(ns string) {
 	var state map[string]any
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		state = g.get(game.Ref{Resource: "namespaces", Name: ns})
 		if finalizers, _ := game.Dig(state, "spec", "finalizers").([]any); state == nil || game.Dig(state, "metadata", "deletionTimestamp") == nil || len(finalizers) == 0 {
 			break
@@ -116,7 +116,7 @@ func (g *table) collected(resource string) {
 		return
 	}
 	at := game.Ref{Resource: resource, NS: yard, Name: name}
-	for deadline := time.Now().Add(5 * time.Second); g.get(at) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); g.get(at) != nil && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
@@ -146,7 +146,7 @@ func (g *table) clean() {
 	}
 	for name := range g.custom {
 		group := g.custom[name].Group
-		for deadline := time.Now().Add(5 * time.Second); g.sudo("GET", "/apis/"+group+"/v1/"+g.custom[name].Plural, nil).ok() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); g.sudo("GET", "/apis/"+group+"/v1/"+g.custom[name].Plural, nil).ok() && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		delete(g.custom, name)

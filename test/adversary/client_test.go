@@ -48,7 +48,7 @@ type who struct {
 	as string
 }
 
-// patience bounds every request; a request that takes longer is reported as too costly.
+// patience bounds every request, and waiting for what may never happen.
 const patience = 30 * time.Second
 
 func send(client *http.Client, url string, w *who, c call) answer {

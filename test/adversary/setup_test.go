@@ -279,7 +279,7 @@ func (h *hunt) write(resource, ns, name string, body object) {
 
 // poll waits for a condition.
 func (h *hunt) poll(what string, condition func() bool) {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(4 * patience)
 	for pause := 2 * time.Millisecond; !condition(); pause = min(2*pause, 50*time.Millisecond) {
 		if time.Now().After(deadline) {
 			panic(unsettled("waiting for " + what))

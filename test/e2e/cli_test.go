@@ -72,7 +72,7 @@ func TestDailyChores(t *testing.T) {
 		t.Helper()
 		for _, tc := range steps {
 			// A policy is effective a moment after it was written.
-			deadline := time.Now().Add(patience / 4)
+			deadline := time.Now().Add(patience)
 			for {
 				out, code := s.proviso(tc.as, strings.Fields(tc.args)...)
 				if code == tc.code && strings.Contains(out, tc.with) {

