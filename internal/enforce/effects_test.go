@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/handoff"
 )
 
 var (
@@ -194,9 +193,9 @@ func TestDependentsAreBounded(t *testing.T) {
 	w.expect("an owner of none of them", false, request{who: "edgar", operation: admission.Delete, old: other})
 
 	w.lists = 0
-	holder := &handoff.Holder{Snapshot: w.snap}
+	one := w.context()
 	for range 5 {
-		if err := w.ask(request{who: "edgar", operation: admission.Delete, old: other}, holder); err != nil {
+		if err := w.ask(request{who: "edgar", operation: admission.Delete, old: other}, one); err != nil {
 			t.Fatal(err)
 		}
 	}

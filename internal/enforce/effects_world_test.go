@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
@@ -153,14 +154,19 @@ type request struct {
 	target *unstructured.Unstructured
 }
 
-// ask runs the check, on a holder of its own or on the one given.
-func (w *effectsWorld) ask(r request, holder ...*handoff.Holder) error {
+// context is that of one request.
+func (w *effectsWorld) context() context.Context {
+	return notes.With(handoff.With(context.Background(), w.snap))
+}
+
+// ask runs the check in the context of a request of its own, or in the one given.
+func (w *effectsWorld) ask(r request, within ...context.Context) error {
 	w.t.Helper()
-	ctx := handoff.With(context.Background(), w.snap)
-	h := handoff.From(ctx)
-	if len(holder) > 0 {
-		h = holder[0]
+	ctx := w.context()
+	if len(within) > 0 {
+		ctx = within[0]
 	}
+	h := handoff.From(ctx)
 	target := r.target
 	var old, new runtime.Object
 	if r.new != nil {

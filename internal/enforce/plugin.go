@@ -52,7 +52,7 @@ func (p *Plugin) Handles(admission.Operation) bool { return true }
 // Validate refuses unless every decision the request needs is, or resolves to, Allow.
 func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	holder := handoff.From(ctx)
-	if holder == nil {
+	if holder == nil || holder.Snapshot == nil {
 		return forbidden(attrs, "no authorization decision travelled with this request")
 	}
 	known := p.facts(holder, attrs, objects)

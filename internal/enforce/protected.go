@@ -39,7 +39,10 @@ func (*ProtectedAttributes) Handles(op admission.Operation) bool {
 // Validate compares the stored object with the final one, on the snapshot of the request.
 func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	holder := handoff.From(ctx)
-	if holder == nil || !holder.Snapshot.Synced {
+	if holder == nil || holder.Snapshot == nil {
+		return forbidden(attrs, "no authorization decision travelled with this request")
+	}
+	if !holder.Snapshot.Synced {
 		// Before the sync only the server itself and system:masters get this far, and both may touch everything.
 		return nil
 	}

@@ -130,7 +130,7 @@ func TestContainersCanBeWatched(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer")
 	start := s.must("GET", policyAPI+"/policies", nil).at("metadata", "resourceVersion")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("%s%s/policies?watch=true&resourceVersion=%s", s.url, policyAPI, start), nil)
 	if err != nil {

@@ -73,7 +73,7 @@ func run(m *testing.M) int {
 	// Not closed: closing waits for its clients, and the process is about to end.
 	select {
 	case <-etcd.Server.ReadyNotify():
-	case <-time.After(time.Minute):
+	case <-time.After(4 * time.Minute):
 		fmt.Fprintln(os.Stderr, "etcd is not ready after a minute")
 		return 1
 	}
@@ -310,7 +310,7 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 func (s *api) await(what string, ok func() bool) {
 	s.t.Helper()
 	for start := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
+		if time.Since(start) > 4*time.Minute {
 			s.t.Fatalf("waited a minute for %s", what)
 		}
 	}

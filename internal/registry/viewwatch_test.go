@@ -34,7 +34,7 @@ type stream struct {
 
 func (s *api) watch(t *testing.T, path string) stream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, "GET", s.url+path, nil)
 	if err != nil {

@@ -84,7 +84,7 @@ func serve(t testing.TB) *host {
 			if err != nil {
 				t.Errorf("the server ended with: %v\n%s", err, output)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(4 * time.Minute):
 			t.Error("the server did not stop")
 		}
 	})
@@ -110,7 +110,7 @@ func serve(t testing.TB) *host {
 // await polls for a condition and fails the test if the server stops first.
 func (h *host) await(what string, condition func() bool) {
 	h.t.Helper()
-	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
 		select {
 		case err := <-h.stopped:
 			h.stopped <- err
