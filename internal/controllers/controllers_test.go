@@ -67,7 +67,7 @@ func TestControllers(t *testing.T) {
 			if err != nil {
 				return false, err
 			}
-			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("thief"), ptr.To(metav1.NowMicro()), ptr.To[int32](1)
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("thief"), ptr.To(metav1.NowMicro())
 			_, err = s.CoordinationV1().Leases(leaseNamespace).Update(ctx, lease, metav1.UpdateOptions{})
 			return err == nil, nil
 		}
