@@ -186,7 +186,7 @@ func (s *server) run(t *testing.T, cfg Config) *replica {
 	cfg.RestConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) { return calls.roundTrip(next, req) })
 	})
-	cfg.lease = timing{duration: 12 * time.Second, deadline: 8 * time.Second, retry: 200 * time.Millisecond}
+	cfg.lease = timing{duration: 12 * time.Second, deadline: 8 * time.Second, retry: 4 * time.Second} // resigning has the time of one retry
 	cfg.discovery = time.Second
 	c, err := New(cfg)
 	if err != nil {
