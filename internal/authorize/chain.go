@@ -81,18 +81,19 @@ type Verdict struct {
 	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to Deny or
 	// NoOpinion.
 	Denies handoff.Pending
+
+	// rest is the walk behind Pending or Denies.
+	rest *pending
 }
 
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
-	var w walk
-	attrs = c.scoped(attrs)
-	links := c.Links()
-	for i, link := range links {
-		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+	var r record
+	w := c.Walk(attrs)
+	for link, d := range w.Answers(ctx) {
 		switch {
 		case d.IsNoOpinion():
-			w.note(link.Name, d.Reason(), d.Error())
+			r.note(link.Name, d.Reason(), d.Error())
 			continue
 		case d.IsDeny():
 			// Whatever was conditional before could only have denied too.
@@ -101,30 +102,41 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 				v.Failed, v.Err = v.Err, nil
 			}
 			return v
-		case d.IsAllow() && len(w.undecided) == 0:
+		case d.IsAllow() && len(w.kept) == 0:
 			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
 		}
-		w.undecided = append(w.undecided, undecided{link: link, decision: d})
+		w.Keep(link, d)
 		if d.IsAllow() || canAllow(d) {
-			return Verdict{
-				Decision:   authorizer.DecisionNoOpinion,
-				Authorizer: link.Name,
-				Types:      typesOf(w.undecided),
-				Pending:    &pending{rest: links[i+1:], attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: append(w.errs, w.failures...)},
-			}
+			p := &pending{walk: w, record: r}
+			return Verdict{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
 	}
-	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: strings.Join(w.reasons, "\n"), Err: utilerrors.NewAggregate(w.errs),
-		Failed: utilerrors.NewAggregate(w.failures)}
-	if len(w.undecided) > 0 {
-		v.Denies = &pending{attrs: attrs, undecided: w.undecided, reasons: w.reasons, errs: w.errs}
+	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
+	if len(w.kept) > 0 {
+		r.failures = nil // the verdict has them
+		v.rest = &pending{walk: w, record: r}
+		v.Denies = v.rest
 	}
 	return v
 }
 
-// scoped takes the namespace out of requests that need a cluster-wide right.
-func (c *Chain) scoped(attrs authorizer.Attributes) authorizer.Attributes {
+// outcome is the verdict as it stands, without what is pending.
+func (v Verdict) outcome() handoff.Outcome {
+	return handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
+}
+
+// Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has answered
+// without one.
+func (v Verdict) Fold(ctx context.Context) (authorizer.Decision, string, error) {
+	if v.rest == nil {
+		return v.Decision, v.Reason, v.Err
+	}
+	return v.rest.walk.fold(ctx, v.rest.record.copy())
+}
+
+// Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
+func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
 	if c.ClusterWide != nil && c.ClusterWide(attrs) {
 		return clusterWide{attrs}
 	}
@@ -135,43 +147,15 @@ type clusterWide struct{ authorizer.Attributes }
 
 func (clusterWide) GetNamespace() string { return "" }
 
-// walk collects what a walk has learned so far.
-type walk struct {
-	undecided []undecided
-	reasons   []string
-	errs      []error
-	failures  []error // of conditions
-}
-
-type undecided struct {
-	link     Link
-	decision authorizer.ConditionsAwareDecision
-}
-
-func (w *walk) note(name, reason string, err error) {
-	if reason != "" {
-		w.reasons = append(w.reasons, name+": "+reason)
-	}
-	switch {
-	case FailedClosed(err):
-		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
-	case err != nil:
-		w.errs = append(w.errs, fmt.Errorf("%s: %w", name, err))
-	}
-}
-
 func canAllow(d authorizer.ConditionsAwareDecision) bool {
 	return d.PossibleDecisions().Has(authorizer.DecisionAllow)
 }
 
-// pending is the rest of a walk. The snapshot it uses is the one pinned in the request's holder, so that a policy changed
-// meanwhile does not change the outcome.
+// pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that a policy
+// changed meanwhile does not change the outcome.
 type pending struct {
-	rest      []Link
-	attrs     authorizer.Attributes
-	undecided []undecided
-	reasons   []string
-	errs      []error
+	walk   Walk
+	record record
 }
 
 // Resolve evaluates what was conditional, in order, and then asks the links that were not asked yet.
@@ -181,57 +165,41 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 			return handoff.Outcome{Decision: authorizer.DecisionDeny, Reason: err.Error()}
 		}
 	}
-	w := walk{reasons: p.reasons[:len(p.reasons):len(p.reasons)], errs: p.errs[:len(p.errs):len(p.errs)]}
+	w, r := p.walk, p.record.copy()
 	var conditions []string
 	var types typeSet
-	decide := func(link Link, d authorizer.ConditionsAwareDecision) (handoff.Outcome, bool) {
+	for link, d := range w.Answers(ctx) {
 		decision, reason, err := evaluate(ctx, link, d, data)
 		conditions = append(conditions, conditionIDs(d)...)
 		types.add(d)
-		if decision == authorizer.DecisionNoOpinion {
-			w.note(link.Name, reason, err)
-			return handoff.Outcome{}, false
+		if decision != authorizer.DecisionNoOpinion {
+			return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}
 		}
-		return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}, true
-	}
-	for _, u := range p.undecided {
-		if out, done := decide(u.link, u.decision); done {
-			return out
-		}
-	}
-	for _, link := range p.rest {
-		if out, done := decide(link, link.Authorizer.ConditionsAwareAuthorize(ctx, p.attrs)); done {
-			return out
-		}
+		r.note(link.Name, reason, err)
 	}
 	return handoff.Outcome{
 		Decision:   authorizer.DecisionNoOpinion,
-		Reason:     strings.Join(w.reasons, "\n"),
-		Detail:     withFailures(utilerrors.NewAggregate(append(w.errs, w.failures...)), data),
-		Authorizer: names(p.undecided),
+		Reason:     r.reason(),
+		Detail:     withFailures(r.all(), data),
+		Authorizer: names(w.kept),
 		Conditions: conditions,
 		Types:      types.String(),
 	}
 }
 
 // names lists whose conditions were not met.
-func names(all []undecided) string {
+func names(all []answer) string {
 	list := make([]string, len(all))
-	for i, u := range all {
-		list[i] = u.link.Name
+	for i, a := range all {
+		list[i] = a.link.Name
 	}
 	return strings.Join(list, ",")
 }
 
 // evaluate gives the final decision of one link. Results that the decision could not have produced fail closed.
 func evaluate(ctx context.Context, link Link, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	switch {
-	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), d.Error()
-	case d.IsDeny():
-		return authorizer.DecisionDeny, d.Reason(), d.Error()
-	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+	if d.IsUnconditional() {
+		return Parts(d)
 	}
 	decision, reason, err := link.Authorizer.EvaluateConditions(ctx, d, data)
 	if !d.PossibleDecisions().Has(decision) {

@@ -37,10 +37,10 @@ func (s typeSet) String() string {
 	return strings.Join(s, ",")
 }
 
-func typesOf(all []undecided) string {
+func typesOf(all []answer) string {
 	var s typeSet
-	for _, u := range all {
-		s.add(u.decision)
+	for _, a := range all {
+		s.add(a.decision)
 	}
 	return s.String()
 }

@@ -17,13 +17,13 @@ func (g *Gate) Denied(ctx context.Context, attrs authorizer.Attributes, data aut
 	if pending == nil {
 		pending = v.Denies
 	}
-	out := handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
+	out := v.outcome()
 	switch {
 	case pending == nil:
 	case g.Conditional && g.Honours(attrs) == nil:
 		out = pending.Resolve(ctx, data)
 	default:
-		out.Decision, out.Reason, out.Detail = g.Chain.Authorize(ctx, attrs)
+		out.Decision, out.Reason, out.Detail = v.Fold(ctx)
 	}
 	return out, out.Decision == authorizer.DecisionDeny
 }

@@ -37,6 +37,9 @@ func (e *SetError) Unwrap() error { return e.Err }
 
 // FailedClosed tells conditions that failed, or could not be read, from an authorizer that did not answer.
 func FailedClosed(err error) bool {
+	if err == nil {
+		return false // without looking, which would allocate
+	}
 	var evaluation *expr.EvalError
 	var set *SetError
 	return errors.As(err, &evaluation) || errors.As(err, &set)

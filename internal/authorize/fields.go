@@ -13,21 +13,33 @@ import (
 )
 
 // opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the verb
-// granular and might hold permissions for all the fields that he changes (FP-6).
-func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes) bool {
+// granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the request; nil means
+// no.
+func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes) handoff.Pending {
 	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
-		return false
+		return nil
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})
-	if v.Pending != nil {
-		return g.Conditional
+	switch {
+	case v.Pending != nil && g.Conditional:
+		return v.Pending
+	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
+		return settled{v.outcome()}
 	}
-	return v.Decision == authorizer.DecisionAllow
+	return nil
+}
+
+// settled is a decision that needs no object.
+type settled struct{ handoff.Outcome }
+
+// Resolve implements handoff.Pending.
+func (s settled) Resolve(context.Context, authorizer.ConditionsData) handoff.Outcome {
+	return s.Outcome
 }
 
 // passFields lets the request through to the enforcer.
-func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, denies handoff.Pending) (authorizer.Decision, string, error) {
-	holder.Put(slot, attrs, handoff.Granular(denies))
+func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, d handoff.Decision) (authorizer.Decision, string, error) {
+	holder.Put(slot, attrs, d)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
 	return authorizer.DecisionAllow, "if field permissions cover every change", nil
 }

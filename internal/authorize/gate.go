@@ -104,21 +104,24 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		holder.Put(slot, attrs, handoff.Allowed())
 		return authorizer.DecisionAllow, v.Reason, v.Err
 	case v.Pending == nil:
-		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) && g.opensFields(ctx, holder, attrs) {
-			return g.passFields(ctx, holder, slot, attrs, v.Denies)
+		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) {
+			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
+				return g.passFields(ctx, holder, slot, attrs, handoff.Granular(v.Denies).Answered(fields))
+			}
 		}
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(v.Decision))
 		return v.Decision, v.Reason, v.Err
 	}
 	if err := g.Honours(attrs); err != nil || !g.Conditional {
-		// Folding is left to the links: a conditional Deny denies, a conditional Allow has no opinion.
-		decision, reason, aerr := g.Chain.Authorize(ctx, attrs)
+		decision, reason, aerr := v.Fold(ctx)
 		if decision == authorizer.DecisionAllow {
 			holder.Put(slot, attrs, handoff.Allowed())
 			return decision, reason, aerr
 		}
-		if decision == authorizer.DecisionNoOpinion && g.opensFields(ctx, holder, attrs) {
-			return g.passFields(ctx, holder, slot, attrs, nil)
+		if decision == authorizer.DecisionNoOpinion {
+			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
+				return g.passFields(ctx, holder, slot, attrs, handoff.Granular(nil).Answered(fields))
+			}
 		}
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(decision))
 		return decision, joinReasons(reason, err), aerr
@@ -169,13 +172,13 @@ func (g *Gate) Ask(ctx context.Context, holder *handoff.Holder, verb string, dat
 	v := g.Chain.Decide(ctx, withVerb{attrs, verb})
 	v.report(ctx)
 	if v.Pending == nil {
-		return handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
+		return v.outcome()
 	}
 	if g.Conditional {
 		return v.Pending.Resolve(ctx, data)
 	}
 	out := handoff.Outcome{Authorizer: v.Authorizer}
-	out.Decision, out.Reason, out.Detail = g.Chain.Authorize(ctx, withVerb{attrs, verb})
+	out.Decision, out.Reason, out.Detail = v.Fold(ctx)
 	return out
 }
 

@@ -57,20 +57,11 @@ var (
 // Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that fails has
 // decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	d := t.ConditionsAwareAuthorize(ctx, attrs)
-	err := d.Error()
+	decision, reason, err := Parts(t.ConditionsAwareAuthorize(ctx, attrs))
 	if FailedClosed(err) {
 		err = nil
 	}
-	switch {
-	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), err
-	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), err
-	case d.IsDeny():
-		return authorizer.DecisionDeny, d.Reason(), err
-	}
-	return d.FailureDecision(), "conditional: the object decides, and it is not known here", nil
+	return decision, reason, err
 }
 
 // ConditionsAwareAuthorize is a few look-ups; it allocates only where conditional rules apply.

@@ -27,32 +27,28 @@ type Step struct {
 // they stay open and the walk goes on behind them, up to the first answer that ends it whatever the object is. If conditions
 // on such a request would not be honoured, they are folded as the chain folds them.
 func (c *Chain) Trace(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData, honoured bool) []Step {
-	attrs = c.Scoped(attrs)
 	var steps []Step
-	decided := false
-	for _, link := range c.Links() {
-		s := Step{Link: link, Asked: !decided}
-		if decided {
-			steps = append(steps, s)
-			continue
-		}
-		s.Answer = link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+	w := c.Walk(attrs)
+	for link, answer := range w.Answers(ctx) {
+		s := Step{Link: link, Asked: true, Answer: answer}
 		switch {
-		case s.Answer.IsUnconditional() || honoured && data != nil:
-			s.Decision, s.Reason, s.Err = evaluate(ctx, link, s.Answer, data)
+		case answer.IsUnconditional() || honoured && data != nil:
+			s.Decision, s.Reason, s.Err = evaluate(ctx, link, answer, data)
 		case honoured:
 			s.Open = true
 		default:
-			s.Decision, s.Reason, s.Err = link.Authorizer.Authorize(ctx, attrs)
+			s.Decision, s.Reason, s.Err = link.Authorizer.Authorize(ctx, w.attrs)
 		}
-		decided = !s.Open && s.Decision != authorizer.DecisionNoOpinion
 		steps = append(steps, s)
+		if !s.Open && s.Decision != authorizer.DecisionNoOpinion {
+			break
+		}
+	}
+	for _, link := range w.rest {
+		steps = append(steps, Step{Link: link})
 	}
 	return steps
 }
-
-// Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
-func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes { return c.scoped(attrs) }
 
 // Applied is a rule that applies to a request.
 type Applied struct {

@@ -3,9 +3,7 @@ package authorize
 import (
 	"context"
 	"fmt"
-	"strings"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -15,27 +13,14 @@ var _ authorizer.Authorizer = (*Chain)(nil)
 
 // Authorize asks the links in order; the first Allow or Deny decides.
 func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	var w walk
-	attrs = c.scoped(attrs)
-	for _, link := range c.Links() {
-		decision, reason, err := link.Authorizer.Authorize(ctx, attrs)
-		if decision != authorizer.DecisionNoOpinion {
-			if FailedClosed(err) {
-				err = nil // it has decided; of an error, upstream would make a 500
-			}
-			return decision, reason, err
-		}
-		w.note(link.Name, reason, err)
-	}
-	return authorizer.DecisionNoOpinion, strings.Join(w.reasons, "\n"), utilerrors.NewAggregate(w.errs)
+	return c.Walk(attrs).Fold(ctx)
 }
 
 // ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional answer.
 func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	var union authorizer.ConditionsAwareDecisionUnion
-	attrs = c.scoped(attrs)
-	for _, link := range c.Links() {
-		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+	w := c.Walk(attrs)
+	for link, d := range w.Answers(ctx) {
 		union.Add(link.Name, d)
 		if d.ContainsUnconditionalAllowOrDeny() {
 			break
@@ -49,19 +34,23 @@ func (c *Chain) EvaluateConditions(ctx context.Context, d authorizer.ConditionsA
 	if !d.IsUnion() {
 		return d.FailureDecision(), "failed closed", fmt.Errorf("the authorizer chain can only evaluate what it answered itself, got %s", d)
 	}
-	var w walk
+	var w Walk
 	for name, sub := range d.UnionedDecisions() {
 		link, ok := c.link(name)
 		if !ok {
 			return d.FailureDecision(), "failed closed", fmt.Errorf("the authorizer chain has no link %q", name)
 		}
+		w.Keep(link, sub)
+	}
+	var r record
+	for link, sub := range w.Answers(ctx) {
 		decision, reason, err := evaluate(ctx, link, sub, data)
 		if decision != authorizer.DecisionNoOpinion {
 			return decision, reason, err
 		}
-		w.note(name, reason, err)
+		r.note(link.Name, reason, err)
 	}
-	return authorizer.DecisionNoOpinion, strings.Join(w.reasons, "\n"), utilerrors.NewAggregate(append(w.errs, w.failures...))
+	return authorizer.DecisionNoOpinion, r.reason(), r.all()
 }
 
 func (c *Chain) link(name string) (Link, bool) {

@@ -35,9 +35,13 @@ type Fields struct {
 }
 
 // reach says whether a caller without the verb of the request may try it for the sake of single fields (FP-6).
-func (f *Fields) reach(ctx context.Context, holder *handoff.Holder, known *facts) handoff.Outcome {
-	if f == nil || holder.Snapshot.Fields == nil || !writesFields(holder.Snapshot, known) {
+// Authorization has asked already if that is why it let the request pass.
+func (f *Fields) reach(ctx context.Context, holder *handoff.Holder, asked handoff.Pending, known *facts) handoff.Outcome {
+	switch {
+	case f == nil || holder.Snapshot.Fields == nil || !writesFields(holder.Snapshot, known):
 		return handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
+	case asked != nil:
+		return asked.Resolve(ctx, known)
 	}
 	return f.Ask(ctx, holder, fieldperm.Verb, known)
 }

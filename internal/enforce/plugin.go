@@ -116,7 +116,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 		out = authorize.Enforce(ctx, pending, known)
 	}
 	if out.Decision == authorizer.DecisionNoOpinion {
-		reach := p.Fields.reach(ctx, holder, known)
+		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
 		if reach.Decision == authorizer.DecisionAllow {
 			return true, nil
 		}

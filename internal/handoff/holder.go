@@ -48,6 +48,7 @@ type Decision struct {
 	allowed  bool
 	pending  Pending
 	granular bool
+	fields   Pending
 }
 
 // Allowed is an unconditional allowance.
@@ -60,8 +61,17 @@ func Conditional(p Pending) Decision { return Decision{pending: p} }
 // field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may be nil.
 func Granular(denies Pending) Decision { return Decision{pending: denies, granular: true} }
 
+// Answered adds what authorization has found out already: whether the caller may write single fields at all.
+func (d Decision) Answered(fields Pending) Decision {
+	d.fields = fields
+	return d
+}
+
 // IsGranular tells whether the request was let through for the sake of single fields only.
 func (d Decision) IsGranular() bool { return d.granular }
+
+// Fields resolves whether the caller may write single fields; nil if that was not asked.
+func (d Decision) Fields() Pending { return d.fields }
 
 // IsAllowed tells whether the decision needs no object.
 func (d Decision) IsAllowed() bool { return d.allowed }

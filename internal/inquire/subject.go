@@ -86,7 +86,7 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 	decision, reason, err := v.Decision, v.Reason, v.Err
 	if v.Pending != nil {
 		if q.content == nil || !q.honours(q.attrs) {
-			return q.fold(ctx)
+			return q.fold(ctx, v)
 		}
 		out := v.Pending.Resolve(ctx, q.content.data())
 		decision, reason, err = out.Decision, out.Reason, out.Detail
@@ -103,8 +103,8 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 }
 
 // fold decides without an object, and says so where no object would help.
-func (q *inquiry) fold(ctx context.Context) (authorizer.Decision, string, error) {
-	decision, reason, err := q.Chain.Authorize(ctx, q.attrs)
+func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Decision, string, error) {
+	decision, reason, err := v.Fold(ctx)
 	if decision != authorizer.DecisionAllow && q.Honours != nil {
 		if why := q.Honours(q.attrs); why != nil {
 			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")

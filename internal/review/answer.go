@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/authorize"
 )
 
 // answerer answers the question that the three access reviews have in common.
@@ -25,9 +26,9 @@ type answerer struct {
 // and the server would honour the conditions of such a request.
 func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
 	if want == unconditional {
-		return a.stock(ctx, attrs, nil)
+		return stock(ctx, a.chain.Walk(attrs), attrs, nil)
 	}
-	steps := a.walk(ctx, attrs, want == chainForMachines)
+	steps, walk := a.walk(ctx, attrs, want == chainForMachines)
 	decision := fold(steps)
 	possible := decision.PossibleDecisions()
 	notHonoured := concrete(attrs)
@@ -36,7 +37,7 @@ func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord
 	}
 	switch {
 	case notHonoured != nil && !decision.IsUnconditional():
-		return a.stock(ctx, attrs, notHonoured)
+		return stock(ctx, walk, attrs, notHonoured)
 	case notHonoured == nil && possible.Has(authorizer.DecisionAllow):
 		// What is refused anyway is not worth a list of further obstacles.
 		if front := a.inFront(ctx, attrs); len(front) > 0 {
@@ -62,8 +63,8 @@ func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord
 
 // stock is the answer of a server that knows no conditions. It is given to callers that know none, and where conditions
 // would not be honoured: they fold to Deny or to no opinion.
-func (a *answerer) stock(ctx context.Context, attrs authorizer.AttributesRecord, notHonoured error) reviewv1.SubjectAccessReviewStatus {
-	decision, reason, err := a.chain.Authorize(ctx, attrs)
+func stock(ctx context.Context, walk authorize.Walk, attrs authorizer.AttributesRecord, notHonoured error) reviewv1.SubjectAccessReviewStatus {
+	decision, reason, err := walk.Fold(ctx)
 	if notHonoured != nil && decision != authorizer.DecisionAllow {
 		if reason != "" {
 			reason += "; "
@@ -86,17 +87,17 @@ type step struct {
 }
 
 // walk asks the authorizers in order, up to the first unconditional answer or, if that is enough, the first possible Allow.
-func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAtAllow bool) []step {
+func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAtAllow bool) ([]step, authorize.Walk) {
 	var steps []step
-	attrs = a.chain.Scoped(attrs)
-	for _, link := range a.chain.Links() {
-		d := link.Authorizer.ConditionsAwareAuthorize(ctx, attrs)
+	walk := a.chain.Walk(attrs)
+	for link, d := range walk.Answers(ctx) {
 		steps = append(steps, step{name: link.Name, failOpen: link.FailOpen, decision: d})
+		walk.Keep(link, d)
 		if d.ContainsUnconditionalAllowOrDeny() || stopAtAllow && d.PossibleDecisions().Has(authorizer.DecisionAllow) {
 			break
 		}
 	}
-	return steps
+	return steps, walk
 }
 
 // inFront is what stands before the chain. It is no authorizer, so that whatever could allow is not believed.

@@ -20,8 +20,7 @@ import (
 type Chain interface {
 	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
-	Links() []authorize.Link
-	Scoped(authorizer.Attributes) authorizer.Attributes
+	Walk(authorizer.Attributes) authorize.Walk
 }
 
 // Config is what the reviews need.

@@ -106,15 +106,10 @@ func New(cfg Config) (*Webhook, error) {
 // webhook is not told of any. One that answers with conditions all the same is folded.
 func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	d := w.ask(ctx, attrs, false)
-	switch {
-	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), d.Error()
-	case d.IsDeny():
-		return authorizer.DecisionDeny, d.Reason(), d.Error()
-	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+	if !d.IsUnconditional() {
+		return d.FailureDecision(), "the webhook answered with conditions, for which it was not asked", nil
 	}
-	return d.FailureDecision(), "the webhook answered with conditions, for which it was not asked", nil
+	return authorize.Parts(d)
 }
 
 // ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured so and the request is one on which

@@ -1,0 +1,130 @@
+package authorize
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Walk is one way through the chain: the answers that are kept, and then the links that were not asked yet. Everything that
+// the chain is asked is a fold over Answers. A Walk is a value: a copy goes its own way from where it was made.
+type Walk struct {
+	attrs authorizer.Attributes
+	kept  []answer
+	rest  []Link
+	// folds asks for answers without conditions, for callers that cannot carry them to admission.
+	folds bool
+}
+
+type answer struct {
+	link     Link
+	decision authorizer.ConditionsAwareDecision
+}
+
+// Walk begins at the first link.
+func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
+	return Walk{attrs: c.Scoped(attrs), rest: c.Links()}
+}
+
+// Answers yields what the links say, in order. A link is asked when its turn comes; whoever leaves the loop asks no more, and
+// can go on later with the links that are left.
+func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.ConditionsAwareDecision] {
+	return func(yield func(Link, authorizer.ConditionsAwareDecision) bool) {
+		for _, a := range w.kept {
+			if w.folds && !a.decision.IsUnconditional() {
+				a.decision = w.ask(ctx, a.link)
+			}
+			if !yield(a.link, a.decision) {
+				return
+			}
+		}
+		for len(w.rest) > 0 {
+			link := w.rest[0]
+			w.rest = w.rest[1:]
+			if !yield(link, w.ask(ctx, link)) {
+				return
+			}
+		}
+	}
+}
+
+// ask asks one link. Folding is left to the link: a conditional Deny denies, a conditional Allow has no opinion.
+func (w *Walk) ask(ctx context.Context, link Link) authorizer.ConditionsAwareDecision {
+	if w.folds {
+		return authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))
+	}
+	return link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)
+}
+
+// Keep keeps an answer for whoever goes on with the walk.
+func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
+	w.kept = append(w.kept, answer{link, d})
+}
+
+// Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not asked
+// again.
+func (w Walk) Fold(ctx context.Context) (authorizer.Decision, string, error) {
+	return w.fold(ctx, &record{})
+}
+
+func (w Walk) fold(ctx context.Context, r *record) (authorizer.Decision, string, error) {
+	w.folds = true
+	for link, d := range w.Answers(ctx) {
+		if decision, reason, err := Parts(d); decision != authorizer.DecisionNoOpinion {
+			if FailedClosed(err) {
+				err = nil // it has decided; upstream would make a 500 of an error
+			}
+			return decision, reason, err
+		}
+		r.note(link.Name, d.Reason(), d.Error())
+	}
+	return authorizer.DecisionNoOpinion, r.reason(), utilerrors.NewAggregate(r.errs)
+}
+
+// Parts takes an unconditional decision apart. A conditional one is what it folds to.
+func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, error) {
+	switch {
+	case d.IsAllow():
+		return authorizer.DecisionAllow, d.Reason(), d.Error()
+	case d.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, d.Reason(), d.Error()
+	case d.IsDeny():
+		return authorizer.DecisionDeny, d.Reason(), d.Error()
+	}
+	return d.FailureDecision(), "conditional: the object decides, and it is not known here", nil
+}
+
+// record collects what links without an opinion had to say.
+type record struct {
+	reasons  []string
+	errs     []error
+	failures []error // of conditions
+}
+
+func (r *record) note(name, reason string, err error) {
+	if reason != "" {
+		r.reasons = append(r.reasons, name+": "+reason)
+	}
+	switch {
+	case FailedClosed(err):
+		r.failures = append(r.failures, fmt.Errorf("%s: %w", name, err))
+	case err != nil:
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+func (r *record) reason() string { return strings.Join(r.reasons, "\n") }
+
+// all joins errors and failures.
+func (r *record) all() error {
+	return utilerrors.NewAggregate(append(r.errs[:len(r.errs):len(r.errs)], r.failures...))
+}
+
+// copy is a record that can be continued without changing this one.
+func (r *record) copy() *record {
+	return &record{r.reasons[:len(r.reasons):len(r.reasons)], r.errs[:len(r.errs):len(r.errs)], r.failures[:len(r.failures):len(r.failures)]}
+}
