@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -133,6 +134,9 @@ const (
 	alive
 )
 
+// buildTime is what building the tests may take on a busy machine: a mutant that is not built is not killed.
+const buildTime = 30 * time.Minute
+
 // test builds the tests with the mutant in the place of its file, and runs them.
 func (t target) test(ctx context.Context, o options, s site, tmp string) (verdict, error) {
 	mutant := filepath.Join(tmp, "mutant.go")
@@ -151,18 +155,19 @@ func (t target) test(ctx context.Context, o options, s site, tmp string) (verdic
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		return invalid, err
 	}
-	if exec.CommandContext(ctx, "go", "build", "-overlay", file, t.dir).Run() != nil {
-		return invalid, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout+buildTime)
 	defer cancel()
 	args := append([]string{"test", "-vet=off", "-failfast", "-timeout", o.timeout.String(), "-overlay", file}, t.tests...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.WaitDelay = time.Second
-	if cmd.Run() != nil {
-		return dead, nil
+	said, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		return alive, nil
+	case bytes.Contains(said, []byte("[build failed]")):
+		return invalid, nil
 	}
-	return alive, nil
+	return dead, nil
 }
 
 // answers reads the explained survivors.

@@ -82,7 +82,7 @@ func withURL(ctx context.Context, url string) *handoff.Holder {
 	return holder
 }
 
-// CA-8: conditions see objects in the version they are written for; what is not served, or cannot be converted, fails.
+// CA-11: conditions see objects in the version they are written for; what is not served, or cannot be converted, fails.
 func TestObjectsInTheVersionOfConditions(t *testing.T) {
 	w := newWorld("update", handoff.Allowed())
 	f := w.factsOf(t, writeOf(admission.Update, "", widget(nil), widget(map[string]string{"a": "b"})))
@@ -104,7 +104,7 @@ func TestObjectsInTheVersionOfConditions(t *testing.T) {
 	}
 }
 
-// CA-9: a condition on an object is about the resource's own kind; a body of another kind is none.
+// CA-11: a condition on an object is about the resource's own kind; a body of another kind is none.
 func TestOwnKind(t *testing.T) {
 	w := newWorld("update", handoff.Allowed())
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}

@@ -132,7 +132,7 @@ func TestFieldChecksAreAudited(t *testing.T) {
 	}
 }
 
-// FP-13: without the system nothing is asked and nobody has rights to single fields; what cannot be compared is refused.
+// FP-6, FP-14: without the system nothing is asked and nobody has rights to single fields; what cannot be compared is refused.
 func TestFieldsFailClosed(t *testing.T) {
 	write := writeOf(admission.Update, "", tier("a"), tier("b"))
 	w, asked := withFields(t, "update", handoff.Granular(nil), fieldperm.Verb, tierVerb)
@@ -159,7 +159,7 @@ func TestFieldsFailClosed(t *testing.T) {
 	wants(t, "the same, with the permission", w.admit(t, write), "")
 }
 
-// FP-9: a subresource whose body is of another kind, and of which nothing is known, may write every exclusive field.
+// FP-16: a subresource whose body is of another kind, and of which nothing is known, may write every exclusive field.
 func TestHiddenWrites(t *testing.T) {
 	pod := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	at := func(sub, kind string) admission.Attributes {

@@ -151,7 +151,7 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 	}
 }
 
-// CA-10: an update or apply that creates needs both decisions, and nothing else does.
+// CA-8: an update or apply that creates needs both decisions, and nothing else does.
 func TestCreateOnUpdateNeedsBoth(t *testing.T) {
 	both := map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed(), handoff.Create: handoff.Allowed()}
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func (n next) Validate(context.Context, admission.Attributes, admission.ObjectIn
 	return n.err
 }
 
-// PA-2, PO-6: every further check can refuse, and none is asked about what it does not handle.
+// CA-7: every further check can refuse, and none is asked about what it does not handle.
 func TestFurtherChecks(t *testing.T) {
 	asked := 0
 	w := newWorld("update", handoff.Allowed())
@@ -224,7 +224,7 @@ func TestFurtherChecks(t *testing.T) {
 	}
 }
 
-// CA-20: the final decision is in the audit event, with what decided and why; the caller does not learn the detail.
+// CA-21: the final decision is in the audit event, with what decided and why; the caller does not learn the detail.
 func TestFinalDecisionIsAudited(t *testing.T) {
 	failed := deny
 	failed.Detail = errors.New("the secret detail")

@@ -96,7 +96,7 @@ func TestProtectedAttributesNeedMembership(t *testing.T) {
 	wants(t, "no holder", p.Validate(t.Context(), writeOf(admission.Update, "", widget(nil), tier("a")), nil), "no authorization decision travelled")
 }
 
-// PA-9: what the body does not show is looked at where it is written, and what cannot be looked at is refused to everybody who is not exempt.
+// PA-13: what the body does not show is looked at where it is written, and what cannot be looked at is refused to everybody who is not exempt.
 func TestProtectedAttributesBehindARequest(t *testing.T) {
 	w := protectedWorld(t)
 	labels := map[string]string{"tier": "a"}
@@ -139,7 +139,7 @@ func TestProtectedAttributesBehindARequest(t *testing.T) {
 	wants(t, "one that was something else", w.guard(t, p, write(widget(nil), revision(plain))), "could not be examined")
 }
 
-// PA-9: what a conversion to another version adds or takes away, the write does.
+// PA-13: what a conversion to another version adds or takes away, the write does.
 func TestProtectedAttributesInOtherVersions(t *testing.T) {
 	w := protectedWorld(t)
 	p := &ProtectedAttributes{Behind: &Behind{Versions: func(schema.GroupKind) (string, []string) { return "v1", []string{"v1", "v7"} }}}

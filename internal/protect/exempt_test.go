@@ -164,3 +164,66 @@ func TestBadProtectionIsReported(t *testing.T) {
 	}
 	expect(t, ix.Check(podRequest(), nil, podWith(kv{"env": "x"}, nil)), "label env=x is protected")
 }
+
+// PA-6: what is exempt is told by what can be read for certain: an object that cannot be read, or does not say whose it is, exempts nobody.
+func TestExemptOnlyWhatCanBeRead(t *testing.T) {
+	const node = "n1"
+	pods := &Request{User: nodePrefix + node, Groups: []string{nodesGroup}, Resource: "pods"}
+	good := map[string]any{"metadata": map[string]any{"annotations": map[string]any{mirrorAnnotation: "x"}}, "spec": map[string]any{"nodeName": node}}
+	for name, c := range map[string]struct {
+		old, new any
+		want     bool
+	}{
+		"a mirror pod":                  {nil, good, true},
+		"no pod":                        {nil, nil, false},
+		"no pod any more":               {good, nil, false},
+		"not an object":                 {nil, 7, false},
+		"stored is not an object":       {7, good, false},
+		"metadata of another type":      {nil, map[string]any{"metadata": "x", "spec": map[string]any{"nodeName": node}}, false},
+		"annotations of another type":   {nil, map[string]any{"metadata": map[string]any{"annotations": "x"}, "spec": map[string]any{"nodeName": node}}, false},
+		"an annotation of another type": {nil, map[string]any{"metadata": map[string]any{"annotations": map[string]any{mirrorAnnotation: 7}}, "spec": map[string]any{"nodeName": node}}, false},
+		"no node":                       {nil, map[string]any{"metadata": map[string]any{"annotations": map[string]any{mirrorAnnotation: "x"}}}, false},
+		"a node of another type":        {nil, map[string]any{"metadata": map[string]any{"annotations": map[string]any{mirrorAnnotation: "x"}}, "spec": map[string]any{"nodeName": 7}}, false},
+		"a spec of another type":        {nil, map[string]any{"metadata": map[string]any{"annotations": map[string]any{mirrorAnnotation: "x"}}, "spec": 7}, false},
+		"typed, not a pod":              {nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: kv{mirrorAnnotation: "x"}}}, false},
+		"typed, without metadata":       {nil, &corev1.PodSpec{NodeName: node}, false},
+	} {
+		if got := IsMirrorPod(pods, c.old, c.new); got != c.want {
+			t.Errorf("%s: exempt %v", name, got)
+		}
+	}
+	ix := mustIndex(t, clusterLabel("env-prod", "env", releaseManagers, "prod"))
+	named := func(name any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"env": "prod"}}}
+	}
+	nodes := &Request{User: nodePrefix + node, Groups: []string{nodesGroup}, Resource: "nodes", Name: node}
+	const refused = "label env=prod is protected"
+	expect(t, ix.Check(nodes, nil, named(node)), "")
+	expect(t, ix.Check(nodes, nil, named("n2")), refused)
+	expect(t, ix.Check(nodes, nil, named(7)), refused)
+	expect(t, ix.Check(nodes, map[string]any{"metadata": map[string]any{"name": "n2"}}, named(node)), refused)
+	expect(t, ix.Check(nodes, map[string]any{"metadata": map[string]any{"name": node}}, named(node)), "")
+	expect(t, ix.Check(&Request{User: nodePrefix + node, Groups: []string{nodesGroup}, Resource: "nodes", Name: "n2"}, nil, named(node)), refused)
+
+	for name, c := range map[string]struct {
+		req  Request
+		want bool
+	}{
+		"masters":            {Request{User: "root", Groups: []string{"a", "system:masters"}}, true},
+		"nobody":             {Request{}, false},
+		"a node":             {Request{User: nodePrefix + node, Groups: []string{nodesGroup}}, false},
+		"somebody":           {Request{User: "edgar", Groups: []string{"team"}}, false},
+		"controller manager": {Request{User: "system:kube-controller-manager"}, true},
+	} {
+		if got := ix.Exempts(&c.req); got != c.want {
+			t.Errorf("%s: exempt %v", name, got)
+		}
+	}
+	var none *Index
+	if none.Len() != 0 || none.GuardsRole(releaseManagers, "") || none.Touches(kv{"env": "prod"}, nil) {
+		t.Error("an index that is not there protects something")
+	}
+	if !ix.Touches(kv{"env": "dev"}, nil) || ix.Touches(nil, kv{"env": "prod"}) || ix.Touches(kv{"x": "y"}, nil) {
+		t.Error("what is touched is told wrongly")
+	}
+}
