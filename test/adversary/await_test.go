@@ -64,16 +64,22 @@ func (g *table) defined(d *doing) {
 	kind, _ := game.Dig(o, "spec", "names", "kind").(string)
 	r := game.Resource{Group: group, Version: "v1", Plural: plural, Kind: kind, Namespaced: game.Dig(o, "spec", "scope") == "Namespaced"}
 	g.custom[r.String()] = r
-	established := func() bool {
+	is := func(condition, status string) bool {
 		conditions, _ := game.Dig(g.get(game.Ref{Resource: d.Resource, Name: d.Name}), "status", "conditions").([]any)
 		return slices.ContainsFunc(conditions, func(c any) bool {
 			m, _ := c.(map[string]any)
-			return (m["type"] == "Established" || m["type"] == "NamesAccepted") && m["status"] == "False" || m["type"] == "Established" && m["status"] == "True"
+			return m["type"] == condition && m["status"] == status
 		})
 	}
-	g.poll("the definition of "+d.Name, established)
+	g.poll("the definition of "+d.Name, func() bool {
+		return is("Established", "True") || is("Established", "False") || is("NamesAccepted", "False")
+	})
 	served := func() bool { return g.sudo("GET", "/apis/"+group+"/v1/"+plural, nil).code != http.StatusNotFound }
-	for deadline := time.Now().Add(patience); !served() && time.Now().Before(deadline); {
+	wait := 3 * time.Second // whether it is served at all is not known
+	if is("Established", "True") {
+		wait = patience
+	}
+	for deadline := time.Now().Add(wait); !served() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond) // nothing tells when the policy has seen what is served; with less the attack is weaker
@@ -116,7 +122,7 @@ func (g *table) collected(resource string) {
 		return
 	}
 	at := game.Ref{Resource: resource, NS: yard, Name: name}
-	for deadline := time.Now().Add(patience); g.get(at) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); g.get(at) != nil && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
@@ -146,7 +152,7 @@ func (g *table) clean() {
 	}
 	for name := range g.custom {
 		group := g.custom[name].Group
-		for deadline := time.Now().Add(patience); g.sudo("GET", "/apis/"+group+"/v1/"+g.custom[name].Plural, nil).ok() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(10 * time.Second); g.sudo("GET", "/apis/"+group+"/v1/"+g.custom[name].Plural, nil).ok() && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		delete(g.custom, name)
