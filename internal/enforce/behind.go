@@ -80,8 +80,8 @@ func isRevision(attrs admission.Attributes) bool {
 }
 
 // revealed are both versions of a ControllerRevision with their data as the set's type reads it: in one form, however it was
-// written, so that a path leads to what the controller will find there. Data that stays as it is, is left out. An error
-// means that what the data holds cannot be told.
+// written, so that a path leads to what the controller will find there. Unchanged data is left out. An error means that the data
+// cannot be read.
 func revealed(old, new runtime.Object) (before, after *unstructured.Unstructured, err error) {
 	is, ok := new.(*appsv1.ControllerRevision)
 	if !ok {

@@ -20,8 +20,8 @@ import (
 )
 
 // Effects refuses requests by which somebody else would delete what the caller is denied to delete: the garbage collector, the
-// namespace controller, the eviction endpoint (PO-20). Only a deny counts: who is merely not allowed to delete something may
-// still delete what owns it, as everywhere. Whoever no deny of delete reaches pays a look at his roles.
+// namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed to delete something, and is
+// not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of delete costs one look at his roles.
 type Effects struct {
 	// Denied asks the chain whether a request is denied, and MayBeDenied whether some object could make it so.
 	Denied      func(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (handoff.Outcome, bool)

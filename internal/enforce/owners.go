@@ -78,7 +78,7 @@ func (c *cause) delete(ctx context.Context) error {
 }
 
 // orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication controllers
-// orphan theirs by default: who wants that can say so. Events never do.
+// orphan theirs by default: a caller who wants that says so. Events never orphan anything.
 func (c *cause) orphans(was metav1.Object) bool {
 	if c.GetResource().Resource == "events" {
 		return false

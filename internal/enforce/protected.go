@@ -151,8 +151,8 @@ func roleRef(r protect.Role) ruleset.RoleRef {
 	return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
 }
 
-// guardBinding: a role that a protection names may be empty, and holding nothing is covered by everyone. So whoever binds it
-// needs bind on it by name, or has to be a member at the same or a wider scope (PA-12).
+// guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it. Binding it
+// therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
 func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	resource := attrs.GetResource().GroupResource()
 	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {

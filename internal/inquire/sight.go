@@ -14,9 +14,9 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// sight is what the one who asks may see of the rules behind an answer (CA-10). Everybody sees what concerns himself, as a
-// SelfSubjectAccessReview shows it. What concerns others is seen by those who may read the role that has it, and by those who may ask
-// Kubernetes about anybody, where the conditions are shown anyway. The answer itself is for everybody who may ask.
+// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns himself, as a
+// SelfSubjectAccessReview shows it. He sees what concerns others if he may read the role that has it, or if he may create
+// SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
 type sight struct {
 	ctx   context.Context
 	chain *authorize.Chain
@@ -28,14 +28,14 @@ type sight struct {
 // unseen stands for what is not shown.
 const unseen = "not shown: it takes the right to get the role"
 
-// sightOf is the sight of somebody who asks about others. Nobody sees nothing.
+// sightOf is the sight of a caller who asks about others. An unknown caller sees nothing.
 func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
 	s := &sight{ctx: ctx, chain: r.Chain, who: who, roles: map[ruleset.RoleRef]bool{}}
 	s.all = who != nil && s.may(authorizer.AttributesRecord{Verb: "create", APIGroup: authorizationv1.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews"})
 	return s
 }
 
-// concerns tells whether a question is about the one who asks, or about a group that he is in.
+// concerns tells whether a question is about the caller, or about one of his groups.
 func concerns(who user.Info, spec authz.SubjectAccessReviewSpec) bool {
 	switch {
 	case spec.UserName != "":
@@ -107,7 +107,7 @@ func rulesBehind(ctx context.Context, chain *authorize.Chain, attrs authorizer.A
 	return all
 }
 
-// withhold takes out of an answer about somebody else what the one who asks may not see.
+// withhold takes out of an answer about somebody else what the caller may not see.
 func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []authorize.Applied) {
 	if s.all {
 		return
