@@ -22,6 +22,12 @@ func TestZeroValuesDeny(t *testing.T) {
 	if d := (Decision{}); d.IsAllowed() || d.IsGranular() || d.Pending() != nil {
 		t.Errorf("the zero decision: %+v", d)
 	}
+	if d := Granular(nil); d.IsAllowed() || !d.IsGranular() || d.Pending() != nil || d.Fields() != nil {
+		t.Errorf("rights to fields of nothing: %+v", d)
+	}
+	if d := Granular(waits{}).Answered(waits{}); d.IsAllowed() || !d.IsGranular() || d.Pending() == nil || d.Fields() == nil {
+		t.Errorf("rights to fields: %+v", d)
+	}
 	if d := Conditional(nil); d.IsAllowed() || d.IsGranular() || d.Pending() != nil {
 		t.Errorf("a condition of nothing: %+v", d)
 	}
