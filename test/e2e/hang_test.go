@@ -153,8 +153,8 @@ func TestWhatHangs(t *testing.T) {
 		}
 		// A busy machine may delay a single request; half of them wait only if all do.
 		slices.Sort(others)
-		if median := others[len(others)/2]; median >= hookTimeout {
-			t.Errorf("half of those whom the webhook is not asked about waited %s or longer", median)
+		if len(others) == 0 || others[len(others)/2] >= hookTimeout {
+			t.Errorf("half of those whom the webhook is not asked about waited as long as the webhook may take: %v", others)
 		}
 		for _, a := range closed {
 			// As upstream has it: an authorizer that fails closed is an error of the server.
