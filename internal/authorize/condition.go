@@ -46,6 +46,7 @@ func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Outco
 		asked.Verb, asked.Subresource = "delete", ""
 		req = &asked
 	}
+	c.rule = expr.OfEach(c.rule, req)
 	return c.rule.Decide(req, effect)
 }
 

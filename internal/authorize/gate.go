@@ -32,6 +32,8 @@ type Gate struct {
 	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
 	// admission here, so that nothing conditional may pass. Nil means that everything is local.
 	Local func(group, version string) bool
+	// UniformConnect requires create of every connection, whatever its verb (CA-9).
+	UniformConnect bool
 }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
@@ -156,11 +158,20 @@ func joinReasons(reason string, err error) string {
 // Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and proxy give
 // power over what they connect to, whichever HTTP verb they use, so that create is required uniformly (CA-9).
 func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome {
-	out := g.Ask(ctx, holder, "create", data)
+	out := g.Ask(ctx, holder, connection.Verb, data)
 	if out.Decision == authorizer.DecisionAllow {
 		holder.Put(handoff.Connect, holder.Attributes(), handoff.Allowed())
 	}
 	return out
+}
+
+// AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none. Whoever answers
+// a question about a request asks about both, so that nothing is promised that the request is refused.
+func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
+	if g.UniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connection.Verb && isConnect(attrs) {
+		return connection.Verb
+	}
+	return ""
 }
 
 // Ask asks the whole chain, in admission, about the request with another verb. A condition is resolved at once.

@@ -54,7 +54,13 @@ func declaration(r resource, version string, at place, e entry) (fieldperm.Decla
 		Field:      path,
 		Permission: e.text(KeyVerb),
 	}
-	d.Exclusive, _ = e[KeyExclusive].(bool)
+	switch exclusive := e[KeyExclusive].(type) {
+	case nil:
+	case bool:
+		d.Exclusive = exclusive
+	default: // what cannot be read withholds
+		d.Exclusive = true
+	}
 	if e[KeyParameter] != nil || e[KeyTreatment] != nil {
 		d.Parameter = &fieldperm.Parameter{From: e.text(KeyParameter), Treatment: e.text(KeyTreatment)}
 	}

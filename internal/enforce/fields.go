@@ -30,8 +30,20 @@ type Fields struct {
 	Ask func(ctx context.Context, holder *handoff.Holder, verb string, data authorizer.ConditionsData) handoff.Outcome
 	// Schemas finds the schemas of a kind; an error refuses the request.
 	Schemas func(kind schema.GroupVersionKind) (fieldperm.Converter, error)
+	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil means that none is.
+	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
+}
+
+// everywhere tells whether the request is granted for the whole cluster.
+func (f *Fields) everywhere(ctx context.Context, holder *handoff.Holder) bool {
+	return f.Everywhere != nil && f.Everywhere(ctx, holder.Snapshot, holder.Attributes())
+}
+
+// UnreadableReason is the refusal of a write while a declaration of field permissions cannot be read (SV-8).
+func UnreadableReason(source string) string {
+	return source + " cannot be read and may withhold any field: until a cluster admin repairs or deletes it, writing requires a right that is granted for the whole cluster"
 }
 
 // reach says whether a caller without the verb of the request may try it for the sake of single fields (FP-6).
@@ -80,6 +92,9 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 		return nil
 	}
 	table, target := holder.Snapshot.Fields, fieldTarget(holder.Snapshot.Served, known)
+	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
+		return forbidden(known, UnreadableReason(source))
+	}
 	target.Copied = mode == fieldperm.General && copies(known)
 	if mode == fieldperm.General && !table.Guards(target) {
 		return nil

@@ -2,11 +2,13 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
@@ -27,5 +29,35 @@ func TestFieldExpressionsBelongToTheRequest(t *testing.T) {
 	leave()
 	if req.Context.Err() == nil {
 		t.Error("they outlive the request")
+	}
+}
+
+// FP-8: an Allow is an Allow, whatever failed beside it; anything else is none, and says what failed.
+func TestAnAllowIsAnAllow(t *testing.T) {
+	failure := errors.New("a webhook did not answer")
+	known := &facts{data: expr.NewData(expr.DataConfig{}), Attributes: admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "",
+		schema.GroupVersionResource{Resource: "pods"}, "", admission.Update, runtime.Object(nil), false, nil)}
+	for _, tt := range []struct {
+		out  handoff.Outcome
+		want bool
+		err  error
+	}{
+		{handoff.Outcome{Decision: authorizer.DecisionAllow}, true, nil},
+		{handoff.Outcome{Decision: authorizer.DecisionAllow, Detail: failure}, true, nil},
+		{handoff.Outcome{Decision: authorizer.DecisionNoOpinion}, false, nil},
+		{handoff.Outcome{Decision: authorizer.DecisionNoOpinion, Detail: failure}, false, failure},
+		{handoff.Outcome{Decision: authorizer.DecisionDeny, Detail: failure}, false, failure},
+		{handoff.Outcome{}, false, nil},
+	} {
+		asked := ""
+		fields := &Fields{Ask: func(_ context.Context, _ *handoff.Holder, verb string, _ authorizer.ConditionsData) handoff.Outcome {
+			asked = verb
+			return tt.out
+		}}
+		w := &fieldWrite{Fields: fields, ctx: t.Context(), holder: &handoff.Holder{Snapshot: &snapshot.Snapshot{}}, known: known}
+		got, err := w.request(fieldperm.Target{}, fieldperm.General).Check("granular:labels")
+		if got != tt.want || !errors.Is(err, tt.err) || asked != "granular:labels" {
+			t.Errorf("%+v: asked %q, got %v, %v", tt.out, asked, got, err)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
@@ -24,7 +25,7 @@ import (
 // by which somebody would join such a role.
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
-	Chain authorizer.UnconditionalAuthorizer
+	Chain *authorize.Chain
 	// Behind knows what the body does not show.
 	Behind *Behind
 }
@@ -51,6 +52,7 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 		return nil
 	}
 	req := ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs)
+	req.Everywhere = func() bool { return p.Chain.GrantedEverywhere(ctx, holder.Snapshot, holder.Attributes()) }
 	old, new, err := p.written(ctx, index, attrs, objects)
 	if err != nil {
 		var answer apierrors.APIStatus

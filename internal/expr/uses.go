@@ -7,6 +7,7 @@ import (
 // usage is what an expression refers to, found once when it is compiled.
 type usage struct {
 	request bool // it refers to `request`
+	name    bool // it may refer to `request.name`
 	later   bool // it refers to something that only admission knows
 	selects int  // number of field selections and calls
 }
@@ -25,7 +26,11 @@ func (u *usage) walk(e ast.Expr, bound []string) {
 		u.ident(e.AsIdent(), bound)
 	case ast.SelectKind:
 		u.selects++
+		named := u.name
 		u.walk(e.AsSelect().Operand(), bound)
+		if of := e.AsSelect().Operand(); of.Kind() == ast.IdentKind && e.AsSelect().FieldName() != "name" {
+			u.name = named // another field of the request
+		}
 	case ast.CallKind:
 		call := e.AsCall()
 		u.selects++
@@ -75,7 +80,7 @@ func (u *usage) ident(name string, bound []string) {
 	}
 	switch name {
 	case varRequest:
-		u.request = true
+		u.request, u.name = true, true
 	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
 		u.later = true
 	}

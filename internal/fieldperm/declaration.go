@@ -83,6 +83,9 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 			first = err
 		}
 	}
+	if d.Exclusive && (len(d.Resources) == 0 || len(d.Resources) < len(fp.Spec.Resources)) {
+		d.Resources = []Resource{{}} // whichever is meant, it stays withheld
+	}
 	field, err := ParsePath(fp.Spec.Field)
 	if err == nil {
 		d.Field = field

@@ -17,6 +17,8 @@ type Config struct {
 	// Scaled are the custom resources with a scale subresource, and where their scale field is. One with different places in
 	// different versions has no permission of its own for it: that must not be for another field, depending on the version.
 	Scaled map[Resource][]Path
+	// Unreadable are declarations of custom resources that cannot be read.
+	Unreadable []Unreadable
 	// Expressions compiles CEL; without it, declarations that need CEL cover nothing and exclude everything.
 	Expressions Expressions
 }
@@ -27,6 +29,8 @@ type Table struct {
 	perms  []*permission
 	scaled map[Resource][]Path
 	issues []Issue
+	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for all.
+	unreadable map[Resource]string
 }
 
 // treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero Resource is
@@ -47,6 +51,12 @@ const (
 	scaleForm               // autoscaling Scale
 	bindingForm             // core Binding
 )
+
+// Unreadable is a declaration that cannot be read, of a resource that is known.
+type Unreadable struct {
+	Source   string
+	Resource Resource
+}
 
 // Issue is a declaration that does not do all it says.
 type Issue struct{ Source, Message string }
@@ -76,7 +86,14 @@ func New(c Config) (*Table, []Issue) {
 		}
 	}
 	for _, fp := range sortedByName(c.FieldPermissions) {
-		add(FromFieldPermission(fp))
+		d, err := FromFieldPermission(fp)
+		add(d, err)
+		if fp.Annotations[policyv1alpha1.AnnotationUnreadable] != "" || d.Exclusive && len(d.Field) == 0 {
+			t.withhold(d.Source, d.Resources)
+		}
+	}
+	for _, u := range c.Unreadable {
+		t.withhold(u.Source, []Resource{u.Resource})
 	}
 	for _, d := range c.Declared {
 		add(d, nil)
@@ -84,6 +101,48 @@ func New(c Config) (*Table, []Issue) {
 	t.plant()
 	t.issues = issues
 	return t, issues
+}
+
+// withhold notes a declaration that cannot be read, for its resources or, if it does not say which, for all.
+func (t *Table) withhold(source string, resources []Resource) {
+	if t.unreadable == nil {
+		t.unreadable = map[Resource]string{}
+	}
+	if len(resources) == 0 {
+		resources = []Resource{{}}
+	}
+	for _, r := range resources {
+		if _, known := t.unreadable[r]; !known {
+			t.unreadable[r] = source
+		}
+	}
+}
+
+// Unreadable names a declaration that may withhold a field of the resource, or of what is made from it, and does not say which; empty if
+// there is none. What cannot be read refuses (SV-8).
+func (t *Table) Unreadable(r Resource) string {
+	if t == nil || len(t.unreadable) == 0 {
+		return ""
+	}
+	if source := t.unreadable[Resource{}]; source != "" {
+		return source
+	}
+	if r == bindings {
+		r = pods
+	}
+	seen := map[Resource]bool{}
+	for todo := []Resource{r}; len(todo) > 0; todo = todo[1:] {
+		if source := t.unreadable[todo[0]]; source != "" {
+			return source
+		}
+		seen[todo[0]] = true
+		for _, c := range carriers[todo[0]] {
+			if !seen[c.inner] {
+				todo = append(todo, c.inner)
+			}
+		}
+	}
+	return ""
 }
 
 // Issues are the declarations of the table that do not do all they say.

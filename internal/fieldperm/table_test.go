@@ -112,6 +112,33 @@ func typeOf(t testing.TB, obj runtime.Object) (typed.ParseableType, *typed.Typed
 	return typed.ParseableType{Schema: v.Schema(), TypeRef: v.TypeRef()}, v
 }
 
+// SV-8: a declaration that may withhold a field and does not say which withholds the resource, and what is made into it.
+func TestUnreadableDeclarations(t *testing.T) {
+	lost := &policyv1alpha1.FieldPermission{ObjectMeta: metav1.ObjectMeta{Name: "lost", Annotations: map[string]string{policyv1alpha1.AnnotationUnreadable: "x"}}}
+	onPods := lost.DeepCopy()
+	onPods.Spec.Resources = []string{"pods"}
+	for _, tc := range []struct {
+		name   string
+		config Config
+		want   map[Resource]bool
+	}{
+		{"nothing of it is known", Config{FieldPermissions: fps(lost)}, map[Resource]bool{pods: true, {"apps", "deployments"}: true, {"", "secrets"}: true}},
+		{"its resource is known", Config{FieldPermissions: fps(onPods)}, map[Resource]bool{pods: true, {"batch", "cronjobs"}: true, bindings: true, revisions: true, {"", "secrets"}: false}},
+		{"its field is not", Config{FieldPermissions: fps(permissionObject("bad", "spec.count", "ex.com/count", exclusive, "secrets"))}, map[Resource]bool{pods: false, {"", "secrets"}: true}},
+		{"it withholds nothing", Config{FieldPermissions: fps(permissionObject("bad", "spec.count", "ex.com/count", nil, "secrets"))}, map[Resource]bool{{"", "secrets"}: false}},
+		{"a custom resource", Config{Unreadable: []Unreadable{{"x", Resource{"example.com", "widgets"}}}}, map[Resource]bool{{"example.com", "widgets"}: true, pods: false}},
+		{"all can be read", Config{}, map[Resource]bool{pods: false}},
+	} {
+		tc.config.Expressions = goExpressions{}
+		table, _ := New(tc.config)
+		for r, want := range tc.want {
+			if got := table.Unreadable(r); (got != "") != want {
+				t.Errorf("%s: %v: %q", tc.name, r, got)
+			}
+		}
+	}
+}
+
 // SV-8, FP-4: a declaration that does not compile is reported, covers nothing, and excludes what it says without its
 // condition; everything else takes effect.
 func TestBrokenDeclarations(t *testing.T) {
@@ -131,7 +158,7 @@ func TestBrokenDeclarations(t *testing.T) {
 		}, "widgets.example.com"), "undeclared reference", true, false},
 		{"bad second resource", permissionObject("bad", ".spec.count", "ex.com/count", exclusive, "widgets.example.com", "a/b"), "without a subresource", true, false},
 		{"bad path", permissionObject("bad", "spec.count", "ex.com/count", exclusive, "widgets.example.com"), "must start with a dot", false, false},
-		{"no resource", permissionObject("bad", ".spec.count", "ex.com/count", exclusive), "must name at least one resource", false, false},
+		{"no resource", permissionObject("bad", ".spec.count", "ex.com/count", exclusive), "must name at least one resource", true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			table, issues := New(Config{FieldPermissions: fps(tc.fp, good), Expressions: goExpressions{}})

@@ -34,6 +34,8 @@ type Reviewer struct {
 	Master string
 	// Honours tells whether a condition on such a request would be evaluated, or why not. Nil means that none would.
 	Honours func(authorizer.Attributes) error
+	// AlsoNeeds is the verb that a subject needs beside the verb of the request (CA-9); nil if there is never one.
+	AlsoNeeds func(authorizer.Attributes) string
 	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is nothing.
 	Before   func(context.Context, authorizer.Attributes) []review.ChainElement
 	Evaluate authorizer.EvaluateConditionFunc
@@ -61,27 +63,33 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		status.EvaluationError = problem
 		return status, nil
 	}
-	honoured := r.honours(attrs)
+	honoured, verbs := r.honours(attrs), []string{attrs.Verb}
+	if also := r.alsoNeeds(attrs); also != "" {
+		verbs = append(verbs, also)
+	}
 	attrs.Namespace = r.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
 	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Outcome {
-		asked := attrs
-		asked.User = userOf(s)
-		d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
-		if !d.IsUnconditional() && !honoured {
-			decision, reason, err := r.Indexed.Authorize(ctx, asked)
-			d = authorizer.ConditionsAwareDecisionFromParts(decision, reason, err)
+		outcome := ruleset.Always
+		for _, verb := range verbs {
+			asked := attrs
+			asked.User, asked.Verb = userOf(s), verb
+			d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
+			if !d.IsUnconditional() && !honoured {
+				decision, reason, err := r.Indexed.Authorize(ctx, asked)
+				d = authorizer.ConditionsAwareDecisionFromParts(decision, reason, err)
+			}
+			switch {
+			case d.IsAllow():
+			case d.PossibleDecisions().Has(authorizer.DecisionAllow):
+				outcome, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
+			default:
+				return ruleset.Never
+			}
 		}
-		switch {
-		case d.IsAllow():
-			return ruleset.Always
-		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
-			conditional[s] = sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked))
-			return ruleset.Sometimes
-		}
-		return ruleset.Never
+		return outcome
 	}})
 	status.UserNames, status.GroupNames = answer.Users, answer.Groups
 	for _, c := range answer.Conditional {
@@ -141,6 +149,23 @@ func (r *Reviewer) incomplete() (bool, string) {
 
 func (r *Reviewer) honours(attrs authorizer.Attributes) bool {
 	return r.Honours != nil && r.Honours(attrs) == nil
+}
+
+func (r *Reviewer) alsoNeeds(attrs authorizer.Attributes) string {
+	if r.AlsoNeeds == nil {
+		return ""
+	}
+	return r.AlsoNeeds(attrs)
+}
+
+// appendNew adds the conditions that are not in the list yet.
+func appendNew(list, more []authz.Condition) []authz.Condition {
+	for _, c := range more {
+		if !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func errUnsynced() error {

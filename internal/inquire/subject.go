@@ -2,6 +2,7 @@ package inquire
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,6 +48,14 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		}
 	}
 	decision, reason, err := asked.decide(ctx)
+	if also := r.alsoNeeds(asked.attrs); also != "" && decision == authorizer.DecisionAllow {
+		further := asked
+		further.attrs.Verb = also
+		if d, why, problem := further.decide(ctx); d != authorizer.DecisionAllow {
+			needs := fmt.Sprintf("%s on %s requires %s as well", spec.Verb, spec.ResourceKind, also)
+			asked, decision, reason, err = further, d, strings.TrimPrefix(why+"; "+needs, "; "), problem
+		}
+	}
 	status.Allowed = decision == authorizer.DecisionAllow
 	if err != nil {
 		status.EvaluationError = err.Error()

@@ -93,36 +93,45 @@ func (c *check) pair(old, new node, oldMeta, newMeta []int) error {
 // is what makes protections free for objects that do not carry them.
 func (c *check) compare(kind Attribute, old, new attributes) error {
 	rules := &c.ix.rules[kind]
-	if len(rules.rules) == 0 {
+	if len(rules.rules) == 0 && rules.every == nil {
 		return nil
 	}
 	for key := range new.typed {
-		if r := rules.get(key); r != nil {
-			if err := c.key(kind, key, r, old, new); err != nil {
-				return err
-			}
+		if err := c.either(kind, key, rules, old, new); err != nil {
+			return err
 		}
 	}
 	for key := range new.loose {
-		if r := rules.get(key); r != nil {
-			if err := c.key(kind, key, r, old, new); err != nil {
-				return err
-			}
+		if err := c.either(kind, key, rules, old, new); err != nil {
+			return err
 		}
 	}
 	for key := range old.typed {
-		if r := rules.get(key); r != nil && !new.has(key) {
-			if err := c.key(kind, key, r, old, new); err != nil {
+		if !new.has(key) {
+			if err := c.either(kind, key, rules, old, new); err != nil {
 				return err
 			}
 		}
 	}
 	for key := range old.loose {
-		if r := rules.get(key); r != nil && !new.has(key) {
-			if err := c.key(kind, key, r, old, new); err != nil {
+		if !new.has(key) {
+			if err := c.either(kind, key, rules, old, new); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// either holds a key against its own rule and against the one for every key.
+func (c *check) either(kind Attribute, key string, rules *keyset, old, new attributes) error {
+	if r := rules.get(key); r != nil {
+		if err := c.key(kind, key, r, old, new); err != nil {
+			return err
+		}
+	}
+	if rules.every != nil {
+		return c.key(kind, key, rules.every, old, new)
 	}
 	return nil
 }
@@ -158,7 +167,7 @@ func (c *check) key(kind Attribute, key string, r *rule, old, new attributes) er
 func (c *check) refuse(kind Attribute, key, value string, removed bool, l *level) {
 	refusal := &Refusal{Attribute: kind, Key: key, Value: value, Removed: removed, Where: c.where()}
 	for _, p := range l.covering(value, c.site != nil) {
-		refusal.Protections = append(refusal.Protections, Named{Kind: p.kind(), Name: p.name, Role: p.role})
+		refusal.Protections = append(refusal.Protections, Named{Kind: p.kind(), Name: p.name, Role: p.role, Unreadable: p.unreadable})
 	}
 	c.found = refusal
 }

@@ -37,6 +37,11 @@ func (ix *Index) Conditions(req *Request) []Condition {
 	}
 	var all []Condition
 	for _, kind := range []Attribute{Label, Annotation} {
+		if every := ix.rules[kind].every; every != nil {
+			for _, l := range []*level{&every.cluster, every.at(req.scope())} {
+				all = append(all, l.unreadable(kind, req)...)
+			}
+		}
 		rules := ix.rules[kind].rules
 		for _, key := range slices.Sorted(maps.Keys(rules)) {
 			for _, l := range []*level{&rules[key].cluster, rules[key].at(req.scope())} {
@@ -45,6 +50,18 @@ func (ix *Index) Conditions(req *Request) []Condition {
 		}
 	}
 	return Group(all)
+}
+
+// unreadable shows that something may be protected: more than is, and never less.
+func (l *level) unreadable(kind Attribute, req *Request) []Condition {
+	if l.permits("", false, req) {
+		return nil
+	}
+	named := Refusal{Attribute: kind, Key: "*", Value: "*"}
+	for _, p := range l.covering("", false) {
+		named.Protections = append(named.Protections, Named{Kind: p.kind(), Name: p.name, Unreadable: true})
+	}
+	return []Condition{{ID: kind.String() + "-unreadable", Description: named.String(), Expression: "true"}}
 }
 
 func writesOwnNode(req *Request) bool {

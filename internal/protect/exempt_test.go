@@ -155,14 +155,46 @@ func TestFromStored(t *testing.T) {
 	expect(t, ix.Check(everyone, nil, podWith(kv{"misplaced": "prod"}, nil)), "label misplaced=prod is protected")
 }
 
-// One object that cannot be indexed is reported and takes nothing from the others.
+// SV-8: one object of which is not clear what it protects is reported, protects what it may mean, and takes nothing from the others.
 func TestBadProtectionIsReported(t *testing.T) {
 	bad := FromCluster(&policyv1alpha1.ClusterProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, AttributeKind: "Finalizer", AttributeName: "env"})
 	ix, err := New(Config{Protections: []Protection{bad, clusterLabel("env-prod", "env", releaseManagers)}})
-	if err == nil || ix == nil || ix.Len() != 1 {
+	if err == nil || ix == nil || ix.Len() != 2 {
 		t.Fatalf("index %v, error %v", ix, err)
 	}
 	expect(t, ix.Check(podRequest(), nil, podWith(kv{"env": "x"}, nil)), "label env=x is protected")
+	expect(t, ix.Check(podRequest(), nil, podWith(nil, kv{"env": "x"})), `annotation env=x is protected by ClusterProtectedAttribute "bad"`)
+	expect(t, ix.Check(podRequest(), nil, podWith(kv{"free": "x"}, kv{"free": "x"})), "")
+}
+
+// SV-8: what does not even say which key it protects, protects all of them, at its own level, and yields to what is granted for the whole
+// cluster. Reviews show that.
+func TestUnreadableProtection(t *testing.T) {
+	stub := policyv1alpha1.ProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: "hammer"}}
+	ix, err := New(Config{Protections: []Protection{FromNamespaced(&stub)}})
+	if err == nil {
+		t.Fatal("nothing is reported")
+	}
+	local, elsewhere, wide, master := podRequest(), podRequest(), podRequest(), podRequest()
+	local.Namespace, elsewhere.Namespace, wide.Namespace, master.Namespace = "hammer", "anvil", "hammer", "hammer"
+	local.Everywhere, wide.Everywhere = func() bool { return false }, func() bool { return true }
+	master.Groups = []string{"system:masters"}
+	pod := podWith(kv{"any": "x"}, nil)
+	expect(t, ix.Check(local, nil, pod), `label any=x is protected by ProtectedAttribute "lost", which cannot be read`)
+	expect(t, ix.Check(local, pod, podWith(nil, nil)), `label any=x is protected by ProtectedAttribute "lost", which cannot be read`)
+	expect(t, ix.Check(local, nil, podWith(nil, kv{"any": "x"})), `annotation any=x is protected by ProtectedAttribute "lost", which cannot be read`)
+	if len(ix.Conditions(local)) == 0 || !ix.Touches(map[string]string{"any": "x"}, nil) {
+		t.Error("reviews and bindings do not see it")
+	}
+	// Twins: what stays as it is, another namespace, a right for the whole cluster, system:masters.
+	expect(t, ix.Check(local, pod, pod), "")
+	expect(t, ix.Check(local, nil, podWith(nil, nil)), "")
+	for _, req := range []*Request{elsewhere, wide, master} {
+		expect(t, ix.Check(req, nil, pod), "")
+		if got := ix.Conditions(req); len(got) != 0 {
+			t.Errorf("conditions %v", got)
+		}
+	}
 }
 
 // PA-6: what is exempt is told by what can be read for certain: an object that cannot be read, or does not say whose it is, exempts nobody.

@@ -12,9 +12,10 @@ type Protection struct {
 	Name string
 	// Namespace of a ProtectedAttribute; empty for a ClusterProtectedAttribute.
 	Namespace string
-	// Attribute is Label or Annotation.
+	// Attribute is Label or Annotation. Any other, as in an object that cannot be read, is both.
 	Attribute Attribute
-	// Key is the name of the label or annotation.
+	// Key is the name of the label or annotation. Without one, as in an object that cannot be read, nobody knows what is protected:
+	// then everything is, from everybody but whom Request.Everywhere excepts (SV-8).
 	Key string
 	// Values that are protected; none means every value.
 	Values []string
@@ -48,9 +49,8 @@ type guard struct {
 	namespaces map[string]bool
 }
 
-// New compiles protections. The order in which they are given does not matter. The error names every protection that
-// cannot be indexed; the index is usable all the same and holds all the others, so that one bad object never takes the
-// protection of the rest away.
+// New compiles protections. The order in which they are given does not matter. The error tells of those that do not say what they protect;
+// the index is complete all the same, and protects more because of them, never less.
 func New(c Config) (*Index, error) {
 	ix := &Index{
 		guarded: map[Role]guard{},
@@ -60,12 +60,14 @@ func New(c Config) (*Index, error) {
 	for _, p := range sorted(c.Protections) {
 		if p.Key == "" || p.Attribute > Annotation {
 			bad = append(bad, p)
-			continue
 		}
-		ix.add(p)
+		for _, kind := range p.attributes() {
+			ix.add(kind, p)
+		}
+		ix.size++
 	}
 	if len(bad) > 0 {
-		return ix, fmt.Errorf("%d protected attributes protect nothing, the first is %s/%s: attributeKind must be Label or Annotation and attributeName must be set",
+		return ix, fmt.Errorf("%d protected attributes do not say which label or annotation they protect, and protect all that they may mean, the first is %s/%s: attributeKind must be Label or Annotation and attributeName must be set",
 			len(bad), bad[0].Namespace, bad[0].Name)
 	}
 	return ix, nil
@@ -80,9 +82,19 @@ func sorted(in []Protection) []Protection {
 	return out
 }
 
-func (ix *Index) add(p Protection) {
-	r := ix.rules[p.Attribute].ensure(p.Key)
+// attributes are the kinds that a protection may be about.
+func (p *Protection) attributes() []Attribute {
+	if p.Attribute > Annotation {
+		return []Attribute{Label, Annotation}
+	}
+	return []Attribute{p.Attribute}
+}
+
+func (ix *Index) add(kind Attribute, p Protection) {
+	r := ix.rules[kind].ensure(p.Key)
 	compiled := &protection{
+		unreadable: p.Key == "",
+
 		name: p.Name, cluster: p.Namespace == "", role: p.Role, templates: !p.ObjectOnly, values: slices.Clone(p.Values),
 	}
 	if compiled.cluster {
@@ -99,7 +111,6 @@ func (ix *Index) add(p Protection) {
 		l.add(compiled)
 	}
 	ix.guardRole(p.Role, p.Namespace)
-	ix.size++
 }
 
 func (ix *Index) guardRole(role Role, namespace string) {
@@ -130,7 +141,7 @@ func (ix *Index) Touches(labels, annotations map[string]string) bool {
 	}
 	for kind, keys := range [...]map[string]string{Label: labels, Annotation: annotations} {
 		for key := range keys {
-			if ix.rules[kind].get(key) != nil {
+			if ix.rules[kind].every != nil || ix.rules[kind].get(key) != nil {
 				return true
 			}
 		}

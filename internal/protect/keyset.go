@@ -3,7 +3,9 @@ package protect
 // keyset is the rules of one kind of attribute by key, behind a filter that turns most keys away without hashing them:
 // almost no key of an object is protected.
 type keyset struct {
-	rules  map[string]*rule
+	rules map[string]*rule
+	// every is about every key, because of what cannot be read; nearly always nil.
+	every  *rule
 	filter [filterBits / 64]uint64
 }
 
@@ -16,8 +18,14 @@ func (k *keyset) get(key string) *rule {
 	return k.rules[key]
 }
 
-// ensure returns the rule of a key, made if there was none.
+// ensure returns the rule of a key, made if there was none. The empty key is every key.
 func (k *keyset) ensure(key string) *rule {
+	if key == "" {
+		if k.every == nil {
+			k.every = &rule{}
+		}
+		return k.every
+	}
 	r := k.rules[key]
 	if r == nil {
 		r = &rule{}

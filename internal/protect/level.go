@@ -32,6 +32,8 @@ type protection struct {
 	role      Role
 	templates bool // scope IncludeTemplates
 	values    []string
+	// unreadable does not say what it protects.
+	unreadable bool
 }
 
 func (p *protection) kind() string {

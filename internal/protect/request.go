@@ -16,6 +16,8 @@ type Request struct {
 	// namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is never asked about
 	// a role that cannot be bound, and never for members of system:masters. A nil Member has no members.
 	Member func(namespace string, role Role) bool
+	// Everywhere tells whether the request is granted for the whole cluster. What cannot be read yields to that. Nil means that it is not.
+	Everywhere func() bool
 }
 
 // scope is the namespace whose protections apply. A Namespace object is not in itself, although Kubernetes gives its
@@ -31,5 +33,8 @@ func (r *Request) scope() string {
 func (r *Request) omnipotent() bool { return slices.Contains(r.Groups, mastersGroup) }
 
 func (r *Request) member(p *protection) bool {
+	if p.unreadable {
+		return r.Everywhere != nil && r.Everywhere()
+	}
 	return p.role.resolvable() && r.Member != nil && r.Member(r.scope(), p.role)
 }

@@ -50,6 +50,8 @@ type Refusal struct {
 type Named struct {
 	Kind, Name string
 	Role       Role
+	// Unreadable tells that the object does not say what it protects and from whom.
+	Unreadable bool
 }
 
 // maxNamed keeps a refusal readable when many protections cover one value.
@@ -69,6 +71,12 @@ func (r *Refusal) String() string {
 	}
 	b.WriteString(" is protected by ")
 	var by, roles []string
+	if len(r.Protections) > 0 && r.Protections[0].Unreadable {
+		for _, p := range r.Protections {
+			by = appendNew(by, p.Kind+" "+quote(p.Name))
+		}
+		return b.String() + enumerate(by, "and") + ", which cannot be read: until a cluster admin repairs or deletes it, changing labels and annotations requires a right that is granted for the whole cluster"
+	}
 	for _, p := range r.Protections {
 		by = appendNew(by, p.Kind+" "+quote(p.Name))
 		roles = appendNew(roles, p.Role.String())

@@ -2,14 +2,18 @@ package registry
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
@@ -21,25 +25,45 @@ import (
 // bytes do not tell which object they are; their key does. Such an object is shown as one that is quarantined: it can be deleted,
 // and a container of roles or bindings denies to its namespace (SV-8).
 func ReadableStorage(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-	return readableStorage{inner}
+	return readableStorage{inner, VersionedScheme(), func(storagebackend.ConfigForResource) runtime.Decoder { return StorageCodec() }}
 }
 
-type readableStorage struct{ generic.RESTOptionsGetter }
+// ReadableStorageOf does the same for kinds of Kubernetes, of which scheme knows the internal and the stored versions. What stands for an
+// object that cannot be read has a name and nothing else: of RBAC, a role without rules and a binding without subjects, which grant
+// nothing.
+func ReadableStorageOf(scheme *runtime.Scheme, inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return readableStorage{inner, scheme, func(c storagebackend.ConfigForResource) runtime.Decoder { return c.Codec }}
+}
+
+type readableStorage struct {
+	generic.RESTOptionsGetter
+	scheme *runtime.Scheme
+	codec  func(storagebackend.ConfigForResource) runtime.Decoder
+}
 
 func (s readableStorage) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	opts, err := s.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil {
 		return opts, err
 	}
-	kinds, _, err := VersionedScheme().ObjectKinds(example)
+	kinds, _, err := s.scheme.ObjectKinds(example)
 	if err != nil || len(kinds) == 0 {
 		return opts, fmt.Errorf("storage of %s: kind of %T: %w", resource, example, err)
+	}
+	kind := kinds[0]
+	if kind.Version == runtime.APIVersionInternal {
+		versions := s.scheme.PrioritizedVersionsForGroup(kind.Group)
+		if len(versions) == 0 {
+			return opts, fmt.Errorf("storage of %s: no version of group %s is known", resource, kind.Group)
+		}
+		kind.Version = versions[0].Version
 	}
 	config := *opts.StorageConfig
 	if config.Transformer == nil {
 		config.Transformer = identity.NewEncryptCheckTransformer()
 	}
-	config.Transformer = recovering{config.Transformer, kinds[0], opts.ResourcePrefix}
+	config.Transformer = recovering{Transformer: config.Transformer, scheme: s.scheme, codec: s.codec(config), kind: kind,
+		prefix: path.Join("/", config.Prefix, opts.ResourcePrefix) + "/"}
 	opts.StorageConfig = &config
 	return opts, nil
 }
@@ -47,7 +71,10 @@ func (s readableStorage) GetRESTOptions(resource schema.GroupResource, example r
 // recovering replaces what does not tell which object it is.
 type recovering struct {
 	value.Transformer
+	scheme *runtime.Scheme
+	codec  runtime.Decoder
 	kind   schema.GroupVersionKind
+	// prefix begins the key of every object of the kind.
 	prefix string
 }
 
@@ -63,19 +90,31 @@ func (r recovering) TransformFromStorage(ctx context.Context, data []byte, at va
 	}
 	stub := metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: r.kind.GroupVersion().String(), Kind: r.kind.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: stubUID(r.kind.GroupKind(), namespace, name),
 			Annotations: map[string]string{policy.AnnotationQuarantined: why, policy.AnnotationUnreadable: why}},
 	}
 	text, err := json.Marshal(stub)
 	return text, false, err
 }
 
+// stubUID is the same in every replica and at every reading.
+func stubUID(kind schema.GroupKind, namespace, name string) types.UID {
+	sum := sha256.Sum256([]byte("unreadable " + kind.String() + " " + namespace + "/" + name))
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
+}
+
+// StandsFor says why the object stands for stored bytes that cannot be read; empty if it does not. The annotation alone is no proof where
+// everybody may write annotations.
+func StandsFor(kind schema.GroupKind, o metav1.Object) string {
+	if o.GetUID() != stubUID(kind, o.GetNamespace(), o.GetName()) {
+		return ""
+	}
+	return o.GetAnnotations()[policy.AnnotationUnreadable]
+}
+
 // identity is the namespace and name that a key is of.
 func (r recovering) identity(key string) (namespace, name string) {
-	if i := strings.LastIndex(key, strings.TrimSuffix(r.prefix, "/")+"/"); i >= 0 {
-		key = key[i+len(strings.TrimSuffix(r.prefix, "/"))+1:]
-	}
-	namespace, name, ok := strings.Cut(key, "/")
+	namespace, name, ok := strings.Cut(strings.TrimPrefix(key, r.prefix), "/")
 	if !ok {
 		return "", namespace
 	}
@@ -84,14 +123,14 @@ func (r recovering) identity(key string) (namespace, name string) {
 
 // mismatch says why the bytes are not the object that their key says; empty if they are.
 func (r recovering) mismatch(data []byte, namespace, name string) string {
-	obj, _, err := StorageCodec().Decode(data, nil, nil)
+	obj, _, err := r.codec.Decode(data, nil, nil)
 	if err != nil {
 		return "the stored bytes are no " + r.kind.Kind + " that this server can decode"
 	}
-	kinds, _, err := VersionedScheme().ObjectKinds(obj)
+	kinds, _, err := r.scheme.ObjectKinds(obj)
 	o, ok := obj.(metav1.Object)
 	switch {
-	case err != nil || !ok || len(kinds) == 0 || kinds[0] != r.kind:
+	case err != nil || !ok || len(kinds) == 0 || kinds[0].GroupKind() != r.kind.GroupKind():
 		return "the stored object is no " + r.kind.Kind
 	case o.GetNamespace() != namespace || o.GetName() != name:
 		return fmt.Sprintf("the stored object says that it is %q", o.GetNamespace()+"/"+o.GetName())

@@ -20,7 +20,7 @@ import (
 // readBack is what an informer gets of stored bytes: through the transformer, the codec and the wire.
 func readBack[T runtime.Object](t *testing.T, kind, namespace, name, text string, into T) T {
 	t.Helper()
-	r := recovering{identity.NewEncryptCheckTransformer(), policy.SchemeGroupVersion.WithKind(kind), "/registry/x"}
+	r := recovering{identity.NewEncryptCheckTransformer(), VersionedScheme(), StorageCodec(), policy.SchemeGroupVersion.WithKind(kind), "/registry/x/"}
 	data, _, err := r.TransformFromStorage(t.Context(), []byte(text), value.DefaultContext("/registry/x/"+namespace+"/"+name))
 	if err != nil {
 		t.Fatal(err)

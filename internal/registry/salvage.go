@@ -206,6 +206,9 @@ func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind,
 		salvageBindings(o, top, reason, whole)
 	default:
 		salvageFields(obj, top)
+		if fp, ok := obj.(*policy.FieldPermission); ok && withholdsSomething(fp, top, whole) {
+			unreadable(fp, reason)
+		}
 	}
 	mark(obj, reason)
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -262,6 +265,19 @@ func salvageFields(obj runtime.Object, top parts) {
 	case *policy.FieldPermission:
 		salvageExclusion(&a.Spec, top)
 	}
+}
+
+// withholdsSomething tells whether a field permission may withhold a field and does not say which. Of another version nobody knows where it
+// says that it withholds, so that the field that it names is withheld unless it says that it is not.
+func withholdsSomething(fp *policy.FieldPermission, top parts, whole bool) bool {
+	var fields parts
+	if !top.one("spec", &fields) || len(fields) == 0 {
+		return true
+	}
+	if whole && len(fields["exclusive"]) == 0 {
+		fp.Spec.Exclusive = true
+	}
+	return fp.Spec.Exclusive && fp.Spec.Field == ""
 }
 
 // readable adds the part to the object if it has the right shape.

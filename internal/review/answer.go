@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -20,11 +21,49 @@ type answerer struct {
 	honours func(authorizer.Attributes) error
 	before  func(context.Context, authorizer.Attributes) []ChainElement
 	maySee  func(ctx context.Context, of user.Info) bool
+
+	alsoNeeds func(context.Context, authorizer.Attributes) string
 }
 
-// answer gives the status of a review, conditional only if the caller asked for that form, and the decision is conditional,
-// and the server would honour the conditions of such a request.
+// answer gives the status of a review. Where the server asks about two verbs, both count.
 func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
+	status := a.ask(ctx, attrs, want)
+	if a.alsoNeeds == nil || refused(status) {
+		return status
+	}
+	verb := a.alsoNeeds(ctx, &attrs)
+	if verb == "" {
+		return status
+	}
+	further := attrs
+	further.Verb = verb
+	return both(status, a.ask(ctx, further, want), fmt.Sprintf("%s on %s/%s requires %s as well", attrs.Verb, attrs.Resource, attrs.Subresource, verb))
+}
+
+// refused tells that nothing about the object can change a no.
+func refused(s reviewv1.SubjectAccessReviewStatus) bool {
+	return !s.Allowed && s.ConditionsChain == nil && s.ConditionalDecision == nil
+}
+
+// both is yes where both are. Where either depends on conditions, those are shown; two different sets of conditions have no common form,
+// and are a no.
+func both(first, second reviewv1.SubjectAccessReviewStatus, why string) reviewv1.SubjectAccessReviewStatus {
+	switch {
+	case second.Allowed, equality.Semantic.DeepEqual(first, second):
+		return first
+	case first.Allowed && !refused(second):
+		return second
+	case !refused(second):
+		second.ConditionsChain, second.ConditionalDecision = nil, nil
+		why += ", and each depends on other conditions: ask about each"
+	}
+	second.Reason = strings.TrimPrefix(second.Reason+"; "+why, "; ")
+	return second
+}
+
+// ask answers about one verb, conditional only if the caller asked for that form, and the decision is conditional,
+// and the server would honour the conditions of such a request.
+func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
 	if want == unconditional {
 		return stock(ctx, a.chain.Walk(attrs), attrs, nil)
 	}

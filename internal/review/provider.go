@@ -33,6 +33,9 @@ type Config struct {
 	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only for
 	// callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
+	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the server asks about both
+	// (CA-9); empty or nil if there is none.
+	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
 	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a LocalSubjectAccessReview: the right
 	// to ask in one namespace is not the right to read what the policy of the whole cluster says (CA-10). Nil means that he may.
 	MaySee func(ctx context.Context, of user.Info) bool
@@ -65,7 +68,7 @@ func New(c Config) (*Provider, error) {
 		c.Honours = HonoursWrites
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, maySee: c.MaySee},
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

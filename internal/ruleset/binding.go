@@ -118,7 +118,8 @@ func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subje
 	return b
 }
 
-// policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing.
+// policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing. A quarantined entry grants nothing
+// either, and is bound to the deny rules of the role that it names, wherever that is (SV-8).
 func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alpha1.PolicyRoleBinding, master string) *binding {
 	b := &binding{ref: BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}}
 	from := c.PolicyRef.Namespace
@@ -130,8 +131,8 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 		b.problem = fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master)
 		b.role.Kind = 0
 	}
-	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad && b.problem == "" {
-		b.problem = "it is quarantined: " + why
+	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad {
+		b.problem, b.role.Kind = "it is quarantined: "+why, PolicyRole
 		if subjectsUnreadable(e) {
 			b.role = b.role.softTwin()
 		} else {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
@@ -64,5 +66,53 @@ func TestQuarantinedBinding(t *testing.T) {
 	check(mended, "alice", "delete", "pods", Never)
 	if n := len(mended.Problems()); n != 0 {
 		t.Errorf("%d problems: %v", n, mended.Problems())
+	}
+}
+
+// SV-8: an entry that is quarantined denies what its role denies, whichever namespace that is of; without readable subjects, to everybody
+// without a grant for the whole cluster. An entry that can be read is bound to no role of a third namespace.
+func TestQuarantinedBindingToAThirdNamespace(t *testing.T) {
+	build := func(annotations map[string]string) *Index {
+		w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"alice": {allow("*", "*")}, "bob": {allow("*", "*")}})
+		third := &policyv1alpha1.Policy{Roles: map[string]policyv1alpha1.PolicyRole{"guard": {Rules: []policyv1alpha1.PolicyRule{allow("*", "*"), deny("delete", "pods")}}}}
+		third.Namespace, third.Name = "anvil", "default"
+		entry := policyv1alpha1.PolicyRoleBinding{RoleName: "guard", UserNames: []string{"alice"}}
+		entry.Annotations = annotations
+		if annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableSubjects {
+			entry.UserNames, entry.GroupNames = nil, []string{"system:authenticated", "system:unauthenticated"}
+		}
+		c := &policyv1alpha1.PolicyBinding{RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"guard": entry}}
+		c.Namespace, c.Name, c.PolicyRef.Namespace = "hammer", "third", "anvil"
+		w.Policies, w.PolicyBindings = append(w.Policies, third), append(w.PolicyBindings, c)
+		return Build(inputOf(w))
+	}
+	const why = "from the future"
+	quarantined := map[string]string{policyv1alpha1.AnnotationQuarantined: why}
+	nobody := map[string]string{policyv1alpha1.AnnotationQuarantined: why, policyv1alpha1.AnnotationUnreadable: policyv1alpha1.UnreadableSubjects}
+	for _, tt := range []struct {
+		name        string
+		annotations map[string]string
+		denied      map[string]bool
+	}{
+		{"it can be read", nil, map[string]bool{"alice": false, "bob": false, "carl": false}},
+		{"it is quarantined", quarantined, map[string]bool{"alice": true, "bob": false, "carl": false}},
+		{"its subjects cannot be read", nobody, map[string]bool{"alice": true, "bob": true, "carl": false}},
+	} {
+		ix := build(tt.annotations)
+		for who, denied := range tt.denied {
+			request := in("hammer", who, "delete", "pods")
+			request.User.(*user.DefaultInfo).Groups = []string{"system:authenticated"}
+			want := Always
+			if denied {
+				want = Never
+			}
+			if got := ix.Decide(request).Outcome; got != want {
+				t.Errorf("%s: %s deletes: %v, want %v", tt.name, who, got, want)
+			}
+			request.Verb = "get"
+			if got := ix.Decide(request).Outcome; got != Always {
+				t.Errorf("%s: %s reads: %v", tt.name, who, got)
+			}
+		}
 	}
 }

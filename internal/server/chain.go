@@ -119,7 +119,7 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	}
 	behind := s.behind(generic)
 	if s.fields != nil {
-		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of, Behind: behind}
+		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of, Everywhere: s.gate.Chain.GrantedEverywhere, Behind: behind}
 	}
 	if enabled(ProtectedAttributes) {
 		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain, Behind: behind})
@@ -132,7 +132,7 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 	}
 	plugin.After = append(plugin.After, enforce.OurGroups{Groups: registry.Groups(), Serves: func(gv schema.GroupVersion) bool { return s.known.local[gv] }})
 	plugin.After = append(plugin.After, s.plugs.validators...)
-	if enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization) {
+	if s.gate.UniformConnect {
 		plugin.Connect = s.gate.Connect
 	}
 	enforcer := admissionmetrics.WithControllerMetrics(plugin, enforce.Name)

@@ -193,7 +193,8 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		return nil, err
 	}
 	s.indexed.ClusterWide = chain.ClusterWide
-	s.gate = &authorize.Gate{Chain: chain, Conditional: enabled(ConditionalAuthorization)}
+	s.gate = &authorize.Gate{Chain: chain, Conditional: enabled(ConditionalAuthorization),
+		UniformConnect: enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization)}
 	if !opts.authz.has(modes.ModeRBAC) {
 		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
 	}

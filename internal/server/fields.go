@@ -15,9 +15,11 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/crdschema"
+	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldexpr"
 	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -159,6 +161,9 @@ func (s *stages) exclusiveFields(ctx context.Context, attrs authorizer.Attribute
 		decision, _, err := s.gate.Chain.Authorize(ctx, authorize.WithVerb(attrs, verb))
 		return decision == authorizer.DecisionAllow, err
 	})
+	if source := snap.Fields.Unreadable(r); source != "" && !s.gate.Chain.GrantedEverywhere(ctx, snap, attrs) {
+		conditions = append(conditions, protect.Condition{ID: "unreadable", Description: enforce.UnreadableReason(source), Expression: "true"})
+	}
 	if len(conditions) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -93,11 +94,12 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		return providers, nil
 	}
 	ours, err := review.New(review.Config{
-		Chain:    s.gate.Chain,
-		Honours:  s.gate.Evaluated,
-		Before:   s.beforeChain,
-		MaySee:   s.maySee,
-		Evaluate: authorize.NewCELConditions(s.compiler.CEL).Evaluate,
+		Chain:     s.gate.Chain,
+		Honours:   s.gate.Evaluated,
+		Before:    s.beforeChain,
+		AlsoNeeds: s.alsoNeeds,
+		MaySee:    s.maySee,
+		Evaluate:  authorize.NewCELConditions(s.compiler.CEL).Evaluate,
 	})
 	if err != nil {
 		return nil, err
@@ -109,6 +111,17 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		}
 	}
 	return nil, fmt.Errorf("upstream has no storage provider for %s any more", ours.GroupName())
+}
+
+// alsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and which do not come
+// through this server: it gets the answer that it gets everywhere.
+func (s *stages) alsoNeeds(ctx context.Context, attrs authorizer.Attributes) string {
+	if attrs.GetResource() == "nodes" {
+		if caller, ok := request.UserFrom(ctx); ok && slices.Contains(caller.GetGroups(), user.NodesGroup) {
+			return ""
+		}
+	}
+	return s.gate.AlsoNeeds(attrs)
 }
 
 // maySee: everybody sees his own conditions, and those of others whoever may ask about anybody in the whole cluster.
@@ -140,7 +153,9 @@ func (s *stages) protectedAttributes(ctx context.Context, attrs authorizer.Attri
 		return nil
 	}
 	var denies []authorizer.Condition
-	for _, c := range snap.Protect.Conditions(enforce.ProtectRequest(snap, attrs.GetUser(), attrs)) {
+	req := enforce.ProtectRequest(snap, attrs.GetUser(), attrs)
+	req.Everywhere = func() bool { return s.gate.Chain.GrantedEverywhere(ctx, snap, attrs) }
+	for _, c := range snap.Protect.Conditions(req) {
 		denies = append(denies, authorizer.GenericCondition{ID: c.ID, Type: expr.TypeCEL, Condition: c.Expression, Description: c.Description})
 	}
 	if len(denies) == 0 {

@@ -72,6 +72,28 @@ func quarantineMessage(p ruleset.Problem) string {
 	return fmt.Sprintf("Rule %d of role %q does not compile and is quarantined: %s. The condition RulesCompiled of the policy says why.", p.Rule, p.Role.Name, effect)
 }
 
+// watchUnreadable names what stands for bytes that cannot be read, for kinds that are not ours.
+func watchUnreadable(resource string, informer cache.SharedIndexInformer, sources *sources, why func(runtime.Object) string) error {
+	note := func(obj any, gone bool) {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return
+		}
+		reason := ""
+		if o, ok := obj.(runtime.Object); ok && !gone {
+			reason = why(o)
+		}
+		if reason != "" {
+			klog.ErrorS(nil, "An object cannot be read and grants nothing; write it anew or delete it", "resource", resource, "object", key, "reason", reason)
+		}
+		sources.found(resource, key, reason)
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
+	})
+	return err
+}
+
 // watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes, and
 // counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no goroutine.
 func watchQuarantined(resource string, informer cache.SharedIndexInformer, sources *sources, tell func(obj runtime.Object, reason, message string)) error {

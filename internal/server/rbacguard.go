@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +28,9 @@ import (
 	role "k8s.io/kubernetes/pkg/registry/rbac/role/policybased"
 	rolebinding "k8s.io/kubernetes/pkg/registry/rbac/rolebinding/policybased"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/registry"
 )
 
 // guardRBAC puts our escalation check in the place of the one that the storage of RBAC has: that knows what RBAC allows, and neither
@@ -54,7 +58,8 @@ var _ genericapiserver.PostStartHookProvider = rbacProvider{} // which writes th
 
 // NewRESTStorage guards every storage of the group. One that is not known is an error: it could be written unchecked.
 func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, options)
+	// Bytes that cannot be decoded grant nothing, and keep no other object from being read (SV-8).
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, registry.ReadableStorageOf(legacyscheme.Scheme, options))
 	if err != nil {
 		return group, err
 	}
@@ -114,10 +119,39 @@ func (s guardedStorage) Create(ctx context.Context, obj runtime.Object, validate
 	return s.inside.Create(ctx, obj, s.guard.onCreate(validate), options)
 }
 
+// repaired takes the marks of what cannot be read off an object that is written anew in its place.
+func repaired(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	if unreadableRBAC(old) == "" {
+		return obj, nil
+	}
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	annotations := maps.Clone(o.GetAnnotations())
+	delete(annotations, policyv1alpha1.AnnotationUnreadable)
+	delete(annotations, policyv1alpha1.AnnotationQuarantined)
+	o.SetAnnotations(annotations)
+	return obj, nil
+}
+
+// unreadableRBAC says why an object of RBAC stands for bytes that cannot be read; empty if it does not.
+func unreadableRBAC(obj runtime.Object) string {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	kinds, _, err := legacyscheme.Scheme.ObjectKinds(obj)
+	if err != nil || len(kinds) == 0 {
+		return ""
+	}
+	return registry.StandsFor(kinds[0].GroupKind(), o)
+}
+
 // Update changes an object, or creates it by apply.
 func (s guardedStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc,
 	force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return s.inside.Update(ctx, name, info, s.guard.onCreate(create), s.guard.onUpdate(update), force, options)
+	return s.inside.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, repaired), s.guard.onCreate(create), s.guard.onUpdate(update), force, options)
 }
 
 func (g *rbacGuard) onCreate(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {

@@ -28,6 +28,7 @@ func (s *stages) reviewer(c *config) *inquire.Reviewer {
 		Before:    s.beforeChain,
 		Evaluate:  authorize.NewCELConditions(s.compiler.CEL).Evaluate,
 		Honours:   s.gate.Evaluated,
+		AlsoNeeds: s.gate.AlsoNeeds,
 	}
 	if !enabled(ConditionalAuthorization) {
 		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }

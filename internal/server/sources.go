@@ -124,7 +124,7 @@ func (s *sources) notice() string {
 	if len(list) > named {
 		more = fmt.Sprintf(" and %d more", len(list)-named)
 	}
-	return fmt.Sprintf("%d stored objects cannot be read, and deny: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
+	return fmt.Sprintf("%d stored objects cannot be read, and deny or grant nothing: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
 }
 
 // announce names unreadable objects in what /readyz answers. They do not make the server unready: it serves as it should, and would not be

@@ -181,6 +181,9 @@ func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, e
 		if err := s.sources.watch(name, informer); err != nil {
 			return nil, nil, err
 		}
+		if err := watchUnreadable(name, informer, s.sources, unreadableRBAC); err != nil {
+			return nil, nil, err
+		}
 	}
 	part, err := snapshot.NewRules(cfg, s.store.Changed)
 	return part, own, err

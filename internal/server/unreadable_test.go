@@ -105,6 +105,8 @@ func TestUnreadable(t *testing.T) {
 	admin.must(t, "DELETE", containersIn("hammer", "policies")+"/default", "")
 	await("readyz to forget it", func() bool { _, _, warning := readyz("/readyz"); return warning == "" })
 
+	unreadableKinds(t, s, admin, etcd)
+
 	// PO-21: a bomb that is stored already is quarantined by counting: the deny rule denies without its condition.
 	bomb := strings.Repeat("[", 240) + strings.Repeat("]", 240) + " == []"
 	put("anvil", `{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default","namespace":"anvil","creationTimestamp":"2100-01-01T00:00:00Z"},"roles":{"dev":{"rules":[`+

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -31,7 +32,8 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
-	// Problem is set if the declarations cannot be read; as many as could be are there.
+	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others withhold nobody knows, so
+	// that writing the resource then takes a right that is granted for the whole cluster.
 	Problem string
 }
 
@@ -134,6 +136,7 @@ func (f *Fields) build() {
 		}
 		if custom.Problem != "" {
 			unreadable = append(unreadable, fieldperm.Issue{Source: name, Message: custom.Problem})
+			cfg.Unreadable = append(cfg.Unreadable, fieldperm.Unreadable{Source: fmt.Sprintf("CustomResourceDefinition %q", name), Resource: custom.Resource})
 		}
 	}
 	table, issues := fieldperm.New(cfg)

@@ -36,7 +36,8 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		for _, kind := range unserved {
 			warn(".resourceKinds: nothing that is served is called %q: it has no effect until something is", kind)
 		}
-		if len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {
+		// A deny rule is held against the name of each object.
+		if !rule.Deny && len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {
 			for _, verb := range []string{"create", "deletecollection"} {
 				if slices.Contains(rule.Verbs, verb) {
 					warn(".resourceNames: has no effect on %s, whose requests have no name: the rule does not match them; write a rule of its own with when: object.metadata.name == … for that", verb)

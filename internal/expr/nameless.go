@@ -1,0 +1,82 @@
+package expr
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// TypeNamed is the condition type of what depends on the name of an object that
+// the request does not name: it is evaluated here, since no expression over
+// the object says `request.name`.
+const TypeNamed = "policy.proviso.dev/named"
+
+// OfEach makes a condition on `request.name` one on the name of each object,
+// if the request names none: a create and a deletecollection are about
+// objects with names all the same, and a condition by name must not be got
+// round by them (PO-20). Everything else stays as it is.
+func OfEach(c Condition, req *Request) Condition {
+	if req == nil || req.Name != "" || req.Verb != "create" && req.Verb != "deletecollection" || !usesName(c) {
+		return c
+	}
+	return ofEach{c}
+}
+
+func usesName(c Condition) bool {
+	switch c := c.(type) {
+	case all:
+		for _, part := range c {
+			if usesName(part) {
+				return true
+			}
+		}
+	case *Program:
+		return c.uses.name
+	}
+	return false
+}
+
+var errNoName = errors.New("the object has no name yet")
+
+type ofEach struct{ Condition }
+
+// Type implements Condition.
+func (ofEach) Type() string { return TypeNamed }
+
+// Decide implements Condition: nothing is known without the name.
+func (c ofEach) Decide(req *Request, effect Effect) Outcome { return Undecided(c, req, effect) }
+
+// Evaluate implements Condition. What is created has its name by then, also
+// one that was generated; a kind without names has the empty one.
+func (c ofEach) Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
+	object, err := data.Object("")
+	if err == nil && object == nil {
+		object, err = data.OldObject("")
+	}
+	if err != nil {
+		return false, err
+	}
+	named := *req
+	if object != nil {
+		m, err := meta.Accessor(object)
+		if err != nil {
+			return false, err
+		}
+		if named.Name = m.GetName(); named.Name == "" && m.GetGenerateName() != "" {
+			return false, errNoName
+		}
+	}
+	return c.Condition.Evaluate(ctx, &named, effect, data)
+}
+
+// Text implements Condition: as it is written.
+func (c ofEach) Text(req *Request, effect Effect) string {
+	switch c := c.Condition.(type) {
+	case all:
+		return joinParts(c.written(req, effect))
+	case *Program:
+		return c.fallback(req, effect)
+	}
+	return c.Condition.Text(req, effect)
+}

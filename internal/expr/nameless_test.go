@@ -1,0 +1,74 @@
+package expr
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PO-20: a condition on request.name is one on the name of each object where the request names none.
+func TestOfEach(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := func(text string) Condition {
+		p, issues := c.Compile(text, Options{Kind: When})
+		if len(issues) > 0 {
+			t.Fatal(issues)
+		}
+		return p
+	}
+	object := func(name, generate string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, GenerateName: generate}}
+	}
+	deleted := func(o *corev1.ConfigMap) *Data {
+		return NewData(DataConfig{Operation: "DELETE", OwnKind: true, Objects: Static{Old: o}})
+	}
+	created := func(o *corev1.ConfigMap) *Data {
+		return NewData(DataConfig{Operation: "CREATE", OwnKind: true, Objects: Static{New: o}})
+	}
+	for _, tt := range []struct {
+		text string
+		req  Request
+		data *Data
+		want bool
+	}{
+		{`request.name == "db"`, Request{Verb: "deletecollection"}, deleted(object("db", "")), true},
+		{`request.name == "db"`, Request{Verb: "deletecollection"}, deleted(object("web", "")), false},
+		{`[request].exists(r, r.name == "db")`, Request{Verb: "deletecollection"}, deleted(object("db", "")), true},
+		{`request.name == "db"`, Request{Verb: "create"}, created(object("db", "")), true},
+		{`request.name != "db"`, Request{Verb: "create"}, created(object("db", "")), false},
+	} {
+		p := All(program(tt.text), program("operation != 'CONNECT'"))
+		each := OfEach(p, &tt.req)
+		out := each.Decide(&tt.req, Deny)
+		if out.Verdict() != Unresolved || each.Type() != TypeNamed || !strings.Contains(each.Text(&tt.req, Deny), tt.text) {
+			t.Fatalf("%s: %v, %s: %s", tt.text, out.Verdict(), each.Type(), each.Text(&tt.req, Deny))
+		}
+		got, err := out.Residual().Evaluate(t.Context(), tt.data)
+		if err != nil || got != tt.want {
+			t.Errorf("%s on %+v: %v, %v", tt.text, tt.req, got, err)
+		}
+	}
+	if _, err := OfEach(program(`request.name == "db"`), &Request{Verb: "create"}).Evaluate(t.Context(), &Request{Verb: "create"}, Deny, created(object("", "d"))); err == nil {
+		t.Error("an object without a name yet has one")
+	}
+	// Twins: a request with a name, another verb, a condition on something else.
+	for _, tt := range []struct {
+		text string
+		req  Request
+		want Verdict
+	}{
+		{`request.name == "db"`, Request{Verb: "delete", Name: "db"}, True},
+		{`request.name == "db"`, Request{Verb: "deletecollection", Name: "web"}, False},
+		{`request.name == "db"`, Request{Verb: "list"}, False},
+		{`request.user == "alice"`, Request{Verb: "deletecollection", User: "alice"}, True},
+	} {
+		if got := OfEach(program(tt.text), &tt.req).Decide(&tt.req, Deny).Verdict(); got != tt.want {
+			t.Errorf("%s on %+v: %v, want %v", tt.text, tt.req, got, tt.want)
+		}
+	}
+}
