@@ -33,7 +33,7 @@ func (e *CELConditions) Evaluate(ctx context.Context, c authorizer.Condition, da
 	if err != nil {
 		return false, err
 	}
-	return program.Evaluate(ctx, requestOf(data), expr.Deny, factsOf(ctx, data))
+	return program.Evaluate(ctx, requestOf(data), expr.Deny, FactsOf(ctx, data))
 }
 
 // Compile returns the program of an expression.

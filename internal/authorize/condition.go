@@ -54,13 +54,7 @@ var _ authorizer.Condition = (*ruleCondition)(nil)
 
 // bind takes a rule out of the index. A name that the request did not say is part of the condition.
 func bind(hit ruleset.Hit) *ruleCondition {
-	c := &ruleCondition{hit: hit}
-	c.compiled, _ = hit.Condition().(*restrict.Compiled)
-	if c.compiled == nil {
-		// A quarantined deny rule, or one that is only limited to names.
-		c.compiled = restrict.Unconditional(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
-	}
-	c.compiled = c.compiled.Ready()
+	c := &ruleCondition{hit: hit, compiled: restrict.Of(hit)}
 	c.rule = c.compiled.Condition
 	if names := hit.Names(); names != nil {
 		c.rule = restrict.Named(names, c.rule)
@@ -80,7 +74,7 @@ func (c *ruleCondition) GetDescription() string { return c.compiled.Description 
 
 // Evaluate needs facts that the enforcer made; other data is converted on the spot.
 func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-	facts := factsOf(ctx, data)
+	facts := FactsOf(ctx, data)
 	if c.hit.ByDelete() {
 		evicting, ok := data.(Evicting)
 		if !ok {
@@ -101,27 +95,6 @@ func (c *ruleCondition) describe() string {
 		return fmt.Sprintf("denied by condition %q: %s", c.GetID(), d)
 	}
 	return fmt.Sprintf("denied by condition %q", c.GetID())
-}
-
-// factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
-func factsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
-	if f, ok := data.(Facts); ok {
-		return f.Expr()
-	}
-	cfg := expr.DataConfig{
-		Operation: string(data.GetOperation()),
-		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
-		OwnKind:   data.GetSubresource() == "",
-		Options:   data.GetOperationOptions(),
-		Shared:    expr.BudgetOf(ctx),
-	}
-	if data.GetOperation() == "CONNECT" {
-		if cfg.Options == nil { // connect admission has its options as the object
-			cfg.Options = data.GetObject()
-		}
-		cfg.Objects = nil
-	}
-	return expr.NewData(cfg)
 }
 
 // always is the allow of an unconditional rule that stands beside conditional denies.
@@ -281,30 +254,7 @@ func evaluateSets(ctx context.Context, label string, d authorizer.ConditionsAwar
 		return false, errors.New("the condition cannot be evaluated here")
 	})
 	if decision == authorizer.DecisionNoOpinion {
-		return decision, unmet(m), err
+		return decision, Unmet(m), err
 	}
 	return decision, label + ": " + reason, err
-}
-
-// unmet names what would have had to hold (CA-10). Only the first few: a caller can list them all in a review.
-func unmet(m authorizer.ConditionsMap) string {
-	const shown = 3
-	var b strings.Builder
-	n := 0
-	for c := range m.AllowConditions() {
-		if n++; n > shown {
-			continue
-		}
-		if n > 1 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "condition %q was not met", c.GetID())
-		if d := c.GetDescription(); d != "" {
-			fmt.Fprintf(&b, ": %s", d)
-		}
-	}
-	if n > shown {
-		fmt.Fprintf(&b, "; and %d more", n-shown)
-	}
-	return b.String()
 }

@@ -1,6 +1,9 @@
 package connection
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind says how a request connects.
 type Kind uint8
@@ -15,20 +18,24 @@ const (
 // Verb is the verb that a connection counts as, whichever HTTP method it uses (CA-9).
 const Verb = "create"
 
+// subresources are those that connect, whatever resource they belong to.
+var subresources = []string{"exec", "attach", "portforward", "proxy"}
+
+// Subresources lists the subresources that connect.
+func Subresources() []string { return slices.Clone(subresources) }
+
+// Connects tells whether a subresource is one that connects, whatever resource it belongs to.
+func Connects(subresource string) bool { return slices.Contains(subresources, subresource) }
+
 // Of tells how a request to a subresource connects. All of them are admitted with operation CONNECT.
 func Of(group, resource, subresource string) Kind {
-	if group != "" || subresource == "" {
+	switch {
+	case group != "" || !Connects(subresource):
 		return None
-	}
-	switch subresource {
-	case "exec", "attach", "portforward":
-		if resource == "pods" {
-			return Exec
-		}
-	case "proxy":
-		if resource == "pods" || resource == "services" || resource == "nodes" {
-			return Proxy
-		}
+	case subresource == "proxy" && (resource == "pods" || resource == "services" || resource == "nodes"):
+		return Proxy
+	case subresource != "proxy" && resource == "pods":
+		return Exec
 	}
 	return None
 }

@@ -34,6 +34,9 @@ func TestOf(t *testing.T) {
 		{"", "pods", "proxy", Proxy}, {"", "services", "proxy", Proxy}, {"", "nodes", "proxy", Proxy},
 		{"", "pods", "", None}, {"", "pods", "log", None}, {"", "services", "exec", None}, {"example.com", "pods", "exec", None},
 	} {
+		if c.want != None && !Connects(c.sub) {
+			t.Errorf("%s connects", c.sub)
+		}
 		if got := Of(c.group, c.resource, c.sub); got != c.want {
 			t.Errorf("%s %s/%s: %d, want %d", c.group, c.resource, c.sub, got, c.want)
 		}

@@ -3,7 +3,6 @@ package enforce
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -109,12 +108,9 @@ func (v *versions) convert(object runtime.Object, apiVersion string) (runtime.Ob
 	if object == nil {
 		return nil, nil
 	}
-	kind := v.attrs.GetKind()
-	kind.Version = apiVersion
-	if kind.Version == "" {
-		if kind.Version = v.served.PreferredVersion(kind.GroupKind()); kind.Version == "" {
-			return nil, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", kind.GroupKind())
-		}
+	kind, err := v.served.Seen(v.attrs.GetKind(), apiVersion)
+	if err != nil {
+		return nil, err
 	}
 	return admission.ConvertToGVK(object, kind, v.objects)
 }

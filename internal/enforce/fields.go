@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/snapshot"
@@ -66,9 +67,13 @@ func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	return snap.Served.HasFields(attrs.GetResource().GroupResource(), attrs.GetSubresource())
 }
 
-// fieldless are the subresources that write no field of the object which they belong to. An eviction deletes it.
-var fieldless = map[string]bool{
-	"attach": true, "eviction": true, "exec": true, "log": true, "portforward": true, "proxy": true, "token": true,
+// fieldless tells the subresources that write no field of the object which they belong to. An eviction deletes it.
+func fieldless(subresource string) bool {
+	switch subresource {
+	case "eviction", "log", "token":
+		return true
+	}
+	return connection.Connects(subresource)
 }
 
 // hides tells whether a request may write fields that its body does not show: a subresource with a body of another kind, of
@@ -88,7 +93,7 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
 		return forbidden(known, "field permissions do not reach this request: it writes no object")
 	}
-	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless[known.GetSubresource()] {
+	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
 		return nil
 	}
 	table, target := holder.Snapshot.Fields, fieldTarget(holder.Snapshot.Served, known)

@@ -13,6 +13,9 @@ import (
 // MaxLength is the largest expression, and the largest residual text, in bytes (CA-1).
 const MaxLength = 10240
 
+// MaxDescription is the largest description of a condition in bytes (CA-1).
+const MaxDescription = 1024
+
 // Kind is the dialect of an expression.
 type Kind uint8
 

@@ -37,9 +37,6 @@ func (p *Program) Kind() Kind { return p.kind }
 // APIVersion returns the version of the group that the expression is written for.
 func (p *Program) APIVersion() string { return p.apiVersion }
 
-// UsesRequest reports whether the result can depend on the request.
-func (p *Program) UsesRequest() bool { return p.uses.request }
-
 // Type implements Condition.
 func (p *Program) Type() string { return TypeCEL }
 

@@ -113,7 +113,7 @@ func TestTextOfStrangeValues(t *testing.T) {
 	}
 	p := compile(t, When, compile(t, When, `object.name == request.name`).Text(r, Allow))
 	ok, err := p.Evaluate(t.Context(), edgar(), Allow, data("CREATE", map[string]any{"name": r.Name}, nil))
-	if !ok || err != nil || p.UsesRequest() {
+	if !ok || err != nil || p.uses.request {
 		t.Errorf("%s: %v, %v", p.Source(), ok, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +13,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -32,9 +32,6 @@ type content struct {
 	old *content
 }
 
-// connections are the subresources that connect to something.
-var connections = []string{"exec", "attach", "portforward", "proxy"}
-
 // contentOf reads the content and refuses what could not be the object of the request: an answer about something else would
 // be final, and wrong. What the request would take from the object, its name, goes into the attributes.
 func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.AttributesRecord, spec authz.SubjectAccessReviewSpec) (*content, error) {
@@ -49,7 +46,7 @@ func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.Attribut
 	default:
 		return nil, fmt.Errorf("verb %q has no object: leave content out, or ask about create, update, patch, delete or deletecollection", spec.Verb)
 	}
-	if attrs.APIGroup == "" && slices.Contains(connections, attrs.Subresource) {
+	if attrs.APIGroup == "" && connection.Connects(attrs.Subresource) {
 		return nil, fmt.Errorf("%s/%s has options and no object: leave content out", attrs.Resource, attrs.Subresource)
 	}
 	if r.Honours != nil {
@@ -190,12 +187,11 @@ func (c *content) OldObject(apiVersion string) (runtime.Object, error) {
 }
 
 func (c *content) convert(apiVersion string) (runtime.Object, error) {
-	if apiVersion == "" {
-		if apiVersion = c.served.PreferredVersion(c.kind.GroupKind()); apiVersion == "" {
-			return nil, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", c.kind.GroupKind())
-		}
+	kind, err := c.served.Seen(c.kind, apiVersion)
+	if err != nil {
+		return nil, err
 	}
-	to := schema.GroupVersion{Group: c.kind.Group, Version: apiVersion}
+	to := kind.GroupVersion()
 	switch {
 	case c.reviewer.Convert != nil:
 		return c.reviewer.Convert(c.object, to)

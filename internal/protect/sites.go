@@ -1,5 +1,7 @@
 package protect
 
+import "proviso.dev/proviso/internal/connection"
+
 // site is a place inside an object that holds metadata for objects which somebody else will create from it. Names are
 // JSON names; the Go field of each is the same name with a capital (metadata is the embedded ObjectMeta), in versioned
 // and internal types alike.
@@ -40,16 +42,15 @@ var templateSites = map[groupResource][]site{
 // fields: the check takes such an object as JSON, with the data as its set's type reads it, and refuses any other form.
 var revisions = groupResource{"apps", "controllerrevisions"}
 
-// otherKind lists the subresources whose body is not an object of the resource's own kind; none of those bodies has
+// otherKind lists the subresources, beside those that connect, whose body is not an object of the resource's own kind; none of those bodies has
 // templates. Any other subresource, also one that does not exist yet, is taken to carry the resource itself.
 var otherKind = map[string]bool{
-	"attach": true, "binding": true, "eviction": true, "exec": true, "log": true, "portforward": true, "proxy": true,
-	"scale": true, "token": true,
+	"binding": true, "eviction": true, "log": true, "scale": true, "token": true,
 }
 
 // sitesOf returns the places to look at in the body of a request.
 func sitesOf(group, resource, subresource string) []site {
-	if otherKind[subresource] {
+	if otherKind[subresource] || connection.Connects(subresource) {
 		return nil
 	}
 	return templateSites[groupResource{group, resource}]

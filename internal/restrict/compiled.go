@@ -16,9 +16,6 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// descriptionLimit is what a condition set may carry (CA-1).
-const descriptionLimit = 1024
-
 // Compiled is what the index carries for a rule: its condition, and how people see it. Ask Ready for it.
 type Compiled struct {
 	Condition expr.Condition
@@ -28,6 +25,9 @@ type Compiled struct {
 
 	later *deferred
 }
+
+// RuleCondition implements ruleset.Condition.
+func (*Compiled) RuleCondition() {}
 
 // CompileRule is the hook of the rule index. With a cache it compiles nothing, so that whoever publishes the index waits for
 // nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
@@ -132,6 +132,25 @@ func (b broken) Evaluate(_ context.Context, _ *expr.Request, effect expr.Effect,
 
 func (broken) Text(*expr.Request, expr.Effect) string { return "true" }
 
+// Of is the condition of a rule in the index. A rule without one always holds; one that is not of this package's making, or that
+// compiled to nothing, fails closed.
+func Of(hit ruleset.Hit) *Compiled {
+	switch c := hit.Condition().(type) {
+	case nil: // a quarantined deny rule, or one that is only limited to names
+		return Unconditional(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
+	case *Compiled:
+		if c == nil {
+			break
+		}
+		if ready := c.Ready(); ready.Condition != nil {
+			return ready
+		}
+	}
+	compiled := describe(hit.Role(), hit.RuleIndex(), hit.PolicyRule())
+	compiled.Condition = broken{fmt.Errorf("the rule has a condition of an unknown type: %T", hit.Condition())}
+	return compiled
+}
+
 // Unconditional stands for a rule that always holds.
 func Unconditional(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) *Compiled {
 	compiled := describe(role, index, rule)
@@ -152,7 +171,7 @@ func describe(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) 
 	identity := fmt.Sprintf("%s\x00%s\x00%d\x00%s", role.Namespace, role.Name, index, content)
 	c := &Compiled{ID: expr.ConditionID(role.Name, effect, identity)}
 	if rule != nil {
-		c.Description = strings.ToValidUTF8(rule.Description[:min(len(rule.Description), descriptionLimit)], "")
+		c.Description = strings.ToValidUTF8(rule.Description[:min(len(rule.Description), expr.MaxDescription)], "")
 	}
 	return c
 }

@@ -207,4 +207,12 @@ func (ix *Index) wantedRules(g Grant) (*role, error) {
 }
 
 // asText stands for the compiler of conditions where only their presence counts.
-func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) { return r, nil }
+func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) {
+	return asWritten{r}, nil
+}
+
+// asWritten is a condition that is only compared.
+type asWritten struct{ *policyv1alpha1.PolicyRule }
+
+// RuleCondition implements Condition.
+func (asWritten) RuleCondition() {}

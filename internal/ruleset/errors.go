@@ -61,6 +61,3 @@ func (ix *Index) BindingsOf(ref RoleRef) []BindingRef {
 	slices.SortFunc(out, BindingRef.compare)
 	return out
 }
-
-// HasRole tells whether the role exists.
-func (ix *Index) HasRole(ref RoleRef) bool { return ix.role(ref) != nil }

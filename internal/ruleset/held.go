@@ -168,7 +168,7 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) 
 	in := Input{MasterNamespace: ix.master}
 	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (Condition, error) {
 		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].cond != nil {
-			return r, nil
+			return asWritten{r}, nil
 		}
 		return nil, fmt.Errorf("the condition of %s, rule %d, was not compiled", ref, i)
 	}
@@ -246,7 +246,7 @@ func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 		return first + ", and RBAC has no conditions: grant it by a role of Policy"
 	}
 	for _, c := range v.Conditions {
-		if w.cond != nil && h.grant.Implies(w.cond.(*policyv1alpha1.PolicyRule), c.PolicyRule()) {
+		if written, ok := w.cond.(asWritten); ok && h.grant.Implies(written.PolicyRule, c.PolicyRule()) {
 			return ""
 		}
 	}

@@ -118,7 +118,7 @@ func TestRecheck(t *testing.T) {
 		if bad && r.When == "bad" {
 			return nil, errors.New("does not compile")
 		}
-		return r.When, nil
+		return text(r.When), nil
 	}
 	rule := func(deny bool, verb, when string) policyv1alpha1.PolicyRule {
 		return policyv1alpha1.PolicyRule{Deny: deny, Verbs: []string{verb}, ResourceKinds: []string{"pods"}, When: when}

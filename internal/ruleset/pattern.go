@@ -2,8 +2,9 @@ package ruleset
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // subMode says which subresources a pattern covers.
@@ -104,7 +105,7 @@ func (p *kindPattern) overlaps(q *Query) bool {
 	}
 	switch p.mode {
 	case subNone:
-		return !q.hasSub || q.sub == "*" || slices.Contains(connectSubs, q.sub)
+		return !q.hasSub || q.sub == "*" || connection.Connects(q.sub)
 	case subExact:
 		return q.sub == "*" || q.hasSub && p.sub == q.sub
 	case subAny:

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if it
@@ -78,7 +80,7 @@ func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 	case subNone:
 		subs = []string{""}
 		if w.verbs.proxy || w.verbs.parent != [families]verbBit{} {
-			subs = append(subs, connectSubs...) // exec and proxy reach these through the parent
+			subs = append(subs, connection.Subresources()...) // exec and proxy reach these through the parent
 		}
 	case subExact, subRaw:
 		subs = []string{p.sub}

@@ -86,7 +86,7 @@ func TestSetKinds(t *testing.T) {
 	compiled := map[string]int{}
 	input.CompileRule = func(r RoleRef, _ int, _ *policyv1alpha1.PolicyRule) (Condition, error) {
 		compiled[r.Name]++
-		return "x", nil
+		return text("x"), nil
 	}
 	for _, p := range input.Policies {
 		for name := range p.Roles {

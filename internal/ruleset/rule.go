@@ -7,9 +7,12 @@ import (
 	"proviso.dev/proviso/internal/connection"
 )
 
-// Condition is what the caller has compiled the where, when and attributeRestrictions of a rule to. The index only carries
-// it.
-type Condition any
+// Condition is what the where, when and attributeRestrictions of a rule were compiled to. The index only carries it. Whoever
+// takes it out and does not know its type must not take the rule for one without a condition.
+type Condition interface {
+	// RuleCondition marks the types that are meant to be one.
+	RuleCondition()
+}
 
 // rule is one compiled rule.
 type rule struct {
@@ -116,7 +119,7 @@ func (c *cell) checkWild(q *Query) verdict {
 	groupOK := c.anyGroup && c.notIn == nil && r.groups == nil || q.group != "*" && c.inGroup(q.group) &&
 		(r.groups == nil || slices.Contains(r.groups, q.group))
 	if !modeOK || !resOK || !groupOK || len(r.negs) > 0 || !r.verbs.matches(q) ||
-		q.hasSub && (q.sub == "*" || slices.Contains(connectSubs, q.sub)) && !r.verbs.connects(q) {
+		q.hasSub && (q.sub == "*" || connection.Connects(q.sub)) && !r.verbs.connects(q) {
 		return misses
 	}
 	return r.named(q)

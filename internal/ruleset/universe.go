@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"proviso.dev/proviso/internal/connection"
 )
 
 // other stands for a name that no rule mentions. No object and no rule can have it.
@@ -24,7 +26,6 @@ var (
 	builtinVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
 		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", verbImpersonate + other, verbGranular + other, other}
 	builtinResources = []string{"pods", "services", "nodes", other}
-	connectSubs      = []string{"exec", "attach", "portforward", "proxy"}
 )
 
 // byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all.
@@ -74,7 +75,7 @@ func universeOf(rules []*rule) universe {
 	groups.add("", other)
 	resources["*"].add(builtinResources...)
 	subs.add("", other)
-	subs.add(connectSubs...)
+	subs.add(connection.Subresources()...)
 	subs.add(subEviction)
 	names.add("", other)
 	kinds["*"].add("")

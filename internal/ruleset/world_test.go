@@ -16,11 +16,16 @@ import (
 func picker(seed int64) refmodel.Pick { return refmodel.Pick(rand.New(rand.NewSource(seed)).Intn) }
 
 // compileText stands for the CEL compiler: the condition is its text.
+// text is a condition that is only compared.
+type text string
+
+func (text) RuleCondition() {}
+
 func compileText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) {
 	if strings.Contains(r.When, refmodel.Broken) {
 		return nil, errors.New("when: syntax error")
 	}
-	return r.Where + "|" + r.When, nil
+	return text(r.Where + "|" + r.When), nil
 }
 
 func kindsOf(w *refmodel.World) *Kinds {

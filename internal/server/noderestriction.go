@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
 	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 
+	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/expr"
 )
 
@@ -73,7 +74,7 @@ func reachesPlugin(attrs authorizer.Attributes) bool {
 	}
 	switch subresource := attrs.GetSubresource(); resource.Resource {
 	case "pods":
-		return !slices.Contains([]string{"exec", "attach", "portforward", "proxy", "log"}, subresource)
+		return subresource != "log" && !connection.Connects(subresource)
 	case "nodes":
 		return subresource == "" || subresource == "status"
 	case "serviceaccounts":

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/ruleset"
@@ -37,6 +39,18 @@ func (s *Served) PreferredVersion(gk schema.GroupKind) string {
 		return ""
 	}
 	return s.versions[gk]
+}
+
+// Seen is a kind in the version in which a condition sees it, whatever version the request uses: the one the condition is written
+// for or, if apiVersion is empty, the preferred one.
+func (s *Served) Seen(kind schema.GroupVersionKind, apiVersion string) (schema.GroupVersionKind, error) {
+	kind.Version = apiVersion
+	if kind.Version == "" {
+		if kind.Version = s.PreferredVersion(kind.GroupKind()); kind.Version == "" {
+			return kind, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", kind.GroupKind())
+		}
+	}
+	return kind, nil
 }
 
 // OwnKind is the kind of a resource itself, or "" if it is not served.

@@ -12,9 +12,6 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// maxDescription is the limit of a description in bytes (CA-1). That of a text is the engine's, that of a set Kubernetes' own.
-const maxDescription = 1024
-
 // conditionSet is what the webhook answered, and to which request. It is never changed: cached answers share it.
 type conditionSet struct {
 	webhook *Webhook
@@ -46,7 +43,7 @@ func (c *condition) GetDescription() string { return c.said.Description }
 // Evaluate decides conditions of the built-in type in process. Those that do not compile are left to the webhook, which
 // may know a later CEL, as are all other types. Without an endpoint to ask, they fail.
 func (c *condition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-	return c.evaluate(ctx, factsOf(ctx, data))
+	return c.evaluate(ctx, authorize.FactsOf(ctx, data))
 }
 
 func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.ConditionEvaluationResult {
@@ -68,27 +65,6 @@ func (c *condition) evaluate(ctx context.Context, facts *expr.Data) authorizer.C
 	return authorizer.ConditionEvaluationResultBoolean(holds)
 }
 
-// factsOf makes do with what upstream's interface offers, when somebody else than the enforcer evaluates.
-func factsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
-	if f, ok := data.(authorize.Facts); ok {
-		return f.Expr()
-	}
-	cfg := expr.DataConfig{
-		Operation: string(data.GetOperation()),
-		Objects:   expr.Static{New: data.GetObject(), Old: data.GetOldObject()},
-		OwnKind:   data.GetSubresource() == "",
-		Options:   data.GetOperationOptions(),
-		Shared:    expr.BudgetOf(ctx),
-	}
-	if data.GetOperation() == "CONNECT" {
-		if cfg.Options == nil { // connect admission has its options as the object
-			cfg.Options = data.GetObject()
-		}
-		cfg.Objects = nil
-	}
-	return expr.NewData(cfg)
-}
-
 // checkSet checks what Kubernetes' own constructor of a set does not.
 func checkSet(set *reviewv1.SubjectAccessReviewConditionSet) error {
 	switch set.FailureMode {
@@ -105,11 +81,8 @@ func checkSet(set *reviewv1.SubjectAccessReviewConditionSet) error {
 }
 
 func checkCondition(c *reviewv1.SubjectAccessReviewCondition) error {
-	switch {
-	case len(c.Condition) > expr.MaxLength:
-		return fmt.Errorf("its text has %d bytes, at most %d are allowed", len(c.Condition), expr.MaxLength)
-	case len(c.Description) > maxDescription:
-		return fmt.Errorf("its description has %d bytes, at most %d are allowed", len(c.Description), maxDescription)
+	if err := authorize.CheckCondition(c.Condition, c.Description); err != nil {
+		return err
 	}
 	switch c.Effect {
 	case reviewv1.EffectAllow, reviewv1.EffectDeny, reviewv1.EffectNoOpinion:

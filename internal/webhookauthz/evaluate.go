@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
 )
 
@@ -24,7 +24,7 @@ func (w *Webhook) EvaluateConditions(ctx context.Context, d authorizer.Condition
 	if set == nil || data == nil {
 		return d.FailureDecision(), "failed closed", fmt.Errorf("webhook authorizer %s can only evaluate what it answered itself, got %s", w.name, d)
 	}
-	facts := factsOf(ctx, data)
+	facts := authorize.FactsOf(ctx, data)
 	local := set.inProcess(ctx, d.ConditionsMap(), facts)
 	place := "process"
 	if !local.decided {
@@ -33,7 +33,7 @@ func (w *Webhook) EvaluateConditions(ctx context.Context, d authorizer.Condition
 	}
 	decision, reason, err := local.settle(ctx, set)
 	if decision == authorizer.DecisionNoOpinion && reason == "" {
-		reason = unmet(d.ConditionsMap()) // the webhook did not say why not (CA-10)
+		reason = authorize.Unmet(d.ConditionsMap()) // the webhook did not say why not (CA-10)
 	}
 	observe(ctx, w.name, place, word(decision, err), start)
 	return decision, reason, err
@@ -103,7 +103,7 @@ func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap
 		f.err = allow.err
 		return f
 	}
-	return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: unmet(m), err: allow.err}
+	return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: authorize.Unmet(m), err: allow.err}
 }
 
 // combine takes the stricter of what is known here and what the webhook says.
@@ -188,20 +188,4 @@ func describe(c authorizer.Condition, what string) string {
 		text += ": " + d
 	}
 	return text
-}
-
-// unmet names what would have had to hold (CA-10). Only the first few: a caller can list them all in a review.
-func unmet(m authorizer.ConditionsMap) string {
-	const shown = 3
-	var texts []string
-	n := 0
-	for c := range m.AllowConditions() {
-		if n++; n <= shown {
-			texts = append(texts, describe(c, "was not met"))
-		}
-	}
-	if n > shown {
-		texts = append(texts, fmt.Sprintf("and %d more", n-shown))
-	}
-	return strings.Join(texts, "; ")
 }
