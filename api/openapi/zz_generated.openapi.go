@@ -568,6 +568,7 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 					"group": {
 						SchemaProps: spec.SchemaProps{
 							Description: "group is the API group: \"\" is the core group, \"*\" any group.",
+							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -593,7 +594,6 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 					"scope": {
 						SchemaProps: spec.SchemaProps{
 							Description: "scope is Any (the default), Cluster (requests without a namespace) or Namespaced (requests in a namespace).\n\nPossible enum values:\n - `\"Any\"` selects resources wherever they live.\n - `\"Cluster\"` selects requests without a namespace.\n - `\"Namespaced\"` selects requests in a namespace.",
-							Default:     "Any",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Any", "Cluster", "Namespaced"},
@@ -1800,7 +1800,7 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref comm
 					},
 					"resourceKind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case.",
+							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path that is no resource, such as /metrics; or * for all resources.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2372,7 +2372,7 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 					},
 					"resourceKind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case.",
+							Description: "resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in any case; or a path that is no resource, such as /metrics; or * for all resources.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -29,7 +29,6 @@ func load(t testing.TB, text string) (sinks []*v1alpha1.AuditSink, classes []*v1
 			if err := yaml.UnmarshalStrict([]byte(doc), &class); err != nil {
 				t.Fatal(err)
 			}
-			v1alpha1.SetAuditClassDefaults(&class)
 			classes = append(classes, &class)
 		}
 	}

@@ -38,7 +38,7 @@ type ExplainOptions struct {
 func NewExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &ExplainOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:   "explain VERB [TYPE | TYPE/NAME]",
+		Use:   "explain VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "Explain a decision: which authorizer, rule, binding and condition, and what would change it",
 		Long: `Explain why you can or cannot use a verb on a resource: what each authorizer of the chain answers, by which rule, through
 which binding, to which of your names and groups, under which conditions, and who is not asked because somebody before has
@@ -89,9 +89,6 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	verb := args[0]
 	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {
-		return err
-	}
-	if err := t.onlyResources(); err != nil {
 		return err
 	}
 	content, old, err := o.objects(ctx, verb, t)
@@ -178,6 +175,8 @@ func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (co
 	}
 	update := slices.Contains([]string{"update", "patch"}, verb)
 	switch {
+	case (o.File != "" || o.Stored || o.Old != "") && (t.path != "" || t.resource.Resource == all):
+		return nil, nil, errors.New("-f, --old and --stored: a path and '*' have no object; leave them out")
 	case o.Stored && verb == "create":
 		return nil, nil, errors.New("--stored: an object that is created is not stored yet; give it with -f")
 	case o.Old != "" && !update:

@@ -176,22 +176,14 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// qualified is the resource as our reviews take it: pods, deployments.apps, pods/exec.
+// qualified is the resource as our reviews take it: pods, deployments.apps, pods/exec, /metrics.
 func (t target) qualified() string {
+	if t.path != "" {
+		return t.path
+	}
 	name := t.resource.GroupResource().String()
 	if t.subresource != "" {
 		name += "/" + t.subresource
 	}
 	return name
-}
-
-// onlyResources refuses what only can-i can answer.
-func (t target) onlyResources() error {
-	switch {
-	case t.path != "":
-		return fmt.Errorf("%s: this is answered for resources only; ask `proviso can-i VERB %s`", t.path, t.path)
-	case t.resource.Resource == all:
-		return errors.New("'*': this is answered for one resource at a time; ask `proviso can-i VERB '*'`")
-	}
-	return nil
 }

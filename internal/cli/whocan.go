@@ -30,7 +30,7 @@ type WhoCanOptions struct {
 func NewWhoCanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &WhoCanOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:   "who-can VERB [TYPE | TYPE/NAME]",
+		Use:   "who-can VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "List who can use a verb on a resource: always, and under which conditions",
 		Long: `List the users and groups that can use a verb on a resource, from policies and RBAC together, deny rules and conditions
 included. A user is judged with system:authenticated as the only group and a group as an unnamed member of it, since the
@@ -47,6 +47,10 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
 
   # And who would, were it not for a deny rule?
   proviso who-can delete configmaps -n hammer --blocked
+
+  # Who can read the metrics of the server? Who can do everything?
+  proviso who-can get /metrics
+  proviso who-can '*' '*'
 
   # Cluster-wide, for a script
   proviso who-can create namespaces -o json`,
@@ -70,9 +74,6 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	}
 	t, err := o.parseTarget(args[1:], o.Subresource)
 	if err != nil {
-		return err
-	}
-	if err := t.onlyResources(); err != nil {
 		return err
 	}
 	namespace, err := o.namespace()

@@ -89,6 +89,11 @@ func rbacGrant(a authorizer.Attributes) string {
 	if name := a.GetName(); name != "" {
 		rule.ResourceNames = []string{name}
 	}
+	if !a.IsResourceRequest() {
+		rule = rbacv1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: []string{a.GetPath()}}
+	} else if a.GetResource() == "*" {
+		rule.APIGroups = []string{"*"}
+	}
 	meta := metav1.ObjectMeta{Name: grantName(a), Namespace: a.GetNamespace()}
 	kind := ""
 	if meta.Namespace == "" {
@@ -117,6 +122,12 @@ func policyGrant(a authorizer.Attributes, master string) string {
 	if name := a.GetName(); name != "" {
 		rule.ResourceNames = []string{name}
 	}
+	switch {
+	case !a.IsResourceRequest():
+		rule = policyv1alpha1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: []string{a.GetPath()}}
+	case a.GetResource() == "*":
+		rule.APIGroups = nil
+	}
 	namespace := a.GetNamespace()
 	if namespace == "" {
 		namespace = master
@@ -144,7 +155,7 @@ func grantee(a authorizer.Attributes) ruleset.Subject {
 
 // grantName is a name for the role, from what it says.
 func grantName(a authorizer.Attributes) string {
-	parts := []string{"allow", grantee(a).Name, a.GetVerb(), a.GetResource(), a.GetSubresource(), a.GetName()}
+	parts := []string{"allow", grantee(a).Name, a.GetVerb(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath()}
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':

@@ -102,20 +102,21 @@ func subjectAccessReviews(reviewer Reviewer) *review[*authz.SubjectAccessReview]
 	}
 }
 
-// question checks what both reviews ask about: one verb on one resource.
+// question checks what both reviews ask about: one verb on one resource or path, or all of them.
 func question(verb, resourceKind string) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	switch {
 	case strings.TrimSpace(verb) == "":
 		errs = append(errs, field.Required(spec.Child("verb"), "name the verb that is asked about"))
-	case verb == "*" || strings.HasPrefix(verb, "-"):
+	case strings.HasPrefix(verb, "-"):
 		errs = append(errs, field.Invalid(spec.Child("verb"), verb, "ask about one verb"))
 	}
 	switch {
 	case strings.TrimSpace(resourceKind) == "":
 		errs = append(errs, field.Required(spec.Child("resourceKind"), "name the resource that is asked about, such as pods or deployments.apps"))
+	case resourceKind == "*":
 	case strings.Contains(resourceKind, "*") || strings.HasPrefix(resourceKind, "-"):
-		errs = append(errs, field.Invalid(spec.Child("resourceKind"), resourceKind, "ask about one resource"))
+		errs = append(errs, field.Invalid(spec.Child("resourceKind"), resourceKind, `ask about one resource or path, or "*" for all resources`))
 	}
 	return errs
 }

@@ -32,8 +32,8 @@ func TestResourceAccessReviews(t *testing.T) {
 	for _, path := range []string{"/namespaces/hammer/resourceaccessreviews", "/resourceaccessreviews"} {
 		s.refuse(422, "POST", authzAPI+path, ask("resourceKind: pods"), "spec.verb")
 		s.refuse(422, "POST", authzAPI+path, ask("verb: get"), "spec.resourceKind")
-		s.refuse(422, "POST", authzAPI+path, ask(`verb: "*", resourceKind: pods`), "one verb")
-		s.refuse(422, "POST", authzAPI+path, ask(`verb: get, resourceKind: "*"`), "one resource")
+		s.refuse(422, "POST", authzAPI+path, ask(`verb: "-get", resourceKind: pods`), "one verb")
+		s.refuse(422, "POST", authzAPI+path, ask(`verb: get, resourceKind: "po*"`), "one resource")
 		s.refuse(405, "GET", authzAPI+path, nil)
 	}
 }

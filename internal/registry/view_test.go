@@ -217,7 +217,7 @@ func (s *api) idempotent(path, doc string) {
 	}
 }
 
-// PO-11: the seed's spellings work with create and with apply, and come back normalised.
+// PO-11: the seed's spellings work with create and with apply, and come back as they were written.
 func TestSeedSpellingsOfRestrictions(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer")
@@ -230,7 +230,7 @@ func TestSeedSpellingsOfRestrictions(t *testing.T) {
 	}
 	for _, name := range []string{"created", "applied"} {
 		role := s.must("GET", rolesIn("hammer")+"/"+name, nil)
-		if text := fmt.Sprint(role.at("rules")); !strings.Contains(text, "fieldsMutable:[labels]") || !strings.Contains(text, "sameNodeRestriction:true") || strings.Contains(text, "Minion") {
+		if text := fmt.Sprint(role.at("rules")); !strings.Contains(text, "fieldsMutatable:[labels]") || !strings.Contains(text, "kind:sameMinionRestriction") {
 			t.Errorf("%s is stored as %s", name, text)
 		}
 	}

@@ -187,7 +187,6 @@ func tailOptions(query string) (auditsink.TailOptions, error) {
 	case len(values) > 0:
 		class := &auditv1alpha1.AuditClass{ObjectMeta: metav1.ObjectMeta{Name: tailClass}}
 		class.Spec.Rules = tailRules(values)
-		auditv1alpha1.SetAuditClassDefaults(class)
 		if err := validate.AuditClass(class).ToAggregate(); err != nil {
 			return opts, err
 		}

@@ -110,6 +110,12 @@ func TestDailyChores(t *testing.T) {
 		step{edgar, "can-i * *", 1, "no"},
 		step{edgar, "can-i get /livez", 0, "yes"},
 		step{edgar, "can-i get /metrics", 1, "no"},
+		step{s.kubeconfig, "who-can get /metrics", 0, "system:masters"},
+		step{s.kubeconfig, "who-can get /livez -o name", 0, "group/system:authenticated"},
+		step{s.kubeconfig, "who-can * *", 0, "system:masters"},
+		step{edgar, "explain get /metrics", 1, "- nonResourceURLs:\n      - /metrics\n"},
+		step{edgar, "explain get /livez", 0, "system:public-info-viewer"},
+		step{edgar, "explain * * -n hammer", 1, "  - '*'"},
 	)
 	// --dry-run prints what would be written, and it can be applied.
 	out, code := s.proviso(s.kubeconfig, "policy", "deny", "delete", "secrets", "--user", "edgar", "-n", "hammer", "--dry-run")

@@ -115,7 +115,7 @@ const (
 type GroupResourceSelector struct {
 	// group is the API group: "" is the core group, "*" any group.
 	// +optional
-	Group string `json:"group,omitempty"`
+	Group string `json:"group"`
 
 	// resources are the resources of the group. Left out, all of them are selected, subresources included.
 	// +optional
@@ -124,7 +124,6 @@ type GroupResourceSelector struct {
 
 	// scope is Any (the default), Cluster (requests without a namespace) or Namespaced (requests in a namespace).
 	// +optional
-	// +default="Any"
 	Scope ScopeType `json:"scope,omitempty"`
 
 	// namespaces limits the scope Namespaced to these namespaces. Left out, all namespaces are selected. A plain name is
@@ -155,6 +154,9 @@ type ResourceSelector struct {
 type NamespaceSelector struct {
 	// name is the name of the namespace.
 	Name string `json:"name"`
+
+	// Plain remembers that the name was given without {name: …}.
+	Plain bool `json:"-"`
 }
 
 // NonResourceSelectors is a list of selectors, which is accepted as a single object as well.
@@ -166,6 +168,9 @@ type NonResourceSelector struct {
 	// urls are paths. A trailing "*" matches every path that begins so.
 	// +listType=atomic
 	URLs []string `json:"urls"`
+
+	// Single remembers that the selector was given in the place of a list.
+	Single bool `json:"-"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

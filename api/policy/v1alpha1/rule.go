@@ -107,4 +107,9 @@ type AttributeRestrictions struct {
 	// when written, and whoever evaluates the rule must treat them as restrictions that never hold (in a deny rule: that
 	// always hold).
 	Unrecognized map[string]runtime.RawExtension `json:"-"`
+
+	// Spelling holds the keys of the original design that the restrictions were given with. They are written back as they were read,
+	// so that applying a file again changes nothing.
+	// +listType=atomic
+	Spelling []string `json:"-"`
 }

@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,10 +82,36 @@ func (a *AttributeRestrictions) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the normalised spelling, together with the restrictions that are not known.
+// MarshalJSON writes the restrictions in the spelling that they were read in, together with those that are not known. Only a
+// restriction that is there is spelled: what the fields say is what is written.
 func (a AttributeRestrictions) MarshalJSON() ([]byte, error) {
 	type plain AttributeRestrictions
-	return withUnrecognized(plain(a), a.Unrecognized, isRestriction)
+	data, err := withUnrecognized(plain(a), a.Unrecognized, isRestriction)
+	if err != nil || len(a.Spelling) == 0 {
+		return data, err
+	}
+	all := map[string]stdjson.RawMessage{}
+	if err := stdjson.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	respell := func(from, to string, value stdjson.RawMessage) {
+		if _, ok := all[from]; ok {
+			delete(all, from)
+			all[to] = value
+		}
+	}
+	for _, spelling := range a.Spelling {
+		key, kind, _ := strings.Cut(spelling, "=")
+		switch key {
+		case spellingFieldsMutatable:
+			respell(fieldFieldsMutable, key, all[fieldFieldsMutable])
+		case spellingSameMinionRestriction:
+			respell(fieldSameNodeRestriction, key, all[fieldSameNodeRestriction])
+		case fieldKind:
+			respell(fieldSameNodeRestriction, key, stdjson.RawMessage(strconv.Quote(kind)))
+		}
+	}
+	return stdjson.Marshal(all)
 }
 
 func (a *AttributeRestrictions) readFieldsMutable(keys map[string]stdjson.RawMessage) error {
@@ -98,6 +125,9 @@ func (a *AttributeRestrictions) readFieldsMutable(keys map[string]stdjson.RawMes
 			return fmt.Errorf("attributeRestrictions: %s and %s are two spellings of one restriction: give one", seen, name)
 		}
 		seen = name
+		if name == spellingFieldsMutatable {
+			a.Spelling = append(a.Spelling, name)
+		}
 		if err := json.UnmarshalCaseSensitivePreserveInts(raw, &a.FieldsMutable); err != nil {
 			return fmt.Errorf("attributeRestrictions.%s: %w", name, err)
 		}
@@ -118,11 +148,15 @@ func (a *AttributeRestrictions) readSameNode(keys map[string]stdjson.RawMessage)
 			return false, fmt.Errorf("attributeRestrictions.%s: must be true or false: %w", name, err)
 		}
 		a.SameNodeRestriction = a.SameNodeRestriction || on
+		if name == spellingSameMinionRestriction {
+			a.Spelling = append(a.Spelling, name)
+		}
 	}
 	var kind string
 	if raw, ok := keys[fieldKind]; ok && json.UnmarshalCaseSensitivePreserveInts(raw, &kind) == nil {
 		if kind == spellingSameMinionRestriction || kind == fieldSameNodeRestriction {
 			a.SameNodeRestriction = true
+			a.Spelling = append(a.Spelling, fieldKind+"="+kind)
 			return true, nil
 		}
 	}

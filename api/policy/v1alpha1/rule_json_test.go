@@ -22,24 +22,24 @@ func TestAttributeRestrictionsAcceptTheSpellingsOfTheSeed(t *testing.T) {
 			want: AttributeRestrictions{FieldsMutable: []string{".metadata.labels"}},
 		},
 		{
-			name: "fieldsMutatable", in: `{"fieldsMutatable":["labels"]}`, wantJSON: `{"fieldsMutable":["labels"]}`,
-			want: AttributeRestrictions{FieldsMutable: []string{"labels"}},
+			name: "fieldsMutatable", in: `{"fieldsMutatable":["labels"]}`, wantJSON: `{"fieldsMutatable":["labels"]}`,
+			want: AttributeRestrictions{FieldsMutable: []string{"labels"}, Spelling: []string{"fieldsMutatable"}},
 		},
 		{
-			name: "sameMinionRestriction", in: `{"sameMinionRestriction":true}`, wantJSON: `{"sameNodeRestriction":true}`,
-			want: AttributeRestrictions{SameNodeRestriction: true},
+			name: "sameMinionRestriction", in: `{"sameMinionRestriction":true}`, wantJSON: `{"sameMinionRestriction":true}`,
+			want: AttributeRestrictions{SameNodeRestriction: true, Spelling: []string{"sameMinionRestriction"}},
 		},
 		{
-			name: "kind sameMinionRestriction", in: `{"kind":"sameMinionRestriction"}`, wantJSON: `{"sameNodeRestriction":true}`,
-			want: AttributeRestrictions{SameNodeRestriction: true},
+			name: "kind sameMinionRestriction", in: `{"kind":"sameMinionRestriction"}`, wantJSON: `{"kind":"sameMinionRestriction"}`,
+			want: AttributeRestrictions{SameNodeRestriction: true, Spelling: []string{"kind=sameMinionRestriction"}},
 		},
 		{
-			name: "kind sameNodeRestriction", in: `{"kind":"sameNodeRestriction"}`, wantJSON: `{"sameNodeRestriction":true}`,
-			want: AttributeRestrictions{SameNodeRestriction: true},
+			name: "kind sameNodeRestriction", in: `{"kind":"sameNodeRestriction"}`, wantJSON: `{"kind":"sameNodeRestriction"}`,
+			want: AttributeRestrictions{SameNodeRestriction: true, Spelling: []string{"kind=sameNodeRestriction"}},
 		},
 		{
 			name: "a kind is not undone by a false beside it", in: `{"kind":"sameMinionRestriction","sameNodeRestriction":false}`,
-			wantJSON: `{"sameNodeRestriction":true}`, want: AttributeRestrictions{SameNodeRestriction: true},
+			wantJSON: `{"kind":"sameMinionRestriction"}`, want: AttributeRestrictions{SameNodeRestriction: true, Spelling: []string{"kind=sameMinionRestriction"}},
 		},
 		{
 			name: "an unknown kind is kept", in: `{"kind":"sameRackRestriction"}`, wantJSON: `{"kind":"sameRackRestriction"}`,

@@ -30,6 +30,11 @@ func (in *AttributeRestrictions) DeepCopyInto(out *AttributeRestrictions) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.Spelling != nil {
+		in, out := &in.Spelling, &out.Spelling
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -58,7 +58,7 @@ func auditRule(r audit.Rule, path *field.Path) (errs field.ErrorList) {
 }
 
 func subjects(s audit.SubjectSelector, path *field.Path) (errs field.ErrorList) {
-	switch s.Type {
+	switch s.Type.Normalised() {
 	case audit.SubjectUser, audit.SubjectUserGroup:
 	default:
 		errs = append(errs, field.NotSupported(path.Child("type"), s.Type, []audit.SubjectType{audit.SubjectUser, audit.SubjectUserGroup}))
@@ -99,7 +99,7 @@ func groupResources(s audit.GroupResourceSelector, path *field.Path) (errs field
 		}
 	}
 	scopes := []audit.ScopeType{audit.ScopeAny, audit.ScopeCluster, audit.ScopeNamespaced}
-	if !slices.Contains(scopes, s.Scope) {
+	if s.Scope != "" && !slices.Contains(scopes, s.Scope) {
 		errs = append(errs, field.NotSupported(path.Child("scope"), s.Scope, scopes))
 	} else if len(s.Namespaces) > 0 && s.Scope != audit.ScopeNamespaced {
 		errs = append(errs, field.Forbidden(path.Child("namespaces"), "limits the scope Namespaced; set scope: Namespaced as well"))
