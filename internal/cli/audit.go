@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,12 +49,14 @@ what is left out without changing a level is reported on standard error.`,
 	}
 	cmd.Flags().StringVarP(&o.File, "filename", "f", "", "File to convert; - for standard input. Required.")
 	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink that is made of a policy.")
-	_ = cmd.MarkFlagRequired("filename")
 	return cmd
 }
 
 // Run converts and prints.
 func (o *AuditConvertOptions) Run() error {
+	if o.File == "" {
+		return errors.New("say which file: -f FILE, or -f - for standard input")
+	}
 	var data []byte
 	var err error
 	if o.File == "-" {

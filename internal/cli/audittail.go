@@ -48,7 +48,7 @@ chosen by audit classes or by selectors: values of one selector are alternatives
 other, and everything else that is given must match. Without either, every request is shown but those about leases, which servers and
 controllers renew every few seconds: --leases shows them too.
 
-It takes what writing an audit sink takes, create on auditsinks.auditregistration.k8s.io, and get on the URL
+You need what writing an audit sink needs, create on auditsinks.auditregistration.k8s.io, and get on the URL
 /proviso/audit/tail. Only members of system:masters and cluster admins have that from the start.
 
 Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be answered.`,

@@ -85,7 +85,9 @@ func (c *client) connect() (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connectTo(rest.CopyConfig(config))
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NewWarningWriter(c.errOut, rest.WarningWriterOptions{Deduplicate: true})
+	return connectTo(config)
 }
 
 func connectTo(config *rest.Config) (*rest.RESTClient, error) {

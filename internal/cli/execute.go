@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // Exit codes are the same for all commands that answer a question; 0 is yes, or that there is nothing to say.
@@ -39,7 +41,7 @@ func Execute(root *cobra.Command, errOut io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	if message := err.Error(); message != "" {
+	if message := sentence(err); message != "" {
 		if strings.HasPrefix(message, "unknown ") && !strings.Contains(message, "--help") { // a command or a flag
 			message += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
 		}
@@ -53,6 +55,23 @@ func Execute(root *cobra.Command, errOut io.Writer) int {
 		return code
 	}
 	return codeUnanswered
+}
+
+// sentence is an error in one line, with what to do about the commonest ones.
+func sentence(err error) string {
+	var unreachable *url.Error
+	if errors.As(err, &unreachable) && utilnet.IsConnectionRefused(err) {
+		server := unreachable.URL
+		if u, err := url.Parse(server); err == nil {
+			server = u.Scheme + "://" + u.Host
+		}
+		return fmt.Sprintf("the server at %s does not answer: connection refused; is it running, and is KUBECONFIG that of the server?", server)
+	}
+	message, suggestion, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if ok {
+		message += fmt.Sprintf("; did you mean %q?", strings.Join(strings.Fields(suggestion), `" or "`))
+	}
+	return message
 }
 
 // answered ends a command with the code of its answer, without a word.

@@ -3,11 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 )
 
 // target is what a question is about, as the user names it and the server serves it.
@@ -70,6 +72,9 @@ func (c *client) parseTarget(args []string, subresource string) (target, error) 
 
 // resolve finds the resource as kubectl does, with its short names.
 func (c *client) resolve(t *target, resource string) error {
+	// A server that does not answer is an error, which is printed once.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	mapper, err := c.config.ToRESTMapper()
 	if err != nil {
 		return err

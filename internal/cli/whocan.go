@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -113,9 +114,11 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	return answered(code)
 }
 
-// notProviso turns a path that is not there into what that means.
+// notProviso turns a path that is not there into what that means. If the server says itself what is not there, such as the namespace, that
+// is it.
 func notProviso(err error, gate string) error {
-	if apierrors.IsNotFound(err) {
+	var said serverError
+	if apierrors.IsNotFound(err) && !errors.As(err, &said) {
 		return fmt.Errorf("the server does not know this question: it is not Proviso, or its feature gate %s is off", gate)
 	}
 	return err

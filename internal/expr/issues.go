@@ -41,6 +41,20 @@ func wholeIssue(format string, args ...any) Issues {
 	return Issues{{Message: fmt.Sprintf(format, args...)}}
 }
 
+// hinted adds what a name is called here that the other kind of expression has.
+func hinted(message string) string {
+	message = strings.TrimSuffix(message, " (in container '')")
+	switch message {
+	case "undeclared reference to 'object'":
+		return message + "; in where it is called resource"
+	case "undeclared reference to 'oldObject'":
+		return message + "; in where it is called resource, which is the stored and the new object"
+	case "undeclared reference to 'resource'":
+		return message + "; in when it is called object, and oldObject as it is stored"
+	}
+	return message
+}
+
 func fromCEL(iss *cel.Issues) Issues {
 	var out Issues
 	for _, e := range iss.Errors() {
@@ -52,7 +66,7 @@ func fromCEL(iss *cel.Issues) Issues {
 		if line <= 0 {
 			line, col = 0, 0
 		}
-		out = append(out, Issue{Line: line, Column: col, Message: e.Message})
+		out = append(out, Issue{Line: line, Column: col, Message: hinted(e.Message)})
 	}
 	if len(out) == 0 {
 		out = wholeIssue("expression does not compile: %v", iss.Err())

@@ -26,7 +26,7 @@ type sight struct {
 }
 
 // unseen stands for what is not shown.
-const unseen = "not shown: it takes the right to get the role"
+const unseen = "not shown: you need the right to get the role"
 
 // sightOf is the sight of a caller who asks about others. An unknown caller sees nothing.
 func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
