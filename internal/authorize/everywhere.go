@@ -16,7 +16,7 @@ func (c *Chain) GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, 
 	if attrs == nil {
 		return false
 	}
-	attrs = c.scoped(attrs)
+	attrs = c.Scoped(attrs)
 	for _, l := range c.Links() {
 		if l.Name != "system-masters" && l.Name != "node" {
 			continue

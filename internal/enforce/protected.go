@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
@@ -25,7 +24,9 @@ import (
 // by which somebody would join such a role.
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
-	Chain *authorize.Chain
+	Chain authorizer.UnconditionalAuthorizer
+	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil means that none is.
+	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
 }
@@ -52,7 +53,9 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 		return nil
 	}
 	req := ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs)
-	req.Everywhere = func() bool { return p.Chain.GrantedEverywhere(ctx, holder.Snapshot, holder.Attributes()) }
+	req.Everywhere = func() bool {
+		return p.Everywhere != nil && p.Everywhere(ctx, holder.Snapshot, holder.Attributes())
+	}
 	old, new, err := p.written(ctx, index, attrs, objects)
 	if err != nil {
 		var answer apierrors.APIStatus

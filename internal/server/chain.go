@@ -122,7 +122,7 @@ func (s *stages) wrapAdmission(generic *genericapiserver.Config, informers infor
 		plugin.Fields = &enforce.Fields{Ask: s.gate.Ask, Schemas: s.fields.schemas.of, Everywhere: s.gate.Chain.GrantedEverywhere, Behind: behind}
 	}
 	if enabled(ProtectedAttributes) {
-		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain, Behind: behind})
+		plugin.After = append(plugin.After, &enforce.ProtectedAttributes{Chain: s.gate.Chain, Everywhere: s.gate.Chain.GrantedEverywhere, Behind: behind})
 	}
 	if enabled(PolicyAuthorization) {
 		plugin.After = append(plugin.After, enforce.Immortal{Namespace: s.master})
