@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
 )
 
 // Facts is what admission knows, in the form that CEL reads. The enforcer hands it over as ConditionsData; whatever is
@@ -108,8 +109,8 @@ func always(reason string) authorizer.Condition {
 }
 
 // selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so (CA-16).
-func selected(c *ruleCondition, req *expr.Request) bool {
-	return (req.Verb == "list" || req.Verb == "watch") && req.Subresource == "" && expr.Implied(c.rule, req, selectable(req))
+func selected(c *ruleCondition, req *expr.Request, served *snapshot.Served) bool {
+	return (req.Verb == "list" || req.Verb == "watch") && req.Subresource == "" && expr.Implied(c.rule, req, selectable(served, req))
 }
 
 // conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over consecutive

@@ -1,24 +1,49 @@
 package authorize
 
-import "proviso.dev/proviso/internal/expr"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-// selectableFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace, which
-// all resources can. A field that is missing here only makes a list under a condition need a label or a name.
-var selectableFields = map[string][]expr.SelectableField{
-	"pods": {
-		{Key: "spec.nodeName"}, {Key: "spec.restartPolicy"}, {Key: "spec.schedulerName"}, {Key: "spec.serviceAccountName"},
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace, which
+// all resources can. Left out are those that stand for more than one field: the source of an event, all addresses of a pod. A field
+// that is missing here only makes a list under a condition need a label or a name.
+var builtinFields = map[schema.GroupResource][]expr.SelectableField{
+	{Resource: "pods"}: {
+		{Key: "spec.nodeName"}, {Key: "spec.restartPolicy"}, {Key: "spec.schedulerName"}, {Key: "spec.serviceAccountName"}, {Key: "spec.hostNetwork", Type: expr.BoolField},
 		{Key: "status.phase"}, {Key: "status.podIP"}, {Key: "status.nominatedNodeName"},
 	},
-	"secrets":    {{Key: "type"}},
-	"services":   {{Key: "spec.clusterIP"}, {Key: "spec.type"}},
-	"namespaces": {{Key: "status.phase"}},
-	"certificatesigningrequests.certificates.k8s.io": {{Key: "spec.signerName"}},
-	"resourceslices.resource.k8s.io":                 {{Key: "spec.nodeName"}, {Key: "spec.driver"}},
+	{Resource: "nodes"}:                          {{Key: "spec.unschedulable", Type: expr.BoolField}},
+	{Resource: "replicationcontrollers"}:         {{Key: "status.replicas", Type: expr.IntField}},
+	{Resource: "events"}:                         append(eventFields("involvedObject"), expr.SelectableField{Key: "reportingComponent"}),
+	{Resource: "secrets"}:                        {{Key: "type"}},
+	{Resource: "services"}:                       {{Key: "spec.clusterIP"}, {Key: "spec.type"}},
+	{Resource: "namespaces"}:                     {{Key: "status.phase"}},
+	{Group: "events.k8s.io", Resource: "events"}: append(eventFields("regarding"), expr.SelectableField{Key: "reportingController"}),
+	{Group: "apps", Resource: "replicasets"}:     {{Key: "status.replicas", Type: expr.IntField}},
+	{Group: "batch", Resource: "jobs"}:           {{Key: "status.successful", Path: "status.succeeded", Type: expr.IntField}},
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {{Key: "spec.signerName"}},
+	{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:        {{Key: "spec.signerName"}},
+	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     {{Key: "spec.signerName"}, {Key: "spec.podName"}, {Key: "spec.nodeName"}},
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:                 {{Key: "spec.nodeName"}, {Key: "spec.driver"}, {Key: "spec.pool.name"}},
 }
 
-func selectable(req *expr.Request) []expr.SelectableField {
-	if req.APIGroup == "" {
-		return selectableFields[req.Resource]
+// eventFields are those of an event, which calls the object that it is about differently in each of its groups.
+func eventFields(about string) []expr.SelectableField {
+	fields := []expr.SelectableField{{Key: "reason"}, {Key: "type"}}
+	for _, f := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
+		fields = append(fields, expr.SelectableField{Key: about + "." + f})
 	}
-	return selectableFields[req.Resource+"."+req.APIGroup]
+	return fields
+}
+
+// selectable are the fields that the resource of a request can be listed by in its version (CA-16).
+func selectable(served *snapshot.Served, req *expr.Request) []expr.SelectableField {
+	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
+	if fields := builtinFields[resource]; fields != nil {
+		return fields
+	}
+	return served.Selectable(resource.WithVersion(req.APIVersion))
 }

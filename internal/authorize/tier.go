@@ -66,7 +66,8 @@ func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 
 // ConditionsAwareAuthorize is a few look-ups; it allocates only where conditional rules apply.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	ix := SnapshotOf(ctx, t.store).Rules
+	snap := SnapshotOf(ctx, t.store)
+	ix := snap.Rules
 	if ix == nil {
 		return authorizer.ConditionsAwareDecisionDeny("", errNoIndex)
 	}
@@ -83,7 +84,7 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil)
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		denies, allows, final := t.conditional(&q, m, attrs)
+		denies, allows, final := t.conditional(&q, m, attrs, snap.Served)
 		if final != nil {
 			return *final
 		}
@@ -131,7 +132,7 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 
 // conditional collects the rules that depend on the object, unless the decision turns out to be final without it. Denies are
 // decided first: one that holds for every object ends it.
-func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
+func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, served *snapshot.Served) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
 	req := expr.NewRequest(attrs)
 	decided := func(d authorizer.ConditionsAwareDecision) ([]authorizer.Condition, []authorizer.Condition, *authorizer.ConditionsAwareDecision) {
 		return nil, nil, &d
@@ -162,7 +163,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			case expr.Failed:
 				failure = failed(c, o)
 			case expr.Unresolved:
-				if selected(c, req) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
+				if selected(c, req, served) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}

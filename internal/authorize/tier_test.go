@@ -47,11 +47,14 @@ func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv
 }
 
 // published is a store whose snapshot has the given index.
-type published struct{ index *ruleset.Index }
+type published struct {
+	index  *ruleset.Index
+	served *snapshot.Served
+}
 
 func (p *published) Name() string                  { return "test" }
 func (p *published) HasSynced() bool               { return true }
-func (p *published) Apply(next *snapshot.Snapshot) { next.Rules = p.index }
+func (p *published) Apply(next *snapshot.Snapshot) { next.Rules, next.Served = p.index, p.served }
 
 func storeWith(t *testing.T, p *published) *snapshot.Store {
 	t.Helper()

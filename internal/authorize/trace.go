@@ -7,6 +7,7 @@ import (
 
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
 )
 
 // Step is what one link of the chain had to say about a request.
@@ -76,7 +77,8 @@ func (t *Tier) Tier() ruleset.Tier { return t.tier }
 
 // Applying lists what a decision looks at. It decides nothing.
 func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Applied {
-	ix := SnapshotOf(ctx, t.store).Rules
+	snap := SnapshotOf(ctx, t.store)
+	ix := snap.Rules
 	if ix == nil {
 		return nil
 	}
@@ -87,12 +89,12 @@ func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Appl
 	yields := t.tier == ruleset.TierNamespace && len(denies) > 0 && t.yields(ctx, &q, attrs)
 	var all []Applied
 	for _, hit := range denies {
-		a := applied(hit, req, expr.Deny)
+		a := applied(hit, req, expr.Deny, snap.Served)
 		a.Yields = yields
 		all = append(all, a)
 	}
 	for _, hit := range q.AppendAll(nil, t.tier, ruleset.Allows) {
-		all = append(all, applied(hit, req, expr.Allow))
+		all = append(all, applied(hit, req, expr.Allow, snap.Served))
 	}
 	return all
 }
@@ -103,10 +105,10 @@ func Explain(hit ruleset.Hit, attrs authorizer.Attributes) Applied {
 	if hit.Effect() == ruleset.Denies {
 		effect = expr.Deny
 	}
-	return applied(hit, expr.NewRequest(attrs), effect)
+	return applied(hit, expr.NewRequest(attrs), effect, nil)
 }
 
-func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect) Applied {
+func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect, served *snapshot.Served) Applied {
 	a := Applied{Hit: hit, Known: expr.True}
 	if hit.Condition() == nil && hit.Names() == nil {
 		return a
@@ -115,7 +117,7 @@ func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect) Applied {
 	o := c.decide(req, effect)
 	a.Known = o.Verdict()
 	switch {
-	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req):
+	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req, served):
 		a.Known = expr.True
 	case a.Known == expr.Unresolved:
 		c.residual = o.Residual()

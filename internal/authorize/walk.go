@@ -113,7 +113,7 @@ func (r *record) note(name, reason string, err error) {
 	case FailedClosed(err):
 		r.failures = append(r.failures, fmt.Errorf("%s: %w", name, err))
 	case err != nil:
-		r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
+		r.errs = append(r.errs, err) // as the authorizer put it: reviews quote it, and stock adds nothing to it
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
 const (
@@ -72,15 +73,20 @@ func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.R
 	case formUnknown, formTyped:
 		return r, nil // the server refuses the first and the second cannot carry anything
 	case formCBOR:
-		return nil, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf})
+		if !utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+			return r, nil // the server refuses it
+		}
 	}
 	body, err := f.read(r)
 	if err != nil {
 		return nil, err
 	}
 	parse := parseJSON
-	if written == formYAML {
+	switch written {
+	case formYAML:
 		parse = parseYAML
+	case formCBOR:
+		parse = parseCBOR
 	}
 	doc, err := parse(body)
 	if err != nil {
@@ -89,7 +95,11 @@ func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.R
 	if doc.duplicate != "" && doc.mentions {
 		return nil, badRequest(fmt.Errorf("duplicate field %q", doc.duplicate))
 	}
+	applied := liftApplied(doc.root)
 	l := lift(doc.root)
+	if !l.carries && applied {
+		return f.rewritten(r, doc.root, &carried{versions: l.versions})
+	}
 	if !l.carries {
 		return withBody(r.WithContext(withCarried(r.Context(), &carried{versions: l.versions})), body), nil
 	}
@@ -124,7 +134,7 @@ func annotate(root any, text, name string) error {
 			return badRequest(fmt.Errorf("%s is not an object", member))
 		}
 	}
-	if _, there := object[Annotation]; there {
+	if object[Annotation] != nil {
 		return apierrors.NewInvalid(definitionKind, name, field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(Annotation),
 			"the server keeps this annotation: declare permissions in the schema alone")})
 	}
@@ -161,8 +171,11 @@ func (f *Filter) rewritten(r *http.Request, root any, c *carried) (*http.Request
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	if mediaType(r) == runtime.ContentTypeYAML {
+	switch mediaType(r) {
+	case runtime.ContentTypeYAML, runtime.ContentTypeCBOR:
 		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	case string(types.ApplyCBORPatchType):
+		r.Header.Set("Content-Type", string(types.ApplyYAMLPatchType))
 	}
 	return withBody(r.WithContext(withCarried(r.Context(), c)), body), nil
 }

@@ -57,12 +57,27 @@ func declaration(r resource, version string, at place, e entry) (fieldperm.Decla
 	switch exclusive := e[KeyExclusive].(type) {
 	case nil:
 	case bool:
-		d.Exclusive = exclusive
-	default: // what cannot be read withholds
+		d.Exclusive, d.ExclusiveWhen = exclusive, e.text(KeyWhen)
+	default: // what cannot be read withholds, whatever the value
 		d.Exclusive = true
 	}
 	if e[KeyParameter] != nil || e[KeyTreatment] != nil {
-		d.Parameter = &fieldperm.Parameter{From: e.text(KeyParameter), Treatment: e.text(KeyTreatment)}
+		d.Parameter = &fieldperm.Parameter{From: source(e.text(KeyParameter)), Treatment: e.text(KeyTreatment)}
 	}
 	return d, nil
+}
+
+// sources are further names for where a parameter comes from, in the words of KEP-3617.
+var sources = map[string]string{
+	"label-key":      fieldperm.FromKey,
+	"annotation-key": fieldperm.FromKey,
+	"finalizer":      fieldperm.FromElement,
+	"condition-type": "element.type",
+}
+
+func source(name string) string {
+	if from, ok := sources[name]; ok {
+		return from
+	}
+	return name
 }

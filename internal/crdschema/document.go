@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/yaml"
 )
 
@@ -108,6 +109,38 @@ func parseYAML(body []byte) (*document, error) {
 		}
 	}
 	return d, nil
+}
+
+// parseCBOR reads one CBOR value. A member that is written twice is an error, as it is for the server.
+func parseCBOR(body []byte) (*document, error) {
+	d := &document{}
+	if err := direct.Unmarshal(body, &d.root); err != nil {
+		return nil, err
+	}
+	return d, d.examine(d.root, 0)
+}
+
+// examine does for a decoded value what reading a text does on the way.
+func (d *document) examine(value any, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("it is nested more than %d levels deep", maxNesting)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for name, below := range v {
+			d.mentions = d.mentions || strings.HasPrefix(name, KeyPrefix)
+			if err := d.examine(below, depth+1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, below := range v {
+			if err := d.examine(below, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // at walks down through objects. It returns nil where there is none.

@@ -148,6 +148,7 @@ func (p *replay) merge(ctx context.Context) (r *http.Request, pinned bool, err e
 	if err != nil {
 		return nil, false, unprocessable(err)
 	}
+	liftApplied(diff)
 	if c.annotation != "" {
 		if err := annotate(diff, c.annotation, p.name); err != nil {
 			return nil, false, err

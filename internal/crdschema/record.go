@@ -18,10 +18,11 @@ const (
 	KeyParameter = KeyPrefix + "parameterized-by"
 	KeyTreatment = KeyPrefix + "parameter-treatment"
 	KeyExclusive = KeyPrefix + "exclusive"
+	KeyWhen      = KeyPrefix + "exclusive-when"
 )
 
 // keys in the order of the documentation.
-var keys = []string{KeyVerb, KeyParameter, KeyTreatment, KeyExclusive}
+var keys = []string{KeyVerb, KeyParameter, KeyTreatment, KeyExclusive, KeyWhen}
 
 const (
 	maxEntries = 512

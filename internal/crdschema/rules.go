@@ -76,10 +76,23 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
-	if d.Parameter != nil {
-		// The table compiles expressions, and says what is wrong with them.
+	// The table compiles expressions, and says what is wrong with them.
+	wrong := func(d fieldperm.Declaration) string {
 		if _, issues := fieldperm.New(fieldperm.Config{Declared: []fieldperm.Declaration{d}, Expressions: exprs}); len(issues) > 0 {
-			return field.ErrorList{field.Invalid(path.Child(KeyParameter), d.Parameter.From, issues[0].Message)}
+			return issues[0].Message
+		}
+		return ""
+	}
+	if d.ExclusiveWhen != "" {
+		alone := d
+		alone.Parameter = nil
+		if message := wrong(alone); message != "" {
+			return field.ErrorList{field.Invalid(path.Child(KeyWhen), d.ExclusiveWhen, message)}
+		}
+	}
+	if d.Parameter != nil {
+		if message := wrong(d); message != "" {
+			return field.ErrorList{field.Invalid(path.Child(KeyParameter), e.text(KeyParameter), message)}
 		}
 	}
 	return nil

@@ -38,6 +38,7 @@ func text(v any) string {
 func showOne(root any) {
 	metadata := at(root, "metadata")
 	annotations := at(metadata, "annotations")
+	showApplied(root)
 	stored, ok := annotations[Annotation].(string)
 	if !ok {
 		return

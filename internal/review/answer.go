@@ -186,7 +186,7 @@ func plain(decision authorizer.ConditionsAwareDecision, steps []step, attrs *aut
 			reasons = append(reasons, s.name+": "+r)
 		}
 		if err := s.decision.Error(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			errs = append(errs, err)
 		}
 	}
 	status.Reason = strings.Join(reasons, "\n")

@@ -204,7 +204,7 @@ func TestConditionalAnswers(t *testing.T) {
 			    id: example.com/dev
 			    type: k8s.io/authorization-cel
 			  failureMode: Deny
-			evaluationError: 'a: role x is missing'
+			evaluationError: role x is missing
 			reason: 'a: no such role'`},
 		{"unconditional, asked for conditions", []authorizer.ConditionsAwareDecision{noOpinion, deny}, askTree, `
 			allowed: false

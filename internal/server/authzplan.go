@@ -25,6 +25,8 @@ type authzPlan struct {
 	// file is watched for changes; empty when the chain comes from flags.
 	file string
 	data []byte
+	// assumed is set for a drop-in that nobody has told which authorizers there are.
+	assumed bool
 }
 
 // planAuthorization takes the chain out of the options and leaves there what upstream can complete and validate. It
@@ -47,7 +49,8 @@ func planAuthorization(o *Options) (*authzPlan, error) {
 		return plan, nil
 	}
 
-	if !o.changed("authorization-mode") && !(stock() && o.dropIn()) {
+	assumed := !o.changed("authorization-mode") && !(stock() && o.dropIn())
+	if assumed {
 		a.Modes = []string{modes.ModeNode, modes.ModeRBAC}
 	}
 	if stock() {
@@ -65,7 +68,7 @@ func planAuthorization(o *Options) (*authzPlan, error) {
 	if len(a.Modes) == 0 {
 		a.Modes = []string{modes.ModeRBAC}
 	}
-	plan := &authzPlan{}
+	plan := &authzPlan{assumed: assumed && o.dropIn()}
 	rest := upstream.AuthorizationConfiguration.Authorizers
 	for _, mode := range order {
 		if mode == modePolicy {
@@ -75,6 +78,14 @@ func planAuthorization(o *Options) (*authzPlan, error) {
 		plan.authorizers, rest = append(plan.authorizers, rest[0]), rest[1:]
 	}
 	return plan, plan.complete()
+}
+
+// modesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is nothing to tell.
+func (p *authzPlan) modesAssumed() string {
+	if p == nil || !p.assumed {
+		return ""
+	}
+	return "--authorization-mode is not given: Node,RBAC is used, behind Policy. kube-apiserver would allow everything (AlwaysAllow). Give --authorization-mode or --authorization-config to decide yourself"
 }
 
 func (p *authzPlan) has(mode string) bool {

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 // PO-7: an authorizer that can allow ahead of Policy voids its denies, which is said; Policy first, or behind what only denies, is not.
@@ -38,5 +42,63 @@ func TestDeniesVoided(t *testing.T) {
 	}
 	if got := (*authzPlan)(nil).deniesVoided(); got != "" {
 		t.Errorf("a stock server: %q", got)
+	}
+}
+
+// SV-13: a drop-in that is not told which authorizers there are is safe and says so; one that is told, and a server of its own, say nothing.
+func TestModesAssumed(t *testing.T) {
+	if err := RegisterFeatures(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		given []string
+		says  bool
+	}{
+		{[]string{"etcd-servers"}, true},
+		{[]string{"etcd-servers", "authorization-mode"}, false},
+		{[]string{"etcd-servers", "data-dir"}, false},
+		{nil, false},
+	} {
+		o := NewOptions()
+		o.changed = func(name string) bool { return slices.Contains(test.given, name) }
+		plan, err := planAuthorization(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.modesAssumed(); test.says != strings.Contains(got, "Node,RBAC is used") || !test.says && got != "" {
+			t.Errorf("%v: %q", test.given, got)
+		}
+		if assumed := !slices.Contains(test.given, "authorization-mode"); assumed && (!plan.has("Node") || !plan.has("RBAC")) {
+			t.Errorf("%v: %v", test.given, plan.authorizers)
+		}
+	}
+	if got := (*authzPlan)(nil).modesAssumed(); got != "" {
+		t.Errorf("a stock server: %q", got)
+	}
+}
+
+type destroyed struct {
+	rest.Storage
+	count int
+}
+
+func (d *destroyed) Destroy() { d.count++ }
+
+// SV-13: what is not served is closed, so that nothing goes on watching for it; what is served stays open.
+func TestWhatIsNotServedIsClosed(t *testing.T) {
+	if err := RegisterFeatures(); err != nil {
+		t.Fatal(err)
+	}
+	o := NewOptions()
+	o.changed = func(name string) bool { return name == "etcd-servers" } // a drop-in without a spool
+	sinks, policies := &destroyed{}, &destroyed{}
+	for name, storage := range map[string]*destroyed{"auditsinks": sinks, "policies": policies} {
+		group := &genericapiserver.APIGroupInfo{VersionedResourcesStorageMap: map[string]map[string]rest.Storage{"v1alpha1": {name: storage}}}
+		if served := dropDisabled(group, o); served != (name == "policies") {
+			t.Errorf("%s served: %v", name, served)
+		}
+	}
+	if sinks.count != 1 || policies.count != 0 {
+		t.Errorf("sinks were closed %d times, policies %d times", sinks.count, policies.count)
 	}
 }

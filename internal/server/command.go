@@ -29,7 +29,8 @@ lone API server is broken, and writes an administrator's kubeconfig, all under t
 what the first one made.
 
 All flags of kube-apiserver are accepted. With --etcd-servers it uses that etcd cluster and, unless --data-dir is given
-too, behaves as a drop-in for kube-apiserver: nothing is generated, no controllers run, every default is upstream's.
+too, behaves as a drop-in for kube-apiserver: nothing is generated, no controllers run, and every default is upstream's
+but that of --authorization-mode: without it the chain is Policy, Node, RBAC, where kube-apiserver would allow everything.
 Replicas with a data directory of their own must share one PKI: copy the first one's pki directory to the others. A replica
 with another PKI does not start, one with other feature gates or another master namespace is not ready (see --agree).`
 

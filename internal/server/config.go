@@ -84,6 +84,9 @@ func newConfig(opts *completed) (*config, error) {
 		generic.RuleResolver = c.stages.gate.Chain
 	}
 
+	if opts.authz != nil {
+		excludeReviews(upstream.Admission)
+	}
 	kube, resolver, initializers, err := kubeapp.CreateKubeAPIServerConfig(upstream, generic, informers, storageFactory)
 	if err != nil {
 		return nil, err

@@ -115,8 +115,9 @@ func (d *discoverer) define(obj any, gone bool) {
 	} else {
 		d.custom[definition.Name] = definition
 	}
-	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists([]*apiextensions.CustomResourceDefinition{old}),
-		snapshot.CustomLists([]*apiextensions.CustomResourceDefinition{definition})) {
+	was, is := []*apiextensions.CustomResourceDefinition{old}, []*apiextensions.CustomResourceDefinition{definition}
+	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
+		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) {
 		d.stale = true
 		d.changed()
 	}
@@ -135,7 +136,8 @@ func (d *discoverer) Apply(next *snapshot.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stale {
-		d.from.Custom = snapshot.CustomLists(slices.Collect(maps.Values(d.custom)))
+		custom := slices.Collect(maps.Values(d.custom))
+		d.from.Custom, d.from.Selectable = snapshot.CustomLists(custom), snapshot.SelectableFields(custom)
 		d.from.Remote = byPreference(d.remote)
 		d.served, d.resources, d.stale = d.from.Served(), d.from.Resources(), false
 		d.heard = map[schema.GroupVersion]bool{}

@@ -87,10 +87,11 @@ func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers 
 func dropDisabled(group *genericapiserver.APIGroupInfo, opts *Options) bool {
 	any := false
 	for _, storage := range group.VersionedResourcesStorageMap {
-		for name := range storage {
+		for name, unused := range storage {
 			feature := featureOf[resourceOf(name)]
 			if !enabled(feature) || (feature == DynamicAudit && !opts.dynamicAudit()) {
 				delete(storage, name)
+				unused.Destroy() // its watch cache would go on watching
 				continue
 			}
 			any = true

@@ -88,9 +88,11 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	o.sayWhatIsOff(p)
-	if warning := opts.authz.deniesVoided(); warning != "" {
-		p.say("%s", warning)
-		klog.Warning(warning)
+	for _, warning := range []string{opts.authz.modesAssumed(), opts.authz.deniesVoided()} {
+		if warning != "" {
+			p.say("%s", warning)
+			klog.Warning(warning)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

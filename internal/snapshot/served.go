@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -14,6 +15,16 @@ type Served struct {
 	kinds    *ruleset.Kinds
 	own      map[schema.GroupResource]string
 	versions map[schema.GroupKind]string
+	// selectable are the fields that custom resources can be listed by, beside those that all can.
+	selectable map[schema.GroupVersionResource][]expr.SelectableField
+}
+
+// Selectable are the fields that a custom resource can be listed by in a version.
+func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableField {
+	if s == nil {
+		return nil
+	}
+	return s.selectable[gvr]
 }
 
 func isSubresource(name string) bool {

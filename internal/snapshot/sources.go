@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -19,13 +20,15 @@ type Sources struct {
 	Reserved []string
 	// Custom is what it serves because of custom resource definitions, see CustomLists.
 	Custom []*metav1.APIResourceList
+	// Selectable are the fields that these can be listed by, see SelectableFields.
+	Selectable map[schema.GroupVersionResource][]expr.SelectableField
 	// Remote is what other servers say, each about the group version that it was asked for.
 	Remote []*metav1.APIResourceList
 }
 
 // Served puts the sources together.
 func (from Sources) Served() *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}}
+	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable}
 	var all []ruleset.Served
 	for i, list := range from.lists() {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {

@@ -116,6 +116,20 @@ type caller struct {
 
 func (s *server) caller() *caller { return s.callerAs("") }
 
+// callerFrom uses somebody's own credentials.
+func (s *server) callerFrom(kubeconfig string) *caller {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &caller{s.t, client, config.Host}
+}
+
 // callerAs acts as somebody else; as the admin without a name.
 func (s *server) callerAs(user string, groups ...string) *caller {
 	s.t.Helper()
