@@ -53,13 +53,15 @@ func declaration(r resource, version string, at place, e entry) (fieldperm.Decla
 		Version:    version,
 		Field:      path,
 		Permission: e.text(KeyVerb),
+
+		ExclusiveWhen: e.text(KeyWhen),
 	}
 	switch exclusive := e[KeyExclusive].(type) {
 	case nil:
 	case bool:
-		d.Exclusive, d.ExclusiveWhen = exclusive, e.text(KeyWhen)
+		d.Exclusive = exclusive
 	default: // what cannot be read withholds, whatever the value
-		d.Exclusive = true
+		d.Exclusive, d.ExclusiveWhen = true, ""
 	}
 	if e[KeyParameter] != nil || e[KeyTreatment] != nil {
 		d.Parameter = &fieldperm.Parameter{From: source(e.text(KeyParameter)), Treatment: e.text(KeyTreatment)}

@@ -118,6 +118,7 @@ func TestSettle(t *testing.T) {
 		{name: "version removed", stored: definition(guarded), to: definition(guarded)[:strings.Index(definition(guarded), "  - name: v2")], want: "v1 .spec.fire=example.com/fire!true()"},
 		{name: "version added by one who knows nothing", stored: definition(guarded)[:strings.Index(definition(guarded), "  - name: v2")], to: definition(plain), want: both, warns: "v2 .spec.fire"},
 		{name: "parameter", to: definition(keys), want: "v1 .spec.tags[]=example.com/tag!<nil>(key) v2 .spec.tags[]=example.com/tag!<nil>(key)"},
+		{name: "parameter in the words of the KEP", to: definition(strings.Replace(keys, "-by: key", "-by: label-key", 1)), want: "v1 .spec.tags[]=example.com/tag!<nil>(label-key) v2 .spec.tags[]=example.com/tag!<nil>(label-key)"},
 		{name: "shipped name", to: definition(named("nodeAssignment")), want: "v1 .spec.fire=nodeAssignment!<nil>() v2 .spec.fire=nodeAssignment!<nil>()"},
 
 		{name: "no domain", to: definition(named("fire")), err: inOne + `.x-kubernetes-permission-verb: Invalid value: "fire": permission "fire" must have a domain prefix`},
@@ -125,6 +126,9 @@ func TestSettle(t *testing.T) {
 		{name: "dots", to: definition(named("example.com/spec.fire")), err: "must not contain dots"},
 		{name: "empty", to: definition(named(`""`)), err: "permission must have a name"},
 		{name: "parameter without brackets", to: definition(named("example.com/a, x-kubernetes-permission-parameterized-by: key")), err: inOne + ": Invalid value: parameter from key needs a field with brackets"},
+		{name: "label-key without brackets", to: definition(named("example.com/a, x-kubernetes-permission-parameterized-by: label-key")), err: "parameter from key needs a field with brackets"},
+		{name: "exclusive-when alone", to: definition(named("example.com/a, x-kubernetes-permission-exclusive-when: self")), err: "exclusiveWhen must come with exclusive: true"},
+		{name: "exclusive-when that does not compile", to: definition(named("example.com/a, x-kubernetes-permission-exclusive: true, x-kubernetes-permission-exclusive-when: self")), err: "x-kubernetes-permission-exclusive-when: Invalid value"},
 		{name: "shipped with a parameter", to: definition(named("label")), err: "must have a parameter"},
 		{name: "unknown treatment", to: definition(named("example.com/a, x-kubernetes-permission-parameterized-by: value, x-kubernetes-permission-parameter-treatment: upper")), err: `parameter treatment "upper"`},
 		{name: "CEL without a compiler", to: definition(named("example.com/a, x-kubernetes-permission-parameterized-by: value + 'x'")), err: "x-kubernetes-permission-parameterized-by: Invalid value"},

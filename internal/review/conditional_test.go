@@ -184,10 +184,6 @@ func TestConditionalAnswers(t *testing.T) {
 			              id: example.com/test
 			              type: k8s.io/authorization-cel
 			          type: ConditionsMap
-			  - authorizerName: b
-			    decision:
-			      noOpinion: {}
-			      type: NoOpinion
 			  - authorizerName: c
 			    decision:
 			      deny:

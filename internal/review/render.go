@@ -64,7 +64,8 @@ func conditionsOf(m authorizer.ConditionsMap, describe bool) []reviewv1.SubjectA
 	return list
 }
 
-// treeOf shows a decision as it is.
+// treeOf shows a decision as it is. Of a union, whoever has no opinion and nothing to say about it is left out, as if he had not been
+// asked.
 func treeOf(d authorizer.ConditionsAwareDecision) *reviewv1.ConditionsAwareDecision {
 	leaf := func() *reviewv1.UnconditionalDecision {
 		shown := &reviewv1.UnconditionalDecision{Reason: d.Reason()}
@@ -88,6 +89,9 @@ func treeOf(d authorizer.ConditionsAwareDecision) *reviewv1.ConditionsAwareDecis
 	case d.IsUnion():
 		union := &reviewv1.ConditionsAwareDecision{Type: reviewv1.DecisionUnion}
 		for name, sub := range d.UnionedDecisions() {
+			if sub.IsNoOpinion() && sub.Reason() == "" && sub.Error() == nil {
+				continue
+			}
 			union.Union = append(union.Union, reviewv1.NamedConditionsAwareDecision{AuthorizerName: name, Decision: *treeOf(sub)})
 		}
 		return union

@@ -432,4 +432,47 @@ func (s *seeds) schema(t *testing.T) {
 	if live := s.kubectl("get", "crd", "foos.example.com", "-o", "yaml"); !strings.Contains(live, "x-kubernetes-permission-parameterized-by: label-key") {
 		t.Errorf("shown otherwise than written: %s", live)
 	}
+	// Story 2: "Ordinary users must not be able to set this to true. Only admins may set it to true."
+	s.apply(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: vessels.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Vessel, plural: vessels, singular: vessel}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              triggerSelfDestructOnSecurityBreach:
+                type: boolean
+                x-kubernetes-permission-verb: example.com/selfDestruct
+                x-kubernetes-permission-exclusive: true
+                x-kubernetes-permission-exclusive-when: self == true
+`)
+	s.kubectl("wait", "--for=condition=Established", "crd/vessels.example.com", "--timeout=60s")
+	s.kubectl("create", "clusterrole", "vessels", "--verb=get,create,update,patch", "--resource=vessels.example.com")
+	s.kubectl("create", "clusterrolebinding", "vessels", "--clusterrole=vessels", "--user=ordinary", "--user=trusted")
+	s.kubectl("create", "clusterrole", "destroyers", "--verb=granular:example.com/selfDestruct", "--resource=vessels.example.com")
+	s.kubectl("create", "clusterrolebinding", "destroyers", "--clusterrole=destroyers", "--user=trusted")
+	create := func(user, value string) (string, error) {
+		return s.try("{apiVersion: example.com/v1, kind: Vessel, metadata: {generateName: v-, namespace: default}, spec: {triggerSelfDestructOnSecurityBreach: "+value+"}}",
+			"--as", user, "create", "--dry-run=server", "-f", "-")
+	}
+	s.await("the declaration", func() bool {
+		out, err := create("ordinary", "true")
+		_, trusted := create("trusted", "true")
+		return err != nil && strings.Contains(out, "granular:example.com/selfDestruct") && trusted == nil
+	})
+	if out, err := create("ordinary", "false"); err != nil {
+		t.Errorf("false: %s", out)
+	}
 }
