@@ -92,6 +92,12 @@ conformance: build ## Upstream's conformance tests that need no node, all gates 
 conformance-quick: build ## A representative part of the conformance tests, both modes
 	cd test/conformance && $(GO) run ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/quick.txt
 
+# Not part of verify: it compiles a changed copy of Kubernetes, about seven minutes of processor time. docs/testing.md has figures.
+UPSTREAM ?= auth,apiserver/apply
+.PHONY: upstream
+upstream: ## Kubernetes' own integration tests against Proviso and stock (UPSTREAM=auth,dryrun UPSTREAMFLAGS='-run TestRBAC -full')
+	$(GO) run ./test/upstream/run -packages '$(UPSTREAM)' $(UPSTREAMFLAGS)
+
 .PHONY: verify
 verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
 	@$(MAKE) fmt-check
@@ -113,6 +119,7 @@ vet: ## go vet of every package, the nested modules' too
 	$(GO) vet ./...
 	$(GO) -C bench vet ./...
 	$(GO) -C test/conformance vet ./...
+	$(GO) build -tags upstream ./internal/server ./test/upstream/...
 
 .PHONY: lint
 lint: ## golangci-lint, pinned; says so where it cannot be fetched or built

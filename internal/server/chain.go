@@ -88,6 +88,8 @@ type plugs struct {
 	// auditBackend and auditEvaluator stand beside the configured ones.
 	auditBackend   audit.Backend
 	auditEvaluator audit.PolicyRuleEvaluator
+	// configured may change the configuration of the built-in resources before the others are copied from it.
+	configured func(c *config, generic *genericapiserver.Config) error
 }
 
 // wrapHandlers puts our filters around upstream's, in the one handler chain that runs. The chain that was built before is

@@ -92,6 +92,11 @@ func newConfig(opts *completed) (*config, error) {
 		return nil, err
 	}
 	c.kube = kube
+	if configured := opts.own.plugs.configured; configured != nil {
+		if err := configured(c, generic); err != nil {
+			return nil, err
+		}
+	}
 
 	// Before the others are copied from it: every server of the process gets the same admission chain.
 	if c.stages != nil {

@@ -1,0 +1,225 @@
+// Command run builds packages of Kubernetes' test/integration and runs them against Proviso, then against stock what did not pass, and
+// fails if there is a difference without a reason. `make upstream` calls it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"proviso.dev/proviso/test/upstream/compare"
+)
+
+type options struct {
+	work, packages, run, skip string
+	full, spool, buildOnly    bool
+	limit, leaks              time.Duration
+
+	root string // of this repository
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.work, "work", ".upstream", "directory for the patched copy of Kubernetes, test binaries and logs")
+	flag.StringVar(&o.packages, "packages", "auth,apiserver/apply", "packages below test/integration, separated by commas")
+	flag.StringVar(&o.run, "run", ".", "top-level tests to run")
+	flag.StringVar(&o.skip, "skip", "", "top-level tests to leave out, separated by commas")
+	flag.BoolVar(&o.full, "full", false, "run everything on stock too, not only what did not pass on Proviso")
+	flag.BoolVar(&o.spool, "spool", false, "serve dynamic audit too")
+	flag.BoolVar(&o.buildOnly, "build", false, "build only")
+	flag.DurationVar(&o.limit, "limit", 30*time.Minute, "limit for one process of tests")
+	flag.DurationVar(&o.leaks, "leaks", 15*time.Second, "how long to wait at the end for goroutines")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.main(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "upstream:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) main(ctx context.Context) error {
+	var err error
+	if o.root, err = goOutput(ctx, ".", "list", "-m", "-f", "{{.Dir}}", "proviso.dev/proviso"); err != nil {
+		return err
+	}
+	if o.work, err = filepath.Abs(o.work); err != nil {
+		return err
+	}
+	known, err := compare.ReadDifferences(filepath.Join(o.root, "test/upstream/testdata/differences.txt"))
+	if err != nil {
+		return err
+	}
+	if err := o.prepare(ctx); err != nil {
+		return err
+	}
+	unexplained := 0
+	for pkg := range strings.SplitSeq(o.packages, ",") {
+		n, err := o.one(ctx, strings.TrimSpace(pkg), known)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pkg, err)
+		}
+		unexplained += n
+	}
+	if unexplained > 0 {
+		return fmt.Errorf("%d tests differ from stock without a reason in test/upstream/testdata/differences.txt", unexplained)
+	}
+	return nil
+}
+
+// prepare makes the patched copy of Kubernetes, the module file that uses it, and etcd.
+func (o *options) prepare(ctx context.Context) error {
+	for _, dir := range []string{"bin", "out"} {
+		if err := os.MkdirAll(filepath.Join(o.work, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	source, err := goOutput(ctx, o.root, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	patch, err := os.ReadFile(filepath.Join(o.root, "test/upstream/testdata/kubernetes.patch"))
+	if err != nil {
+		return err
+	}
+	stamp := filepath.Join(o.work, "stamp")
+	if have, _ := os.ReadFile(stamp); string(have) != source+"\n"+string(patch) {
+		if err := os.RemoveAll(o.kubernetes()); err != nil {
+			return err
+		}
+		if err := os.CopyFS(o.kubernetes(), os.DirFS(source)); err != nil {
+			return err
+		}
+		if err := compare.Patch(ctx, o.kubernetes(), filepath.Join(o.root, "test/upstream/testdata/kubernetes.patch")); err != nil {
+			return err
+		}
+		if err := os.WriteFile(stamp, []byte(source+"\n"+string(patch)), 0o644); err != nil {
+			return err
+		}
+	}
+	for from, to := range map[string]string{"go.mod": o.modfile(), "go.sum": strings.TrimSuffix(o.modfile(), ".mod") + ".sum"} {
+		text, err := os.ReadFile(filepath.Join(o.root, from))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, text, 0o644); err != nil {
+			return err
+		}
+	}
+	if _, err := goOutput(ctx, o.root, "mod", "edit", "-replace", "k8s.io/kubernetes="+o.kubernetes(), o.modfile()); err != nil {
+		return err
+	}
+	_, err = goOutput(ctx, o.root, "build", "-o", filepath.Join(o.work, "bin", "etcd"), "./test/e2e/etcd")
+	return err
+}
+
+func (o *options) kubernetes() string { return filepath.Join(o.work, "kubernetes") }
+func (o *options) modfile() string    { return filepath.Join(o.work, "upstream.mod") }
+
+// one builds and runs a package and returns how many tests differ without a reason.
+func (o *options) one(ctx context.Context, pkg string, known compare.Differences) (int, error) {
+	name := strings.ReplaceAll(pkg, "/", "-")
+	b := compare.Binary{Path: filepath.Join(o.work, "bin", name+".test"), Dir: filepath.Join(o.kubernetes(), "test/integration", pkg), Limit: o.limit, Leaks: o.leaks,
+		Env: []string{"PATH=" + filepath.Join(o.work, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}}
+	begin := time.Now()
+	if _, err := goOutput(ctx, o.root, "test", "-c", "-vet=off", "-mod=mod", "-tags=upstream", "-modfile="+o.modfile(), "-o", b.Path, "k8s.io/kubernetes/test/integration/"+pkg); err != nil {
+		return 0, err
+	}
+	fmt.Printf("%s: built in %s\n", pkg, time.Since(begin).Round(time.Second))
+	if o.buildOnly {
+		return 0, nil
+	}
+	if o.spool {
+		dir := filepath.Join(o.work, "spool")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return 0, err
+		}
+		b.Env = append(b.Env, "PROVISO_UPSTREAM_SPOOL="+dir)
+	}
+	tests, err := b.List(ctx, o.run)
+	if err != nil {
+		return 0, err
+	}
+	if skip := strings.Split(o.skip, ","); o.skip != "" {
+		tests = without(tests, skip)
+	}
+	run := func(mode, log string, tests []string) (compare.Results, error) {
+		if len(tests) == 0 {
+			return nil, nil
+		}
+		begin := time.Now()
+		r, err := b.Run(ctx, mode, tests, filepath.Join(o.work, "out", name+"."+log+".json"))
+		fmt.Printf("%s: %s: %s (%s)\n", pkg, map[string]string{"on": "Proviso", "off": "stock", "chain": "stock, whole chain"}[mode], r, time.Since(begin).Round(time.Second))
+		return r, err
+	}
+	on, err := run("on", "on", tests)
+	if err != nil {
+		return 0, err
+	}
+	again := compare.TopLevel(on.Bad())
+	if o.full {
+		again = tests
+	}
+	off, err := run("off", "off", again)
+	if err != nil {
+		return 0, err
+	}
+	var differ []string
+	for _, test := range on.Bad() {
+		if r := off[test]; r != "fail" && r != "crash" {
+			differ = append(differ, test)
+		}
+	}
+	// What fails once may be late; what fails on the whole chain of stock servers too is the harness's.
+	retry, err := run("on", "on2", compare.TopLevel(differ))
+	if err != nil {
+		return 0, err
+	}
+	chain, err := run("chain", "chain", compare.TopLevel(differ))
+	if err != nil {
+		return 0, err
+	}
+	unexplained := 0
+	for _, test := range differ {
+		why := known.Why(pkg, test)
+		if why == "" && retry[test] != "pass" {
+			unexplained++
+			why = "NO REASON"
+		}
+		fmt.Printf("DIFFERS %s %s: Proviso %s, again %s; stock %s, whole chain %s: %s\n", pkg, test, on[test], retry[test], off[test], chain[test], why)
+	}
+	return unexplained, nil
+}
+
+func without(tests, skip []string) (left []string) {
+	for _, t := range tests {
+		keep := true
+		for _, s := range skip {
+			keep = keep && t != s
+		}
+		if keep {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// goOutput runs the go command and returns what it prints.
+func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}
