@@ -69,7 +69,7 @@ func sentence(err error) string {
 	}
 	message, suggestion, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	if ok {
-		message += fmt.Sprintf("; did you mean %q?", strings.Join(strings.Fields(suggestion), `" or "`))
+		message += fmt.Sprintf(` (did you mean "%s"?)`, strings.Join(strings.Fields(suggestion), `" or "`))
 	}
 	return message
 }

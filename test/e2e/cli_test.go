@@ -37,6 +37,9 @@ func TestItSaysWhatItIs(t *testing.T) {
 		{binary(t), "version", 0, "proviso v"},
 		{binary(t), "version -o json", 0, `"kubernetes": "v1.`},
 		{binary(t), "sevre", 3, "see 'proviso --help'"},
+		{binary(t), "polcy open", 3, `(did you mean "policy"?); see 'proviso --help'`},
+		{binary(t), "audit convert", 3, "say which file: -f FILE"},
+		{binary(t), "can-i get pods --server https://127.0.0.1:1", 3, "proviso: the server at https://127.0.0.1:1 does not answer: connection refused"},
 		{binary(t), "can-i --nosuch", 3, "see 'proviso can-i --help'"},
 		{link("kubectl"), "version --client", 0, "Client Version: v1."},
 		{link("kube-apiserver"), "--version", 0, "Kubernetes v1."},
@@ -90,6 +93,8 @@ func TestDailyChores(t *testing.T) {
 		step{s.kubeconfig, "policy grant edit --user edgar --serviceaccount hammer:bot -n hammer", 0, "rolebinding.authorization.proviso.dev/edit created"},
 		step{s.kubeconfig, "policy grant edit --user edgar -n hammer", 0, "unchanged"},
 		step{s.kubeconfig, "policy grant edit --group team-a -n hammer", 0, "configured"},
+		step{s.kubeconfig, "policy open nowhere", 3, `namespaces "nowhere" not found`},
+		step{s.kubeconfig, "policy grant edit --user edgar -n nowhere", 3, `namespaces "nowhere" not found`},
 		step{s.kubeconfig, "policy grant nosuch --user edgar -n hammer", 3, `there is no role "nosuch" in namespace hammer or master`},
 		step{edgar, "can-i delete configmaps/ledger -n hammer", 0, "yes"},
 		// Whom a namespace was delegated to does the chores too.
