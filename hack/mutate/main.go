@@ -158,7 +158,7 @@ func (t target) test(ctx context.Context, o options, s site, tmp string) (verdic
 	ctx, cancel := context.WithTimeout(ctx, o.timeout+buildTime)
 	defer cancel()
 	args := append([]string{"test", "-vet=off", "-failfast", "-timeout", o.timeout.String(), "-overlay", file}, t.tests...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the packages are what somebody types
 	cmd.WaitDelay = time.Second
 	said, err := cmd.CombinedOutput()
 	switch {

@@ -168,7 +168,7 @@ func (w *climb) up(r snapshot.Resource, object *metav1.PartialObjectMetadata) er
 func (w *climb) owners(namespace string, of metav1.OwnerReference) ([]metav1.OwnerReference, error) {
 	gv, err := schema.ParseGroupVersion(of.APIVersion)
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // an owner that cannot be named does not exist
 	}
 	r, served := w.snapshot().Resources.Of(schema.GroupKind{Group: gv.Group, Kind: of.Kind})
 	if !served {

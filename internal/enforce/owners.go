@@ -16,7 +16,7 @@ func (c *cause) update(ctx context.Context) error {
 	}
 	is, err := meta.Accessor(c.GetObject())
 	if err != nil {
-		return nil // without metadata it has no owners
+		return nil //nolint:nilerr // without metadata it has no owners
 	}
 	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
 	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))
@@ -85,8 +85,8 @@ func (c *cause) orphans(was metav1.Object) bool {
 	}
 	if options, ok := c.GetOperationOptions().(*metav1.DeleteOptions); ok && options != nil {
 		switch {
-		case options.OrphanDependents != nil: //nolint:staticcheck // old clients say it like this
-			return *options.OrphanDependents //nolint:staticcheck
+		case options.OrphanDependents != nil: // old clients say it like this
+			return *options.OrphanDependents
 		case options.PropagationPolicy != nil:
 			return *options.PropagationPolicy == metav1.DeletePropagationOrphan
 		}

@@ -165,7 +165,7 @@ func TestCreateOnUpdateNeedsBoth(t *testing.T) {
 		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, false},
 		{"patch", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, false},
 		{"patch", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed(), handoff.Create: conditional(deny)}, false},
-		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Decision{}, handoff.Create: handoff.Allowed()}, false},
+		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: {}, handoff.Create: handoff.Allowed()}, false},
 		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: conditional(deny), handoff.Create: handoff.Allowed()}, false},
 		{"create", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, true},
 		{"update", admission.Update, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, true},

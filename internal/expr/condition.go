@@ -129,7 +129,7 @@ func joinParts(parts []string) string { return "(" + strings.Join(parts, ") && (
 func (a all) written(req *Request, effect Effect) []string {
 	var parts []string
 	for _, c := range a {
-		part := ""
+		var part string
 		if p, ok := c.(*Program); ok {
 			part = p.fallback(req, effect) + "\n" // it may end in a comment
 		} else {

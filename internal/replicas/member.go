@@ -162,12 +162,11 @@ func (m *Member) readRecord(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		want := record
+		var want Settings
 		var differences []string
-		switch {
-		case revision == 0:
+		if revision == 0 {
 			want = m.cfg.Settings
-		default:
+		} else {
 			differences = m.cfg.Settings.differences(record)
 			if m.cfg.Agree && len(differences) > 0 {
 				want = m.cfg.Settings.completed(record)
@@ -281,7 +280,7 @@ func (m *Member) stay(ctx context.Context) {
 func (m *Member) refresh(ctx context.Context) error {
 	trust, err := m.cfg.Trust()
 	if err != nil {
-		return nil // the file is being written, or broken: the server keeps what it had, too
+		return nil //nolint:nilerr // the file is being written, or broken: the server keeps what it had, too
 	}
 	data, err := json.Marshal(entry{Host: m.cfg.Host, Trust: trust})
 	if err != nil || string(data) == m.shown {
