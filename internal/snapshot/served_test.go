@@ -100,3 +100,18 @@ func TestCustomLists(t *testing.T) {
 		}
 	}
 }
+
+// PO-20: the objects of a definition are looked at as soon as there can be some: when its names are accepted.
+func TestDefinitionsThatHaveObjects(t *testing.T) {
+	established := definition("farm.io", "geese", "Goose", false, "v1")
+	established.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{{Type: apiextensions.Established, Status: apiextensions.ConditionTrue}}
+	for _, c := range []struct {
+		definition *apiextensions.CustomResourceDefinition
+		want       int
+	}{{definition("farm.io", "geese", "Goose", true, "v1"), 1}, {established, 1}, {definition("farm.io", "geese", "Goose", false, "v1"), 0}} {
+		got := Sources{Custom: CustomLists([]*apiextensions.CustomResourceDefinition{c.definition})}.Resources()
+		if len(got) != c.want || c.want == 1 && !got[0].Deletable {
+			t.Errorf("%v: %v", c.definition.Status.Conditions, got)
+		}
+	}
+}
