@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-func compiler(t *testing.T) *Compiler {
+func compiler(t testing.TB) *Compiler {
 	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {

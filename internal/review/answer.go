@@ -22,11 +22,17 @@ type answerer struct {
 	before  func(context.Context, authorizer.Attributes) []ChainElement
 	maySee  func(ctx context.Context, of user.Info) bool
 
+	known     func(context.Context, authorizer.Attributes) error
 	alsoNeeds func(context.Context, authorizer.Attributes) string
 }
 
 // answer gives the status of a review. Where the server asks about two verbs, both count.
 func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
+	if a.known != nil {
+		if err := a.known(ctx, &attrs); err != nil {
+			return reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{EvaluationError: evaluationError(err, &attrs)}}
+		}
+	}
 	status := a.ask(ctx, attrs, want)
 	if a.alsoNeeds == nil || refused(status) {
 		return status

@@ -33,6 +33,9 @@ type Config struct {
 	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only for
 	// callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
+	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet: requests are refused
+	// then, and so the answer is no (SV-8). Nil means that everything is known.
+	Known func(ctx context.Context, attrs authorizer.Attributes) error
 	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the server asks about both
 	// (CA-9); empty or nil if there is none.
 	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
@@ -68,7 +71,7 @@ func New(c Config) (*Provider, error) {
 		c.Honours = HonoursWrites
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee},
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

@@ -23,6 +23,10 @@ var virtual = []Served{
 	{Group: "certificates.k8s.io", Resource: "signers"},
 }
 
+// ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no namespace, whatever it
+// is called. The default roles take them out by it (PO-10).
+const ClusterScoped = "cluster-scoped"
+
 // Served is one resource that is served.
 type Served struct {
 	Group    string
@@ -41,6 +45,8 @@ type Kinds struct {
 	// closed are the groups in which nothing is custom: our own, those reserved for us, and the guarded ones.
 	closed map[string]bool
 	all    []schema.GroupResource
+	// scoped are the custom ones among them that belong to no namespace.
+	scoped []Served
 	known  map[schema.GroupResource]bool
 }
 
@@ -75,6 +81,20 @@ func NewKinds(served []Served, reserved ...string) *Kinds {
 		slices.SortFunc(list, func(a, b Served) int { return compareGR(a.resource(), b.resource()) })
 	}
 	return k
+}
+
+// Scoped is the mapping with the knowledge which resources belong to no namespace.
+func (k *Kinds) Scoped(clusterScoped []schema.GroupResource) *Kinds {
+	next := *k
+	next.scoped = nil
+	for _, gr := range clusterScoped {
+		if k.known[gr] && !k.own[gr.Group] {
+			next.scoped = append(next.scoped, Served{Group: gr.Group, Resource: gr.Resource})
+		}
+	}
+	slices.SortFunc(next.scoped, func(a, b Served) int { return compareGR(a.resource(), b.resource()) })
+	next.scoped = slices.Compact(next.scoped)
+	return &next
 }
 
 func (k *Kinds) name(s Served) {
@@ -174,6 +194,9 @@ func (k *Kinds) expand(p kindPattern, gives, future bool) (patterns []kindPatter
 	if k == nil {
 		k = noKinds
 	}
+	if p.res == ClusterScoped && p.anyGroup && !gives {
+		return p.each(k.scoped), true
+	}
 	stops := gives && p.anyGroup
 	all := k.lookup(&p)
 	if stops {
@@ -220,5 +243,8 @@ func (k *Kinds) changed(next *Kinds) (names map[string]bool, all bool) {
 	}
 	note(k, next)
 	note(next, k)
+	if k != nil && next != nil && !slices.Equal(k.scoped, next.scoped) {
+		names[ClusterScoped] = true
+	}
 	return names, k == nil || next == nil || !maps.Equal(k.closed, next.closed)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -104,6 +105,42 @@ func TestDelegatedAdminWritesRoles(t *testing.T) {
 		named.Kinds = in.Kinds
 		if got := Build(named).Decide(a).Outcome; got != Never {
 			t.Errorf("a name without a group reaches a guarded group: %v", got)
+		}
+	}
+}
+
+// PO-10: custom resources that belong to no namespace can be taken out together, whatever they are called, as they come and go; one that
+// is called like that takes nothing along.
+func TestClusterScoped(t *testing.T) {
+	served := []Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"ex.io", "fleets", "Fleet", false}, {"ex.io", "widgets", "Widget", false}, {"ex.io", "cluster-scoped", "Trap", false}}
+	rule := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-" + ClusterScoped}}
+	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+		"alice": {rule}, "dora": {allow("*", "*"), deny("*", ClusterScoped)}, "bob": {allow("*", ClusterScoped)},
+	}, nil))
+	in.Kinds = NewKinds(served)
+	before := Build(in)
+	after := before.Apply(SetKinds(NewKinds(served).Scoped([]schema.GroupResource{{Group: "ex.io", Resource: "fleets"}, {Resource: "nodes"}, {Group: "ex.io", Resource: "unknown"}})))
+	for _, tt := range []struct {
+		who, group, resource, sub string
+		before, after             Outcome
+	}{
+		{"alice", "ex.io", "fleets", "", Always, Never},
+		{"alice", "ex.io", "fleets", "status", Always, Never},
+		{"alice", "ex.io", "widgets", "", Always, Always},
+		{"alice", "ex.io", "cluster-scoped", "", Always, Always},
+		{"alice", "", "pods", "", Always, Always},
+		{"alice", "", "nodes", "", Always, Always}, // built in: roles name them
+		{"dora", "ex.io", "fleets", "", Always, Never},
+		{"dora", "ex.io", "widgets", "", Always, Always},
+		{"bob", "ex.io", "fleets", "", Never, Never},
+	} {
+		a := ask(tt.who, "get", tt.resource)
+		a.APIGroup, a.Subresource = tt.group, tt.sub
+		if got := before.Decide(a).Outcome; got != tt.before {
+			t.Errorf("%+v before: %v", tt, got)
+		}
+		if got := after.Decide(a).Outcome; got != tt.after {
+			t.Errorf("%+v after: %v", tt, got)
 		}
 	}
 }

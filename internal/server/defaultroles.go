@@ -57,8 +57,8 @@ func defaultRoles() map[string][]policyv1alpha1.PolicyRule {
 var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
 
 var (
-	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists have a group, one of
-	// Kubernetes' or ours: then nothing custom can get such a name, and an admin holds every kind of his own that he may grant.
+	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists but the one for cluster-scoped
+	// custom resources have a group, one of Kubernetes' or ours: then nothing custom can get such a name, and an admin holds every kind of his own that he may grant.
 	withheld = append([]string{"-clusterroles.rbac.authorization.k8s.io", "-clusterrolebindings.rbac.authorization.k8s.io"}, wholly(ruleset.Guarded)...)
 	// elsewhere is what belongs to the cluster and to no namespace. The roles can be bound in the master namespace.
 	elsewhere = []string{
@@ -66,6 +66,7 @@ var (
 		"-ingressclasses.networking.k8s.io", "-ipaddresses.networking.k8s.io", "-servicecidrs.networking.k8s.io", "-*.node.k8s.io",
 		"-deviceclasses.resource.k8s.io", "-devicetaintrules.resource.k8s.io", "-resourceslices.resource.k8s.io", "-resourcepoolstatusrequests.resource.k8s.io",
 		"-priorityclasses.scheduling.k8s.io", "-*.storage.k8s.io", "-*.storagemigration.k8s.io", "-permissions.authorization.proviso.dev",
+		"-" + ruleset.ClusterScoped,
 	}
 	// membership is who has which role, and the questions about it.
 	membership = []string{"-roles.rbac.authorization.k8s.io", "-rolebindings.rbac.authorization.k8s.io", "-*.authorization.proviso.dev", "-*.authorization.k8s.io"}

@@ -71,6 +71,26 @@ func rolesByEffect(t *testing.T, s *instance) {
 	if code, _, _ := vera.do(t, "GET", "/api/v1/namespaces/hammer/secrets", ""); code != 403 {
 		t.Errorf("a viewer reads secrets: %d", code)
 	}
+	// Bound in the master namespace, they reach every namespace, and no custom kind that belongs to none.
+	admin.must(t, "POST", viewsIn("master", "rolebindings"), strings.Replace(bindingYAML("mona", "master", "admin"), "edgar", "mona", 1))
+	for kind, scope := range map[string]string{"Fleet": "Cluster", "Truck": "Namespaced"} {
+		plural := strings.ToLower(kind) + "s"
+		admin.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: "+plural+".ex.io}, spec: {group: ex.io, scope: "+scope+", names: {plural: "+plural+
+			", kind: "+kind+"}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}")
+	}
+	mona := newCaller(t, s.as("mona"))
+	s.await("both kinds", func() (bool, error) {
+		trucks, _, _ := mona.do(t, "GET", "/apis/ex.io/v1/trucks", "")
+		fleets, _, _ := admin.do(t, "GET", "/apis/ex.io/v1/fleets", "")
+		return trucks == 200 && fleets == 200, nil
+	})
+	for _, method := range []string{"GET", "DELETE"} {
+		if code, message, _ := mona.do(t, method, "/apis/ex.io/v1/fleets", ""); code != 403 {
+			t.Errorf("%s of a custom kind that belongs to no namespace: %d %s", method, code, message)
+		}
+	}
+	mona.must(t, "DELETE", "/apis/ex.io/v1/namespaces/hammer/trucks", "")
+
 	edgar.must(t, "POST", "/api/v1/namespaces/hammer/configmaps", configMap("a"))
 	edgar.must(t, "DELETE", "/api/v1/namespaces/hammer/configmaps/a", "")
 	for _, path := range []string{viewsIn("hammer", "roles"), viewsIn("hammer", "rolebindings"), "/apis/rbac.authorization.k8s.io/v1/namespaces/hammer/roles"} {

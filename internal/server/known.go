@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,12 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -96,6 +99,29 @@ func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resou
 		return passes
 	}
 	return isNew
+}
+
+// isKnown is an error if requests to the target of a review are refused at this moment, as onlyKnown does.
+func (s *stages) isKnown(ctx context.Context, attrs authorizer.Attributes) error {
+	snap := authorize.SnapshotOf(ctx, s.store)
+	if !attrs.IsResourceRequest() || s.known == nil || !snap.Synced || !s.known.isNew(snap, attrs.GetAPIGroup(), attrs.GetAPIVersion(), attrs.GetResource()) {
+		return nil
+	}
+	return fmt.Errorf("what serves %s in %q has just changed and is not known to the policy yet: ask again", attrs.GetResource(), attrs.GetAPIGroup())
+}
+
+// isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in any.
+func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
+	if version != "" && version != "*" {
+		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == isNew
+	}
+	for _, obj := range k.services.List() {
+		service, ok := obj.(*apiregistration.APIService)
+		if ok && service.Spec.Group == group && k.check(snap, schema.GroupVersion{Group: group, Version: service.Spec.Version}, resource) == isNew {
+			return true
+		}
+	}
+	return false
 }
 
 // proxied tells whether another server serves a group version.

@@ -97,6 +97,7 @@ func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStoragePro
 		Chain:     s.gate.Chain,
 		Honours:   s.gate.Evaluated,
 		Before:    s.beforeChain,
+		Known:     s.isKnown,
 		AlsoNeeds: s.alsoNeeds,
 		MaySee:    s.maySee,
 		Evaluate:  authorize.NewCELConditions(s.compiler.CEL).Evaluate,

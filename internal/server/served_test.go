@@ -240,6 +240,27 @@ func (n *names) remote(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, code, message, want)
 		}
 	}
+	// A review says no as long as the request is refused, since nobody knows which kinds a server has that has not said anything.
+	n.admin.must(t, "POST", "/api/v1/namespaces/default/services", `{apiVersion: v1, kind: Service, metadata: {name: mute}, spec: {type: ExternalName, externalName: localhost, ports: [{port: 1}]}}`)
+	n.admin.must(t, "POST", servicesPath, strings.Replace(serviceYAML("mute.io", "v1", 1), "name: other", "name: mute", 1))
+	n.s.await("the server that says nothing", func() (bool, error) {
+		return first(n.alice.do(t, "GET", "/apis/mute.io/v1/namespaces/default/things/x", "")) == http.StatusServiceUnavailable, nil
+	})
+	for group, want := range map[string]bool{"mute.io": false, "remote.io": true} {
+		for _, version := range []string{"v1", "*"} {
+			var review struct {
+				Status struct {
+					Allowed         bool
+					EvaluationError string
+				}
+			}
+			body := n.alice.must(t, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", fmt.Sprintf(
+				`{apiVersion: authorization.k8s.io/v1, kind: SelfSubjectAccessReview, spec: {resourceAttributes: {verb: get, group: %s, version: %q, resource: fine, namespace: default, name: x}}}`, group, version))
+			if err := json.Unmarshal(body, &review); err != nil || review.Status.Allowed != want || (review.Status.EvaluationError == "") != want {
+				t.Errorf("%s/%s: %s", group, version, body)
+			}
+		}
+	}
 	served := n.seen.served.Load()
 	if got := served.PreferredVersion(schema.GroupKind{Group: "apps", Kind: "Deployment"}); got != "v1" {
 		t.Errorf("deployments are seen in version %s", got)

@@ -17,6 +17,8 @@ type Served struct {
 	versions map[schema.GroupKind]string
 	// selectable are the fields that custom resources can be listed by, beside those that all can.
 	selectable map[schema.GroupVersionResource][]expr.SelectableField
+	// clusterScoped are the resources of others that belong to no namespace.
+	clusterScoped []schema.GroupResource
 }
 
 // Selectable are the fields that a custom resource can be listed by in a version.

@@ -35,7 +35,7 @@ func (from Sources) Served() *Served {
 			all = s.take(all, gv, list, i < len(from.Local))
 		}
 	}
-	s.kinds = ruleset.NewKinds(all, from.Reserved...)
+	s.kinds = ruleset.NewKinds(all, from.Reserved...).Scoped(s.clusterScoped)
 	return s
 }
 
@@ -95,6 +95,9 @@ func (s *Served) take(all []ruleset.Served, gv schema.GroupVersion, list *metav1
 			s.own[resource] = r.Kind
 			if !strings.Contains(r.Name, "/") {
 				all = append(all, ruleset.Served{Group: gv.Group, Resource: r.Name, Kind: r.Kind, Builtin: local})
+				if !r.Namespaced && !local {
+					s.clusterScoped = append(s.clusterScoped, resource)
+				}
 			}
 		}
 	}
