@@ -109,7 +109,7 @@ func TestSetKinds(t *testing.T) {
 		}
 	}
 	kept := func(a, b *Index, name string) bool {
-		ref := RoleRef{PolicyRole, input.Policies[0].Namespace, name}
+		ref := RoleRef{PolicyRole, "master", name}
 		return a.role(ref) == b.role(ref)
 	}
 	if kept(before, after, "alice") || kept(before, after, "bob") {
