@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"proviso.dev/proviso/internal/served"
 )
 
 // assemble connects the servers by delegation, from the inside out: custom resources, built-in resources, our own groups,
@@ -29,7 +31,7 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	delegate := kube.GenericAPIServer
 	if c.groups != nil {
-		if delegate, err = newGroupsServer(c.opts.own, c.groups, c.informers, c.stages.registryConfig(c), delegate); err != nil {
+		if delegate, err = newGroupsServer(c.groups, c.informers, c.stages.registryConfig(), c.stages.serves, delegate); err != nil {
 			return nil, err
 		}
 	}
@@ -41,30 +43,16 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if c.groups != nil {
 		own = delegate
 	}
-	local, err := localAPIs(context.TODO(), kube.GenericAPIServer, own, extensions.GenericAPIServer, aggregator.GenericAPIServer)
+	local, err := served.LocalAPIs(context.TODO(), kube.GenericAPIServer, own, extensions.GenericAPIServer, aggregator.GenericAPIServer)
 	if err != nil {
 		return nil, err
 	}
-	apiServices := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
-	elsewhere, err := watchAPIServices(apiServices)
-	if err != nil {
+	world := served.World{Local: local, Services: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()}
+	if crdsServed { // otherwise nobody would ever list them
+		world.Definitions = crds.Informer()
+	}
+	if err := c.stages.kernel.Served.Watch(world); err != nil {
 		return nil, err
 	}
-	c.stages.gate.Local = elsewhere.local
-	if c.stages.definition, err = definitionsByKind(crds.Informer()); err != nil {
-		return nil, err
-	}
-	if c.stages.fields != nil {
-		c.stages.fields.schemas.definition = c.stages.definition
-	}
-	definitions := crds.Informer()
-	if !crdsServed {
-		definitions = nil // nobody would ever list them
-	}
-	c.stages.known = newKnownAPIs(local, apiServices, definitions)
-	discovery, err := newDiscoverer(c.stages.store.Changed, local, apiServices, definitions)
-	if err != nil {
-		return nil, err
-	}
-	return aggregator, c.stages.start(c, aggregator.GenericAPIServer, discovery, crds.Informer())
+	return aggregator, c.stages.start(aggregator.GenericAPIServer, c.stages.source(c.informers, crds.Informer()))
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,31 +31,27 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
-	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/system"
 	"proviso.dev/proviso/internal/webhookauthz"
 )
 
 // authorizerKit builds authorizers by type. Those with informers are built once and survive a reload of the chain.
 type authorizerKit struct {
-	informers informers.SharedInformerFactory
-	store     *snapshot.Store
-	// agreed is nil while this server decides as the other replicas do.
-	agreed       func() error
+	informers    informers.SharedInformerFactory
+	kernel       *system.Kernel
+	systems      []system.System
+	lineup       lineup.Lineup
 	abacFile     string
 	retryBackoff *wait.Backoff
 	dial         utilnet.DialFunc
 	compiler     authorizationcel.Compiler
 	// cel evaluates the conditions of webhooks.
 	cel *authorize.CELConditions
-	// restriction is what no node may do, whatever others allow; nil while conditional authorization is off.
-	restriction *nodeRestriction
-	// local tells whether a group version is served in this process.
-	local func(group, version string) bool
-	// extra links stand right behind it.
-	extra []authorize.Link
+	// ahead are the links of systems that stand ahead of the configured ones.
+	ahead []authorize.Link
 
 	built builtAuthorizers
 }
@@ -65,73 +62,89 @@ type builtAuthorizers map[string]authorizer.Authorizer
 // can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and the policy is known.
 func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 	links := []authorize.Link{
-		{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-		{Name: "replicas", Authorizer: authorize.Unready{Why: k.agreed}},
-		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.store}},
+		ground.Masters(),
+		{Name: "replicas", Authorizer: authorize.Unready{Why: k.kernel.Agreed}},
+		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.kernel.Store}},
 	}
-	if k.restriction != nil {
-		links = append(links, authorize.Link{Name: "node-restriction", Authorizer: k.restriction})
-	}
-	links = append(links, k.extra...)
+	links = append(links, k.ahead...)
 	for _, a := range plan.authorizers {
-		if a.Type == modePolicy {
-			links = append(links, k.policyLinks(plan)...)
-			continue
-		}
-		az, err := k.authorizer(a, plan)
+		more, err := k.configured(a, plan)
 		if err != nil {
-			return nil, fmt.Errorf("authorizer %q: %w", a.Name, err)
+			return nil, err
 		}
-		links = append(links, authorize.Link{
-			Name:       a.Name,
-			Authorizer: instrumented(string(a.Type), a.Name, az),
-			FailOpen:   failsOpen(a),
-		})
+		links = append(links, more...)
 	}
 	return links, nil
 }
 
+// install puts a plan in force.
+func (k *authorizerKit) install(plan *authzPlan) error {
+	links, err := k.links(plan)
+	if err != nil {
+		return err
+	}
+	indexed, err := k.indexed(plan)
+	if err != nil {
+		return err
+	}
+	if err := k.kernel.Gate.Chain.Replace(links...); err != nil {
+		return err
+	}
+	return k.kernel.Indexed.Replace(indexed...)
+}
+
 // indexed is the chain without what cannot list whom it allows: system:masters and the tiers of the rule index.
-func (k *authorizerKit) indexed(plan *authzPlan) (*authorize.Chain, error) {
-	links := []authorize.Link{{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}}
+func (k *authorizerKit) indexed(plan *authzPlan) ([]authorize.Link, error) {
+	links := []authorize.Link{ground.Masters()}
 	for _, a := range plan.authorizers {
 		switch string(a.Type) {
 		case modePolicy:
-			links = append(links, k.policyLinks(plan)...)
+			more, err := k.configured(a, plan)
+			if err != nil {
+				return nil, err
+			}
+			links = append(links, more...)
 		case modes.ModeRBAC:
-			links = append(links, authorize.Link{Name: a.Name, Authorizer: k.rbac()})
+			az := k.rbac()
+			if ours := k.provided(modes.ModeRBAC, plan); ours != nil {
+				az = ours[0].Authorizer
+			}
+			links = append(links, authorize.Link{Name: a.Name, Authorizer: az})
 		}
 	}
-	return authorize.NewChain(links...)
+	return links, nil
 }
 
-// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so that
-// the right to them must be held cluster-wide (PO-6).
-func masterWrites(master string) func(authorizer.Attributes) bool {
-	return func(a authorizer.Attributes) bool {
-		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
-			return false
+// provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to the Node
+// authorizer, if the chain has one.
+func (k *authorizerKit) provided(kind string, plan *authzPlan) []authorize.Link {
+	for _, one := range k.systems {
+		if make := one.Authorizers[kind]; make != nil {
+			var nodes authorizer.UnconditionalAuthorizer
+			if plan.has(modes.ModeNode) {
+				nodes = k.node()
+			}
+			return make(nodes)
 		}
-		switch a.GetAPIGroup() {
-		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
-			return true
-		}
-		return false
 	}
+	return nil
 }
 
-// policyLinks are the two tiers of Policy. The namespace's denies yield to the Node authorizer, if the chain has one.
-func (k *authorizerKit) policyLinks(plan *authzPlan) []authorize.Link {
-	var nodes authorizer.UnconditionalAuthorizer
-	if plan.has(modes.ModeNode) {
-		nodes = k.node()
+// configured are the links of one entry of the plan, counted.
+func (k *authorizerKit) configured(a authzconfig.AuthorizerConfiguration, plan *authzPlan) ([]authorize.Link, error) {
+	links := k.provided(string(a.Type), plan)
+	if links == nil {
+		az, err := k.authorizer(a, plan)
+		if err != nil {
+			return nil, fmt.Errorf("authorizer %q: %w", a.Name, err)
+		}
+		links = []authorize.Link{{Authorizer: az, FailOpen: failsOpen(a)}}
 	}
-	master, namespace := authorize.NewPolicyMaster(k.store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.store, nodes)
-	master.Local, namespace.Local = k.local, k.local
-	return []authorize.Link{
-		{Name: "policy-master", Authorizer: instrumented(modePolicy, "policy-master", master)},
-		{Name: "policy-namespace", Authorizer: instrumented(modePolicy, "policy-namespace", namespace)},
+	for i := range links {
+		links[i].Name = cmp.Or(links[i].Name, a.Name)
+		links[i].Authorizer = instrumented(string(a.Type), links[i].Name, links[i].Authorizer)
 	}
+	return links, nil
 }
 
 func instrumented(kind, name string, a authorizer.Authorizer) authorizer.Authorizer {
@@ -196,11 +209,8 @@ func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration, plan *
 	return az, nil
 }
 
-// rbac is our index; without Policy there is none, and upstream's authorizer walks the bindings as in stock.
+// rbac is upstream's authorizer, which walks the bindings as in stock, for when no system has an index of them.
 func (k *authorizerKit) rbac() authorizer.Authorizer {
-	if enabled(PolicyAuthorization) {
-		return authorize.NewRBAC(k.store)
-	}
 	rb := k.informers.Rbac().V1()
 	return rbac.New(
 		&rbac.RoleGetter{Lister: rb.Roles().Lister()},

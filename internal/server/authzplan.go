@@ -12,10 +12,14 @@ import (
 	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/conditional"
+	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/policies"
 )
 
 // modePolicy is the authorizer type that only we have. It is split off before upstream sees modes or files.
-const modePolicy = "Policy"
+const modePolicy = policies.TypePolicy
 
 // authzPlan is the configured authorizer chain, our own types included.
 type authzPlan struct {
@@ -31,16 +35,16 @@ type authzPlan struct {
 
 // planAuthorization takes the chain out of the options and leaves there what upstream can complete and validate. It
 // returns nil when the server is stock: then upstream builds its own chain.
-func planAuthorization(o *Options) (*authzPlan, error) {
+func planAuthorization(o *Options, on switches) (*authzPlan, error) {
 	a := o.Kube.Authorization
 	if file := a.AuthorizationConfigurationFile; file != "" {
 		if a.AreLegacyFlagsSet != nil && a.AreLegacyFlagsSet() {
 			return nil, errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")
 		}
-		if stock() {
+		if on.stock() {
 			return nil, nil
 		}
-		plan, err := readAuthzFile(file)
+		plan, err := readAuthzFile(file, on.systems)
 		if err != nil {
 			return nil, err
 		}
@@ -49,11 +53,11 @@ func planAuthorization(o *Options) (*authzPlan, error) {
 		return plan, nil
 	}
 
-	assumed := !o.changed("authorization-mode") && !(stock() && o.dropIn())
+	assumed := !o.changed("authorization-mode") && !(on.stock() && o.dropIn())
 	if assumed {
 		a.Modes = []string{modes.ModeNode, modes.ModeRBAC}
 	}
-	if stock() {
+	if on.stock() {
 		if slices.Contains(a.Modes, modePolicy) {
 			return nil, fmt.Errorf("--authorization-mode=%s: mode Policy needs one of the feature gates of Proviso", strings.Join(a.Modes, ","))
 		}
@@ -77,7 +81,7 @@ func planAuthorization(o *Options) (*authzPlan, error) {
 		}
 		plan.authorizers, rest = append(plan.authorizers, rest[0]), rest[1:]
 	}
-	return plan, plan.complete()
+	return plan, plan.complete(on.systems)
 }
 
 // modesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is nothing to tell.
@@ -124,7 +128,7 @@ func policyEntry() authzconfig.AuthorizerConfiguration {
 }
 
 // complete puts Policy first where nobody listed it, and checks that it is listed once and switched on.
-func (p *authzPlan) complete() error {
+func (p *authzPlan) complete(systems lineup.Lineup) error {
 	listed := 0
 	for _, a := range p.authorizers {
 		if a.Type == modePolicy {
@@ -134,22 +138,22 @@ func (p *authzPlan) complete() error {
 	switch {
 	case listed > 1:
 		return errors.New("authorizer type Policy is listed more than once")
-	case listed == 1 && !enabled(PolicyAuthorization):
+	case listed == 1 && !systems.Has(policies.Gate):
 		return errors.New("authorizer type Policy needs the feature gate PolicyAuthorization")
-	case len(p.conditionsContext) > 0 && !enabled(ConditionalAuthorization):
+	case len(p.conditionsContext) > 0 && !systems.Has(conditional.Gate):
 		return errors.New("conditionsEndpointKubeConfigContext needs the feature gate ConditionalAuthorization")
-	case listed == 0 && enabled(PolicyAuthorization):
+	case listed == 0 && systems.Has(policies.Gate):
 		p.authorizers = append([]authzconfig.AuthorizerConfiguration{policyEntry()}, p.authorizers...)
 	}
 	return nil
 }
 
-func readAuthzFile(path string) (*authzPlan, error) {
+func readAuthzFile(path string, systems lineup.Lineup) (*authzPlan, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-config: %w", err)
 	}
-	plan, err := parseAuthzFile(data)
+	plan, err := parseAuthzFile(data, systems)
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-config %s: %w", path, err)
 	}
@@ -158,7 +162,7 @@ func readAuthzFile(path string) (*authzPlan, error) {
 }
 
 // parseAuthzFile splits our keys off, has upstream check the rest strictly, and joins both again in the file's order.
-func parseAuthzFile(data []byte) (*authzPlan, error) {
+func parseAuthzFile(data []byte, systems lineup.Lineup) (*authzPlan, error) {
 	var file map[string]any
 	// Strictly, as upstream does: a key given twice would be lost before it sees the file.
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
@@ -206,7 +210,7 @@ func parseAuthzFile(data []byte) (*authzPlan, error) {
 	if policyAt >= 0 {
 		plan.authorizers = slices.Insert(plan.authorizers, policyAt, policyEntry())
 	}
-	return plan, plan.complete()
+	return plan, plan.complete(systems)
 }
 
 func (p *authzPlan) liftConditionsContext(i int, entry map[string]any) error {

@@ -7,6 +7,11 @@ import (
 
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"proviso.dev/proviso/internal/auditing"
+	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/lineup"
 )
 
 // PO-7: an authorizer that can allow ahead of Policy voids its denies, which is said; Policy first, or behind what only denies, is not.
@@ -32,7 +37,7 @@ func TestDeniesVoided(t *testing.T) {
 		{[]string{"Policy", "Node", "RBAC"}, ""},
 		{[]string{"Node", "RBAC"}, ""}, // Policy is put first
 	} {
-		plan, err := parseAuthzFile([]byte(file(test.types...)))
+		plan, err := parseAuthzFile([]byte(file(test.types...)), lineup.All())
 		if err != nil {
 			t.Fatalf("%v: %v", test.types, err)
 		}
@@ -61,7 +66,7 @@ func TestModesAssumed(t *testing.T) {
 	} {
 		o := NewOptions()
 		o.changed = func(name string) bool { return slices.Contains(test.given, name) }
-		plan, err := planAuthorization(o)
+		plan, err := planAuthorization(o, o.switches())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,10 +96,18 @@ func TestWhatIsNotServedIsClosed(t *testing.T) {
 	}
 	o := NewOptions()
 	o.changed = func(name string) bool { return name == "etcd-servers" } // a drop-in without a spool
+	kernel, err := ground.NewKernel(ground.KernelConfig{Master: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	systems, err := lineup.All().Build(kernel, lineup.Config{Auditing: auditing.Config{Router: auditsink.Config{Dir: o.spoolDir()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	sinks, policies := &destroyed{}, &destroyed{}
 	for name, storage := range map[string]*destroyed{"auditsinks": sinks, "policies": policies} {
 		group := &genericapiserver.APIGroupInfo{VersionedResourcesStorageMap: map[string]map[string]rest.Storage{"v1alpha1": {name: storage}}}
-		if served := dropDisabled(group, o); served != (name == "policies") {
+		if served := dropDisabled(group, (&stages{systems: systems}).serves); served != (name == "policies") {
 			t.Errorf("%s served: %v", name, served)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // controllers report their queues
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+
+	"proviso.dev/proviso/internal/logfile"
 )
 
 const serveLong = `Run a complete Kubernetes 1.37 API server.
@@ -129,6 +131,6 @@ func (o *Options) applyLogging(cmd *cobra.Command) error {
 		cliflag.PrintFlags(cmd.Flags())
 		return nil
 	}
-	file := &logFile{path: func() string { return o.path("log", "proviso.log") }}
+	file := &logfile.File{Path: func() string { return o.path("log", "proviso.log") }}
 	return logsapi.ValidateAndApplyWithOptions(o.Kube.Logs, &logsapi.LoggingOptions{ErrorStream: file, InfoStream: file}, utilfeature.DefaultFeatureGate)
 }

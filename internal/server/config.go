@@ -1,13 +1,9 @@
 package server
 
 import (
-	"fmt"
-
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
-	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -18,15 +14,9 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
-	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/enforce"
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/review"
-	"proviso.dev/proviso/internal/snapshot"
 )
 
 // config holds the configurations of the servers of one process, from the innermost to the outermost.
@@ -55,7 +45,7 @@ func newConfig(opts *completed) (*config, error) {
 	}
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	definitions := openapicommon.GetOpenAPIDefinitions(generatedopenapi.GetOpenAPIDefinitions)
-	if opts.authz != nil && enabled(ConditionalAuthorization) {
+	if opts.authz != nil && opts.systems.Has(conditional.Gate) {
 		reviews := runtime.NewScheme()
 		if err := review.AddToScheme(reviews); err != nil {
 			return nil, err
@@ -74,14 +64,17 @@ func newConfig(opts *completed) (*config, error) {
 		return nil, err
 	}
 	c.informers = informers
+	if backend, evaluator := opts.own.auditBackend, opts.own.auditEvaluator; backend != nil {
+		generic.AuditBackend, generic.AuditPolicyRuleEvaluator = backend, evaluator
+	}
 
 	// Before the kube configuration: its admission options capture the authorizer.
 	if opts.authz != nil {
 		if c.stages, err = newStages(opts, generic, informers); err != nil {
 			return nil, err
 		}
-		generic.Authorization.Authorizer = c.stages.gate.Chain
-		generic.RuleResolver = c.stages.gate.Chain
+		generic.Authorization.Authorizer = c.stages.kernel.Gate.Chain
+		generic.RuleResolver = c.stages.kernel.Gate.Chain
 	}
 
 	if opts.authz != nil {
@@ -92,7 +85,12 @@ func newConfig(opts *completed) (*config, error) {
 		return nil, err
 	}
 	c.kube = kube
-	if configured := opts.own.plugs.configured; configured != nil {
+	if c.stages != nil {
+		if err := c.stages.resolver.Keep(resolver); err != nil {
+			return nil, err
+		}
+	}
+	if configured := opts.own.configured; configured != nil {
 		if err := configured(c, generic); err != nil {
 			return nil, err
 		}
@@ -100,10 +98,10 @@ func newConfig(opts *completed) (*config, error) {
 
 	// Before the others are copied from it: every server of the process gets the same admission chain.
 	if c.stages != nil {
-		c.stages.wrapAdmission(generic, informers)
+		c.stages.wrapAdmission(generic)
 		// Admission plugins keep the plain chain; the endpoint handlers of every server make their second checks through the
 		// gate.
-		generic.Authorization.Authorizer = c.stages.gate.InHandlers()
+		generic.Authorization.Authorizer = c.stages.kernel.Gate.InHandlers()
 	}
 
 	c.extensions, err = controlplaneapiserver.CreateAPIExtensionsConfig(*generic, kube.ControlPlane.VersionedInformers, initializers, upstream.CompletedOptions,
@@ -125,86 +123,10 @@ func newConfig(opts *completed) (*config, error) {
 
 	if c.stages != nil {
 		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
-		if err := c.stages.wrapAudit(opts.own, &c.aggregator.GenericConfig.Config, resolver); err != nil {
-			return nil, err
-		}
+		c.stages.wrapAudit(&c.aggregator.GenericConfig.Config)
 		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
 	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member.Agreed); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-// newStages builds what our systems need before the servers exist.
-func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
-	authorize.RegisterMetrics()
-	enforce.RegisterMetrics()
-	cel, err := expr.New(expr.Config{})
-	if err != nil {
-		return nil, err
-	}
-	cache := expr.NewCache(cel)
-	s := &stages{
-		store:    snapshot.NewStore(),
-		plan:     opts.authz,
-		plugs:    opts.own.plugs,
-		compiler: &restrict.Compiler{CEL: cel, Cache: cache},
-		warmer:   snapshot.NewWarmer(cache),
-		sources:  newSources(),
-		events:   newEvents(),
-		master:   opts.own.PolicyMasterNamespace,
-	}
-	if enabled(FieldPermissions) {
-		s.fields = newFieldRights(s.store, cache)
-	}
-	if s.compiler.Types, err = ruleTypes(s.store, generic.LoopbackClientConfig); err != nil {
-		return nil, err
-	}
-	s.kit = &authorizerKit{
-		informers:    informers,
-		store:        s.store,
-		agreed:       opts.member.Agreed,
-		abacFile:     opts.Authorization.PolicyFile,
-		retryBackoff: opts.Authorization.WebhookRetryBackoff,
-		compiler:     authorizationcel.NewDefaultCompiler(),
-		cel:          authorize.NewCELConditions(cel),
-		extra:        s.plugs.links,
-		built:        builtAuthorizers{},
-		// Asked when a request is decided, when the gate has long been made.
-		local: func(group, version string) bool { return s.gate.Local == nil || s.gate.Local(group, version) },
-	}
-	if enabled(ConditionalAuthorization) && opts.authz.has(modes.ModeNode) {
-		s.kit.restriction = newNodeRestriction(informers)
-	}
-	if generic.EgressSelector != nil {
-		dial, err := generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext())
-		if err != nil {
-			return nil, err
-		}
-		s.kit.dial = dial
-	}
-	links, err := s.kit.links(opts.authz)
-	if err != nil {
-		return nil, fmt.Errorf("invalid authorization config: %w", err)
-	}
-	chain, err := authorize.NewChain(links...)
-	if err != nil {
-		return nil, err
-	}
-	chain.ClusterWide = masterWrites(s.master)
-	if s.kit.restriction != nil {
-		if err := s.kit.restriction.initialize(chain); err != nil {
-			return nil, err
-		}
-	}
-	if s.indexed, err = s.kit.indexed(opts.authz); err != nil {
-		return nil, err
-	}
-	s.indexed.ClusterWide = chain.ClusterWide
-	s.gate = &authorize.Gate{Chain: chain, Conditional: enabled(ConditionalAuthorization),
-		UniformConnect: enabled(ConditionalAuthorization) && enabled(UniformConnectAuthorization)}
-	if !opts.authz.has(modes.ModeRBAC) {
-		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
-	}
-	return s, s.reload(generic)
 }

@@ -18,6 +18,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/policies"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -248,7 +249,7 @@ func bothRoles(lists []*metav1.APIResourceList) ruleset.Input {
 	everywhere := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: "master"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 	in := ruleset.Input{MasterNamespace: "master", Kinds: localKinds(lists), Policies: []*policyv1alpha1.Policy{policy},
 		PolicyBindings: []*policyv1alpha1.PolicyBinding{local, everywhere}}
-	for name, rules := range defaultRoles() {
+	for name, rules := range policies.DefaultRoles() {
 		policy.Roles[name] = policyv1alpha1.PolicyRole{Rules: rules}
 		local.RoleBindings[name] = policyv1alpha1.PolicyRoleBinding{RoleName: name, UserNames: []string{"local-" + name}}
 		everywhere.RoleBindings[name] = policyv1alpha1.PolicyRoleBinding{RoleName: name, UserNames: []string{"everywhere-" + name}}

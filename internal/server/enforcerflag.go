@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/enforce"
 )
 
@@ -12,12 +13,12 @@ import (
 // (CA-7, CA-23).
 func (o *Options) liftEnforcer() error {
 	a := o.Kube.Admission
-	if !enabled(ConditionalAuthorization) || a == nil || a.GenericAdmission == nil {
+	if !o.switches().systems.Has(conditional.Gate) || a == nil || a.GenericAdmission == nil {
 		return nil // upstream calls it unknown, as stock does
 	}
 	if slices.Contains(a.GenericAdmission.DisablePlugins, enforce.Name) {
 		return fmt.Errorf("--disable-admission-plugins: %s cannot be disabled while the feature gate %s is on; remove it from the flag, or switch the gate off",
-			enforce.Name, ConditionalAuthorization)
+			enforce.Name, conditional.Gate)
 	}
 	without := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == enforce.Name })

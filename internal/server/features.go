@@ -6,24 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+
+	"proviso.dev/proviso/internal/lineup"
 )
 
-// Every system can be switched off on its own. With all of them off the server behaves like stock kube-apiserver.
-const (
-	ConditionalAuthorization featuregate.Feature = "ConditionalAuthorization"
-	PolicyAuthorization      featuregate.Feature = "PolicyAuthorization"
-	FieldPermissions         featuregate.Feature = "FieldPermissions"
-	ProtectedAttributes      featuregate.Feature = "ProtectedAttributes"
-	DynamicAudit             featuregate.Feature = "DynamicAudit"
+// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has no
+// effect while ConditionalAuthorization is off.
+const UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
 
-	// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has no
-	// effect while ConditionalAuthorization is off.
-	UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
-)
-
-// Features lists our gates, in the order of the documentation.
+// Features lists our gates. Every system can be switched off on its own; with all of them off the server behaves like stock
+// kube-apiserver.
 func Features() []featuregate.Feature {
-	return []featuregate.Feature{ConditionalAuthorization, PolicyAuthorization, FieldPermissions, ProtectedAttributes, DynamicAudit}
+	return append(lineup.All().Gates(), UniformConnectAuthorization)
 }
 
 var registerFeatures sync.Once
@@ -34,7 +28,7 @@ func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
-		for _, f := range append(Features(), UniformConnectAuthorization) {
+		for _, f := range Features() {
 			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
 		}
 		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)
@@ -42,14 +36,28 @@ func RegisterFeatures() error {
 	return err
 }
 
-func enabled(f featuregate.Feature) bool { return utilfeature.DefaultFeatureGate.Enabled(f) }
+// gates reads our feature gates, here and nowhere else. What is off is taken out of the list of systems.
+func gates() map[featuregate.Feature]bool {
+	all := map[featuregate.Feature]bool{}
+	for _, f := range Features() {
+		all[f] = utilfeature.DefaultFeatureGate.Enabled(f)
+	}
+	return all
+}
+
+// switches is which systems there are.
+type switches struct {
+	// gates are all of ours, and systems the list without those that are off.
+	gates   map[featuregate.Feature]bool
+	systems lineup.Lineup
+}
+
+// switches reads them for this server.
+func (o *Options) switches() switches {
+	s := switches{gates: gates()}
+	s.systems = o.lineup.With(func(f featuregate.Feature) bool { return s.gates[f] })
+	return s
+}
 
 // stock is true when all of our systems are off.
-func stock() bool {
-	for _, f := range Features() {
-		if enabled(f) {
-			return false
-		}
-	}
-	return true
-}
+func (s switches) stock() bool { return len(s.systems.Gates()) == 0 }

@@ -23,7 +23,7 @@ import (
 func TestFieldPermissions(t *testing.T) {
 	audited := &auditTrail{annotations: map[string]map[string]string{}}
 	f := &fieldWorld{audited: audited}
-	f.s = start(t, func(o *Options) { o.plugs.auditBackend, o.plugs.auditEvaluator = audited, audited })
+	f.s = start(t, func(o *Options) { o.auditBackend, o.auditEvaluator = audited, audited })
 	f.clients = map[string]*http.Client{}
 	f.install(t)
 	t.Run("bad input", f.badInput)

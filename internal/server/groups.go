@@ -2,33 +2,15 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/registry"
 )
-
-// featureOf says which feature gate serves a resource of ours.
-var featureOf = map[string]featuregate.Feature{
-	"policies": PolicyAuthorization, "policybindings": PolicyAuthorization, "roles": PolicyAuthorization, "rolebindings": PolicyAuthorization,
-	"resourceaccessreviews": PolicyAuthorization, "subjectaccessreviews": PolicyAuthorization,
-	"fieldpermissions": FieldPermissions, "permissions": FieldPermissions,
-	"protectedattributes": ProtectedAttributes, "clusterprotectedattributes": ProtectedAttributes,
-	"auditsinks": DynamicAudit, "auditclasses": DynamicAudit,
-}
 
 // newGroupsConfig derives the configuration of the server of our own groups from kube-apiserver's, as upstream derives that of
 // the extensions: own scheme, own storage codec, no hooks and health checks twice.
@@ -61,7 +43,7 @@ func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapi
 }
 
 // newGroupsServer serves policy.proviso.dev, authorization.proviso.dev and auditregistration.k8s.io in front of the delegate.
-func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers informers.SharedInformerFactory, cfg registry.Config, delegate genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+func newGroupsServer(generic *genericapiserver.Config, informers informers.SharedInformerFactory, cfg registry.Config, serves func(resource string) bool, delegate genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	server, err := generic.Complete(informers).New("proviso", delegate)
 	if err != nil {
 		return nil, err
@@ -72,7 +54,7 @@ func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers 
 	}
 	var served []*genericapiserver.APIGroupInfo
 	for _, group := range groups {
-		if dropDisabled(group, opts) {
+		if dropDisabled(group, serves) {
 			served = append(served, group)
 		}
 	}
@@ -83,13 +65,12 @@ func newGroupsServer(opts *Options, generic *genericapiserver.Config, informers 
 	return server, nil
 }
 
-// dropDisabled takes out what belongs to features that are off. A group of which nothing is left is not served at all.
-func dropDisabled(group *genericapiserver.APIGroupInfo, opts *Options) bool {
+// dropDisabled takes out what belongs to systems that are off. A group of which nothing is left is not served at all.
+func dropDisabled(group *genericapiserver.APIGroupInfo, serves func(resource string) bool) bool {
 	any := false
 	for _, storage := range group.VersionedResourcesStorageMap {
 		for name, unused := range storage {
-			feature := featureOf[resourceOf(name)]
-			if !enabled(feature) || (feature == DynamicAudit && !opts.dynamicAudit()) {
+			if !serves(resourceOf(name)) {
 				delete(storage, name)
 				unused.Destroy() // its watch cache would go on watching
 				continue
@@ -126,58 +107,4 @@ func (r rbacRoles) RoleExists(_ context.Context, kind, namespace, name string) (
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// ownClient is a client for one of our groups, through the loopback.
-func ownClient(loopback *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, error) {
-	config := rest.CopyConfig(loopback)
-	config.ContentType = "application/json"
-	config.AcceptContentTypes = "application/json"
-	config.APIPath = "/apis"
-	config.GroupVersion = &gv
-	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownTransport{next} })
-	return rest.RESTClientFor(config)
-}
-
-// ownHeader and ownMark tell the requests of these clients from those of the controllers, which use the same loopback. The mark is
-// known in this process only.
-const ownHeader = "X-Proviso-Own"
-
-var ownMark = rand.Text()
-
-type ownTransport struct{ next http.RoundTripper }
-
-func (t ownTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set(ownHeader, ownMark)
-	return t.next.RoundTrip(r)
-}
-
-// ownContext tells the registry of such a request.
-func ownContext(r *http.Request) context.Context {
-	mark := r.Header.Get(ownHeader)
-	if mark == "" {
-		return r.Context()
-	}
-	r.Header.Del(ownHeader)
-	if subtle.ConstantTimeCompare([]byte(mark), []byte(ownMark)) != 1 {
-		return r.Context()
-	}
-	return registry.AsServer(r.Context())
-}
-
-// ownInformer watches a stored kind of ours.
-func ownInformer(client cache.Getter, resource string, example runtime.Object) cache.SharedIndexInformer {
-	source := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
-	return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-}
-
-// versionOf is the group version of a kind of ours; every one of them has exactly one.
-func versionOf(example runtime.Object) schema.GroupVersion {
-	kinds, _, err := registry.VersionedScheme().ObjectKinds(example)
-	if err != nil || len(kinds) == 0 {
-		return schema.GroupVersion{}
-	}
-	return kinds[0].GroupVersion()
 }

@@ -1,15 +1,8 @@
 package server
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -18,11 +11,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 	"k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
-
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/enforce"
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/review"
 )
 
 // newKubeServer assembles the server of the built-in resources, as controlplane.CompletedConfig.New does, with one
@@ -42,10 +30,7 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 		return nil, err
 	}
 	if s != nil {
-		if providers, err = s.replaceReviews(providers); err != nil {
-			return nil, err
-		}
-		if err = s.guardRBAC(providers); err != nil {
+		if err := s.provide(providers); err != nil {
 			return nil, err
 		}
 	}
@@ -86,81 +71,4 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 		})
 	}
 	return server, nil
-}
-
-// replaceReviews puts our access reviews, which can show conditions, in the place of upstream's.
-func (s *stages) replaceReviews(providers []controlplaneapiserver.RESTStorageProvider) ([]controlplaneapiserver.RESTStorageProvider, error) {
-	if !enabled(ConditionalAuthorization) {
-		return providers, nil
-	}
-	ours, err := review.New(review.Config{
-		Chain:     s.gate.Chain,
-		Honours:   s.gate.Evaluated,
-		Before:    s.beforeChain,
-		Known:     s.isKnown,
-		AlsoNeeds: s.alsoNeeds,
-		MaySee:    s.maySee,
-		Evaluate:  authorize.NewCELConditions(s.compiler.CEL).Evaluate,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range providers {
-		if p.GroupName() == ours.GroupName() {
-			providers[i] = ours
-			return providers, nil
-		}
-	}
-	return nil, fmt.Errorf("upstream has no storage provider for %s any more", ours.GroupName())
-}
-
-// alsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and which do not come
-// through this server: it gets the answer that it gets everywhere.
-func (s *stages) alsoNeeds(ctx context.Context, attrs authorizer.Attributes) string {
-	if attrs.GetResource() == "nodes" {
-		if caller, ok := request.UserFrom(ctx); ok && slices.Contains(caller.GetGroups(), user.NodesGroup) {
-			return ""
-		}
-	}
-	return s.gate.AlsoNeeds(attrs)
-}
-
-// maySee: everybody sees his own conditions, and those of others whoever may ask about anybody in the whole cluster.
-func (s *stages) maySee(ctx context.Context, of user.Info) bool {
-	caller, ok := request.UserFrom(ctx)
-	if !ok {
-		return false
-	}
-	if caller.GetName() == of.GetName() && sets.New(caller.GetGroups()...).HasAll(of.GetGroups()...) {
-		return true
-	}
-	decision, _, _ := s.gate.Chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "create", APIGroup: authorizationv1.GroupName,
-		APIVersion: "v1", Resource: "subjectaccessreviews", ResourceRequest: true})
-	return decision == authorizer.DecisionAllow
-}
-
-// beforeChain is what an access review shows in front of the chain: what the enforcer would refuse whatever the chain says
-// (PA-8).
-func (s *stages) beforeChain(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
-	if !authorize.Writes(attrs) {
-		return nil // deleting, connecting and impersonating set no label and no field
-	}
-	return append(s.protectedAttributes(ctx, attrs), s.exclusiveFields(ctx, attrs)...)
-}
-
-func (s *stages) protectedAttributes(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
-	snap := authorize.SnapshotOf(ctx, s.store)
-	if snap.Protect.Len() == 0 {
-		return nil
-	}
-	var denies []authorizer.Condition
-	req := enforce.ProtectRequest(snap, attrs.GetUser(), attrs)
-	req.Everywhere = func() bool { return s.gate.Chain.GrantedEverywhere(ctx, snap, attrs) }
-	for _, c := range snap.Protect.Conditions(req) {
-		denies = append(denies, authorizer.GenericCondition{ID: c.ID, Type: expr.TypeCEL, Condition: c.Expression, Description: c.Description})
-	}
-	if len(denies) == 0 {
-		return nil
-	}
-	return []review.ChainElement{{Name: "protected-attributes", Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
 }

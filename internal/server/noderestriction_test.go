@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"proviso.dev/proviso/internal/nodelimit"
 )
 
 // CA-18: with upstream's plugin off, a node may do exactly what it may do with it on, and the restriction is visible
@@ -132,14 +134,14 @@ func servedSubresources(t *testing.T, client discovery.DiscoveryInterface) {
 		}
 		for _, r := range list.APIResources {
 			resource, subresource, _ := strings.Cut(r.Name, "/")
-			if !slices.Contains(restrictedResources, schema.GroupResource{Group: gv.Group, Resource: resource}) {
+			if !slices.Contains(nodelimit.Resources, schema.GroupResource{Group: gv.Group, Resource: resource}) {
 				continue
 			}
 			seen++
 			for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
 				attrs := authorizer.AttributesRecord{Verb: verb, APIGroup: gv.Group, Resource: resource, Subresource: subresource, ResourceRequest: true}
-				if slices.Contains(r.Verbs, verb) && reachesPlugin(attrs) == slices.Contains(free, r.Name) {
-					t.Errorf("%s %s: restricted is %v", verb, r.Name, reachesPlugin(attrs))
+				if slices.Contains(r.Verbs, verb) && nodelimit.ReachesPlugin(attrs) == slices.Contains(free, r.Name) {
+					t.Errorf("%s %s: restricted is %v", verb, r.Name, nodelimit.ReachesPlugin(attrs))
 				}
 			}
 		}

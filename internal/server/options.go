@@ -10,11 +10,14 @@ import (
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/audit"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	"proviso.dev/proviso/internal/controllers"
+	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/replicas"
 )
 
@@ -40,8 +43,13 @@ type Options struct {
 
 	// standsIn is set when the program was called as kube-apiserver.
 	standsIn bool
-	// plugs are stages added by tests.
-	plugs plugs
+	// lineup is the list of systems, of which gates take some out.
+	lineup lineup.Lineup
+	// auditBackend and auditEvaluator take the place of the configured ones; tests look at events with them.
+	auditBackend   audit.Backend
+	auditEvaluator audit.PolicyRuleEvaluator
+	// configured may change the configuration of the built-in resources before the others are copied from it.
+	configured func(c *config, generic *genericapiserver.Config) error
 	// changed tells whether the user gave a flag; a given flag is never overridden.
 	changed func(name string) bool
 }
@@ -63,6 +71,7 @@ func NewOptions() *Options {
 		LogOutput:             "auto",
 		PolicyMasterNamespace: "master",
 		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
+		lineup:                lineup.All(),
 		changed:               func(string) bool { return false },
 	}
 }
@@ -146,6 +155,8 @@ type completed struct {
 	own *Options
 	// authz is the authorizer chain; nil when the server is stock and upstream builds its own.
 	authz *authzPlan
+	// switches are the systems that are on.
+	switches
 	// member is this server among the replicas on its etcd.
 	member *replicas.Member
 }
@@ -155,7 +166,8 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if err := o.liftEnforcer(); err != nil {
 		return nil, err
 	}
-	plan, err := planAuthorization(o)
+	on := o.switches()
+	plan, err := planAuthorization(o, on)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +181,7 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	c := &completed{CompletedOptions: opts, own: o, authz: plan}
+	c := &completed{CompletedOptions: opts, own: o, authz: plan, switches: on}
 	c.member, err = newMember(c)
 	return c, err
 }
@@ -191,6 +203,14 @@ func (o *Options) defaultNetwork() {
 			o.Kube.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
 		}
 	}
+}
+
+// spoolDir is where audit events wait for their sinks. A drop-in has no directory of its own unless it is told one.
+func (o *Options) spoolDir() string {
+	if o.AuditDynamic.SpoolDir != "" || o.dropIn() {
+		return o.AuditDynamic.SpoolDir
+	}
+	return o.path("audit")
 }
 
 func splitList(s string) []string {

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-
-	"proviso.dev/proviso/internal/authorize"
 )
 
 // reloadInterval is how often --authorization-config is read even if no change of it was noticed, as upstream does.
@@ -26,7 +24,6 @@ const reloadInterval = time.Minute
 // last understood stays in force, which is said in the log and in upstream's metrics.
 type reloader struct {
 	kit            *authorizerKit
-	chain, indexed *authorize.Chain
 	serverID, file string
 	start          *authzPlan
 
@@ -36,14 +33,11 @@ type reloader struct {
 }
 
 // reload follows the file of the chain, if it has one, once the server runs.
-func (s *stages) reload(generic *genericapiserver.Config) error {
-	if s.plan.file == "" {
+func reload(kit *authorizerKit, plan *authzPlan, generic *genericapiserver.Config) error {
+	if plan.file == "" {
 		return nil
 	}
-	r := &reloader{
-		kit: s.kit, chain: s.gate.Chain, indexed: s.indexed, serverID: generic.APIServerID, file: s.plan.file,
-		start: s.plan, plan: s.plan, read: s.plan.data,
-	}
+	r := &reloader{kit: kit, serverID: generic.APIServerID, file: plan.file, start: plan, plan: plan, read: plan.data}
 	return generic.AddPostStartHook("proviso-authorization-config", func(ctx genericapiserver.PostStartHookContext) error {
 		go r.run(ctx)
 		return nil
@@ -85,7 +79,7 @@ func (r *reloader) apply() (changed bool, err error) {
 		return false, nil
 	}
 	r.read = data
-	next, err := parseAuthzFile(data)
+	next, err := parseAuthzFile(data, r.kit.lineup)
 	if err != nil {
 		return false, err
 	}
@@ -97,19 +91,11 @@ func (r *reloader) apply() (changed bool, err error) {
 	if err := sameTypes(r.start, next); err != nil {
 		return false, err
 	}
-	links, err := r.kit.links(next)
-	if err != nil {
-		return false, err
-	}
-	indexed, err := r.kit.indexed(next)
-	if err != nil {
-		return false, err
-	}
-	if err := r.chain.Replace(links...); err != nil {
+	if err := r.kit.install(next); err != nil {
 		return false, err
 	}
 	r.plan = next
-	return true, r.indexed.Replace(indexed.Links()...)
+	return true, nil
 }
 
 // sameTypes lets a reload change webhooks and the order of authorizers. All other types stay what they were at start:

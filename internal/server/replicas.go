@@ -45,8 +45,8 @@ func (o *Options) identity() string {
 // newMember is this server among the replicas on its etcd (SV-14).
 func newMember(opts *completed) (*replicas.Member, error) {
 	settings := replicas.Settings{MasterNamespace: opts.own.PolicyMasterNamespace, Gates: map[string]bool{}}
-	for _, f := range append(Features(), UniformConnectAuthorization) {
-		settings.Gates[string(f)] = enabled(f)
+	for f, on := range opts.gates {
+		settings.Gates[string(f)] = on
 	}
 	keys, err := tokenKeys(opts)
 	if err != nil {

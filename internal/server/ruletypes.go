@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -20,10 +20,8 @@ const maxCheckedKinds = 8
 // ruleTypes finds the schemas that a rule's expressions must fit, when it is written: those of the kinds it names, if it names
 // them one by one and they are served (CA-11). A rule for everything, for subresources or for what is not served yet is left
 // unchecked; it is evaluated with whatever comes.
-func ruleTypes(store *snapshot.Store, loopback *rest.Config) (func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
-	config := rest.CopyConfig(loopback)
-	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+func ruleTypes(clients *loopback.Clients) (func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(clients.JSON())
 	if err != nil {
 		return nil, err
 	}
@@ -32,24 +30,29 @@ func ruleTypes(store *snapshot.Store, loopback *rest.Config) (func(*policyv1alph
 	known := sync.OnceValue(func() resolver.SchemaResolver {
 		return resolver.NewDefinitionsSchemaResolver(allDefinitions, allSchemes()...).Combine(asked)
 	})
-	return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
-		served := store.Current().Served
-		var types []*expr.Type
-		for _, kind := range namedKinds(rule, served) {
-			gvk := kind.WithVersion(rule.APIVersion)
-			if gvk.Version == "" {
-				gvk.Version = served.PreferredVersion(kind)
-			}
-			s, err := known().ResolveSchema(gvk)
-			if err != nil {
-				return nil
-			}
-			if t := expr.NewType(gvk.String(), s); t != nil {
-				types = append(types, t)
-			}
+	return func(store *snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type {
+		return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
+			return typesOf(rule, store.Current().Served, known)
 		}
-		return types
 	}, nil
+}
+
+func typesOf(rule *policyv1alpha1.PolicyRule, served *snapshot.Served, known func() resolver.SchemaResolver) []*expr.Type {
+	var types []*expr.Type
+	for _, kind := range namedKinds(rule, served) {
+		gvk := kind.WithVersion(rule.APIVersion)
+		if gvk.Version == "" {
+			gvk.Version = served.PreferredVersion(kind)
+		}
+		s, err := known().ResolveSchema(gvk)
+		if err != nil {
+			return nil
+		}
+		if t := expr.NewType(gvk.String(), s); t != nil {
+			types = append(types, t)
+		}
+	}
+	return types
 }
 
 // namedKinds are the kinds of a rule that names every one of them, and nothing otherwise.

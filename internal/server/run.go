@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 
+	"proviso.dev/proviso/internal/auditing"
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/internal/localetcd"
 	"proviso.dev/proviso/internal/pki"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.sayWhatIsOff(p)
+	opts.sayWhatIsOff(p)
 	for _, warning := range []string{opts.authz.modesAssumed(), opts.authz.deniesVoided()} {
 		if warning != "" {
 			p.say("%s", warning)
@@ -118,17 +119,17 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 }
 
 // sayWhatIsOff names the systems that are not there, so that nobody relies on them (SV-13).
-func (o *Options) sayWhatIsOff(p *progress) {
+func (c *completed) sayWhatIsOff(p *progress) {
 	var off []string
-	for _, f := range Features() {
-		if !enabled(f) {
+	for _, f := range c.own.lineup.Gates() {
+		if !c.systems.Has(f) {
 			off = append(off, string(f))
 		}
 	}
 	if len(off) > 0 {
 		p.done("off", "%s (--feature-gates)", strings.Join(off, ", "))
 	}
-	if enabled(DynamicAudit) && !o.dynamicAudit() {
+	if c.systems.Has(auditing.Gate) && c.own.spoolDir() == "" {
 		p.done("off", "dynamic audit: events need a place to wait for their sinks; name one with --audit-dynamic-spool-dir")
 	}
 }
@@ -215,7 +216,7 @@ func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress) 
 	if err != nil {
 		return err
 	}
-	go opts.own.announce(ctx, aggregator, running, files, p)
+	go opts.announce(ctx, aggregator, running, files, p)
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		return err
@@ -278,7 +279,7 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 }
 
 // announce reports the steps of the start as they are reached, and then what to do next.
-func (o *Options) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress) {
+func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress) {
 	server := aggregator.GenericAPIServer
 	address := "https://" + server.SecureServingInfo.Listener.Addr().String()
 	client, err := rest.HTTPClientFor(server.LoopbackClientConfig)
@@ -312,7 +313,7 @@ func (o *Options) announce(ctx context.Context, aggregator *aggregatorapiserver.
 			return
 		}
 	}
-	if !stock() {
+	if !c.stock() {
 		if reached("/readyz/policy-snapshot") != nil {
 			return
 		}

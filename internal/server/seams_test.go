@@ -28,6 +28,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/system"
 )
 
 // onlyGood is a trivial conditional authorizer: user "cond" may do anything to objects whose label good is "yes".
@@ -66,7 +67,7 @@ func (onlyGood) EvaluateConditions(ctx context.Context, d authorizer.ConditionsA
 }
 
 func withOnlyGood(o *Options) {
-	o.plugs.links = append(o.plugs.links, authorize.Link{Name: "only-good", Authorizer: onlyGood{}})
+	o.plug(system.System{Name: "only good", Links: []authorize.Link{{Name: "only-good", Authorizer: onlyGood{}}}})
 }
 
 // TestConditionsReachEveryServer: a conditional answer travels from the filter to admission for built-in resources, custom
@@ -234,7 +235,7 @@ func TestRefusedBeforeTheBodyIsRead(t *testing.T) {
 // TestNobodyIsLetInBeforeTheSnapshotIsSynced: SV-8.
 func TestNobodyIsLetInBeforeTheSnapshotIsSynced(t *testing.T) {
 	gate := make(chan struct{})
-	s := launch(t, func(o *Options) { o.plugs.parts = append(o.plugs.parts, heldPart{gate}) })
+	s := launch(t, func(o *Options) { o.plug(holding(heldPart{gate})) })
 	admin := kubernetes.NewForConfigOrDie(s.admin)
 	s.await("system:masters to be served", func() (bool, error) {
 		_, err := admin.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})

@@ -21,7 +21,7 @@ import (
 // version, and our groups their server (PO-2, SV-8).
 func TestNobodyMovesNames(t *testing.T) {
 	seen := &servedPart{}
-	s := start(t, func(o *Options) { o.plugs.parts = append(o.plugs.parts, seen) })
+	s := start(t, func(o *Options) { o.plug(holding(seen)) })
 	n := &names{s: s, seen: seen, admin: newCaller(t, s.admin), alice: newCaller(t, s.as("alice"))}
 	n.admin.must(t, "POST", viewsIn("master", "roles"), roleYAML("names", `{verbs: ["*"], resourceKinds: ["*", "-Secret"]},
 		{deny: true, verbs: ["*"], resourceKinds: [ConfigMap, Ox, Deployment, Thing]}`))

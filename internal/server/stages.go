@@ -1,229 +1,250 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
-	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/attributes"
+	"proviso.dev/proviso/internal/auditing"
+	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/conditional"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/fields"
+	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/loopback"
+	"proviso.dev/proviso/internal/nodelimit"
+	"proviso.dev/proviso/internal/policies"
+	"proviso.dev/proviso/internal/rbacguard"
 	"proviso.dev/proviso/internal/registry"
-	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/source"
+	"proviso.dev/proviso/internal/system"
 )
 
-// registryConfig says how our own groups check what is written.
-func (s *stages) registryConfig(c *config) registry.Config {
-	checkField := func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
-	permissions := &inquire.Permissions{Store: s.store}
-	if s.fields != nil {
-		checkField, permissions.HasField = s.fields.checkFieldPermission, s.fields.hasField
+// newStages makes the kernel, the systems on it, and the chain of their links and the configured authorizers, before the servers exist.
+func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
+	authorize.RegisterMetrics()
+	enforce.RegisterMetrics()
+	s := &stages{health: source.NewHealth(), events: loopback.NewEvents(), resolver: &lateResolver{}}
+	clients := loopback.New(generic.LoopbackClientConfig)
+	types, err := ruleTypes(clients)
+	if err != nil {
+		return nil, err
 	}
-	return registry.Config{
-		MasterNamespace:    s.master,
-		MaxAuditSinks:      c.opts.own.AuditDynamic.MaxSinks,
-		AllowInsecureSinks: c.opts.own.AuditDynamic.AllowInsecureSinks,
-		Authorizer:         s.gate.Chain,
-		Escalation:         s.escalation(),
-		Namespaces:         newNamespaces(c.informers, c.kube.ControlPlane.Generic.LoopbackClientConfig),
-		Roles:              rbacRoles{c.informers},
-		Reviewer:           s.reviewer(c),
-		Permissions:        permissions,
-		CheckRule: func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
-			_, errs := s.compiler.Rule(&rule, path, false)
-			return errs
+	namespaces := informers.Core().V1().Namespaces().Lister()
+	s.kernel, err = ground.NewKernel(ground.KernelConfig{
+		Master:      opts.own.PolicyMasterNamespace,
+		Conditional: opts.systems.Has(conditional.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
+		Reserved:  builtinGroups(),
+		Clients:   clients,
+		Codecs:    legacyscheme.Codecs,
+		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
+		Warn:      s.events.Warn,
+		Agreed:    opts.member.Agreed,
+		Types:     types,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := s.lineupConfig(opts, generic, informers)
+	if err != nil {
+		return nil, err
+	}
+	if s.systems, err = opts.systems.Build(s.kernel, cfg); err != nil {
+		return nil, err
+	}
+	s.kit = &authorizerKit{
+		informers: informers, kernel: s.kernel, systems: s.systems, lineup: opts.systems,
+		abacFile: opts.Authorization.PolicyFile, retryBackoff: opts.Authorization.WebhookRetryBackoff,
+		compiler: authorizationcel.NewDefaultCompiler(), cel: authorize.NewCELConditions(s.kernel.Compiler.CEL),
+		ahead: s.links(), built: builtAuthorizers{},
+	}
+	if generic.EgressSelector != nil {
+		if s.kit.dial, err = generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.kit.install(opts.authz); err != nil {
+		return nil, fmt.Errorf("invalid authorization config: %w", err)
+	}
+	if !opts.authz.has(modes.ModeRBAC) {
+		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	}
+	return s, reload(s.kit, opts.authz, generic)
+}
+
+// lineupConfig is what this host knows, by system.
+func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (lineup.Config, error) {
+	own := opts.own
+	cfg := lineup.Config{
+		Ground: ground.Config{
+			Health: s.health, Roles: rbacRoles{informers}, Convert: readContent,
+			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 		},
-		CheckFieldPermission: checkField,
-		Unserved: func(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
-			snap := s.store.Current()
-			if !snap.Synced || snap.Served == nil {
-				return nil, nil
+		Policies: policies.Config{GuardRBAC: func(upstream system.Provider) (system.Provider, error) {
+			return rbacguard.New(upstream, ground.Escalation(s.kernel), informers.Rbac().V1().ClusterRoles().Lister())
+		}},
+		Attributes: attributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
+		Fields:     fields.Config{Schemas: fields.Schemas{Builtin: builtinSchemas, Recognizes: isOurs}, MaxBody: generic.MaxRequestBodyBytes},
+		Auditing:   auditing.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
+	}
+	if opts.authz.has(modes.ModeNode) && opts.systems.Has(conditional.Gate) {
+		nodes, err := nodelimit.New(informers, s.kernel.Gate.Chain)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Conditional.Nodes = nodes
+	}
+	return cfg, nil
+}
+
+// auditRouter says where events wait, and what the router stands in front of.
+func (o *Options) auditRouter(generic *genericapiserver.Config, services *lateResolver) auditsink.Config {
+	cfg := auditsink.Config{
+		Dir:            o.spoolDir(),
+		SpoolBytes:     o.AuditDynamic.SpoolBytes,
+		Fsync:          o.AuditDynamic.SpoolFsync,
+		AllowInsecure:  o.AuditDynamic.AllowInsecureSinks,
+		Services:       services,
+		TracerProvider: generic.TracerProvider,
+		FlushTimeout:   shutdownTimeout / 2,
+	}
+	if generic.AuditBackend != nil && generic.AuditPolicyRuleEvaluator != nil {
+		cfg.Static = &auditsink.Static{Evaluator: generic.AuditPolicyRuleEvaluator, Backend: generic.AuditBackend}
+	}
+	return cfg
+}
+
+// lateResolver finds services once upstream has made what finds them. Until then a service has no address.
+type lateResolver struct {
+	system.Promise[webhook.ServiceResolver]
+}
+
+// ResolveEndpoint implements webhook.ServiceResolver.
+func (l *lateResolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if resolver, known := l.Get(); known {
+		return resolver.ResolveEndpoint(namespace, name, port)
+	}
+	return nil, errors.New("services are not known yet")
+}
+
+// provide puts storage of our systems in the place of upstream's.
+func (s *stages) provide(providers []controlplaneapiserver.RESTStorageProvider) error {
+	for _, one := range s.systems {
+		for group, replace := range one.Provide {
+			at := slices.IndexFunc(providers, func(p controlplaneapiserver.RESTStorageProvider) bool { return p.GroupName() == group })
+			if at < 0 {
+				return fmt.Errorf("upstream has no storage provider for %s any more", group)
 			}
-			c := ruleset.Coverage(&rule, snap.Served.Kinds())
-			return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
-		},
+			ours, err := replace(providers[at])
+			if err != nil {
+				return err
+			}
+			providers[at] = ours
+		}
 	}
+	return nil
 }
 
-// escalation is the check of what is handed out, one for Policy and RBAC.
-func (s *stages) escalation() *inquire.Escalation {
-	return &inquire.Escalation{Store: s.store, Chain: s.gate.Chain, MasterNamespace: s.master}
+// registryConfig says how our own groups check what is written.
+func (s *stages) registryConfig() registry.Config {
+	var cfg registry.Config
+	for _, one := range s.systems {
+		if one.Registry != nil {
+			one.Registry(&cfg)
+		}
+	}
+	return cfg
 }
 
-// start feeds the policy snapshot once the server runs and makes readiness depend on it.
-func (s *stages) start(c *config, server *genericapiserver.GenericAPIServer, discovery *discoverer, definitions cache.SharedIndexInformer) error {
-	s.store.Add(discovery)
-	// The index of bindings also says who is a member of a role, so that it is kept whichever system is on.
-	rules, own, err := s.rules(c)
-	if err != nil {
-		return err
-	}
-	s.store.Add(rules)
-	placed := map[string]cache.SharedIndexInformer{}
-	var policies *policyReporter
-	if enabled(PolicyAuthorization) {
-		placed["policies"], placed["policybindings"] = own[0], own[1]
-		if policies, err = newPolicyReporter(s, own[0], own[1], server); err != nil {
-			return err
-		}
-	}
-	if enabled(ProtectedAttributes) {
-		protections, informers, err := s.protections(c)
-		if err != nil {
-			return err
-		}
-		s.store.Add(protections)
-		placed["protectedattributes"] = informers[0]
-		own = append(own, informers...)
-	}
-	settler, err := newSettler(s.master, newNamespaces(c.informers, server.LoopbackClientConfig), c.informers.Core().V1().Namespaces().Informer(), placed, server)
-	if err != nil {
-		return err
-	}
-	var declarations *fieldReporter
-	if s.fields != nil {
-		fields, informers, err := s.fields.part(c, definitions, s.warmer, s.sources, s.store.Changed)
-		if err != nil {
-			return err
-		}
-		if declarations, err = newFieldReporter(s.fields, informers[0], server); err != nil {
-			return err
-		}
-		s.store.Add(fields)
-		own = append(own, informers...)
-	}
-	var audits *sinks
-	var reporter *sinkReporter
-	if s.router != nil {
-		informers, err := c.ownInformers(s.sources, ownKind{"auditsinks", &auditv1alpha1.AuditSink{}}, ownKind{"auditclasses", &auditv1alpha1.AuditClass{}})
-		if err != nil {
-			return err
-		}
-		if audits, err = newSinks(s.router, informers[0], informers[1], s.store.Changed); err != nil {
-			return err
-		}
-		if reporter, err = newSinkReporter(s.router, informers[0], server, c.opts.own.spoolDir()); err != nil {
-			return err
-		}
-		if err := s.serveTail(server); err != nil {
-			return err
-		}
-		s.store.Add(audits)
-		own = append(own, informers...)
-	}
-	for _, part := range s.plugs.parts {
-		s.store.Add(part)
-	}
-	if err := server.AddReadyzChecks(healthz.NamedCheck("policy-snapshot", func(*http.Request) error { return s.store.Ready() })); err != nil {
-		return err
-	}
-	if err := server.AddReadyzChecks(s.sources.checks()...); err != nil {
-		return err
-	}
-	return server.AddPostStartHook("proviso-policy-snapshot", func(ctx genericapiserver.PostStartHookContext) error {
-		if err := s.events.start(ctx, ctx.LoopbackClientConfig); err != nil {
-			klog.ErrorS(err, "Events are not written")
-		}
-		for _, informer := range own {
-			go informer.RunWithContext(ctx)
-		}
-		go discovery.run(ctx, ctx.LoopbackClientConfig)
-		if audits != nil {
-			go audits.run(ctx)
-			go reporter.run(ctx)
-		}
-		if enabled(PolicyAuthorization) {
-			go ensureDefaults(ctx, ctx.LoopbackClientConfig, s.master, c.opts.member.Agreed)
-			go policies.run(ctx)
-		}
-		if declarations != nil {
-			go declarations.run(ctx)
-		}
-		go settler.run(ctx)
-		go s.warmer.Run(ctx.Done())
-		go s.store.Run(ctx.Done())
-		return nil
+// serves tells which resources of our groups are served: those of systems that are on.
+func (s *stages) serves(resource string) bool {
+	return slices.ContainsFunc(s.systems, func(one system.System) bool { return slices.Contains(one.Resources, resource) })
+}
+
+// source is where the policy of this server comes from: its own informers.
+func (s *stages) source(informers informers.SharedInformerFactory, definitions cache.SharedIndexInformer) *source.Informers {
+	return source.NewInformers(source.InformersConfig{
+		Kube:   informers,
+		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
+		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return s.kernel.Clients.Group(gv) },
+		Serves: func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
+		Health: s.health, Unreadable: rbacguard.Unreadable,
+		Tell: s.events.Warn,
 	})
 }
 
-// rules connects the index to everything it is made of.
-func (s *stages) rules(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
-	rbac := c.informers.Rbac().V1()
-	cfg := snapshot.RulesConfig{
-		MasterNamespace:     s.master,
-		CompileRule:         s.compiler.CompileRule,
-		Broken:              s.compiler.Broken,
-		Warmer:              s.warmer,
-		Limits:              ruleset.DefaultLimits(),
-		Roles:               rbac.Roles().Informer(),
-		ClusterRoles:        rbac.ClusterRoles().Informer(),
-		RoleBindings:        rbac.RoleBindings().Informer(),
-		ClusterRoleBindings: rbac.ClusterRoleBindings().Informer(),
-		Namespaces:          c.informers.Core().V1().Namespaces().Informer(),
+// start feeds the policy snapshot once the server runs, makes readiness depend on it, and starts what systems do in the background.
+func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.Informers) error {
+	var running []system.Runner
+	for _, one := range s.systems {
+		if one.Parts != nil {
+			parts, err := one.Parts(from)
+			if err != nil {
+				return err
+			}
+			if err := s.kernel.Store.Add(parts...); err != nil {
+				return err
+			}
+			for _, p := range parts {
+				if r, ok := p.(system.Runner); ok {
+					running = append(running, r)
+				}
+			}
+		}
+		if one.Background != nil {
+			more, err := one.Background(from)
+			if err != nil {
+				return err
+			}
+			running = append(running, more...)
+		}
+		for _, p := range one.Paths {
+			server.Handler.NonGoRestfulMux.Handle(p.Path, p.Handler)
+		}
+		if one.Shutdown != nil {
+			if err := server.AddPreShutdownHook("proviso-"+one.Name, func() error {
+				one.Shutdown()
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
 	}
-	var own []cache.SharedIndexInformer
-	if enabled(PolicyAuthorization) {
-		var err error
-		if own, err = c.ownInformers(s.sources, ownKind{"policies", &policyv1alpha1.Policy{}}, ownKind{"policybindings", &policyv1alpha1.PolicyBinding{}}); err != nil {
-			return nil, nil, err
-		}
-		cfg.Policies, cfg.PolicyBindings = own[0], own[1]
+	checks := append([]healthz.HealthChecker{healthz.NamedCheck("policy-snapshot", func(*http.Request) error { return s.kernel.Store.Ready() })}, s.health.Checks()...)
+	if err := server.AddReadyzChecks(checks...); err != nil {
+		return err
 	}
-	for name, informer := range map[string]cache.SharedIndexInformer{"roles": cfg.Roles, "clusterroles": cfg.ClusterRoles,
-		"rolebindings": cfg.RoleBindings, "clusterrolebindings": cfg.ClusterRoleBindings} {
-		if err := s.sources.watch(name, informer); err != nil {
-			return nil, nil, err
+	return server.AddPostStartHook("proviso-policy-snapshot", func(ctx genericapiserver.PostStartHookContext) error {
+		if err := s.events.Start(ctx, s.kernel.Clients); err != nil {
+			klog.ErrorS(err, "Events are not written")
 		}
-		if err := watchUnreadable(name, informer, s.sources, unreadableRBAC); err != nil {
-			return nil, nil, err
+		from.Run(ctx)
+		for _, r := range running {
+			go r.Run(ctx)
 		}
-	}
-	part, err := snapshot.NewRules(cfg, s.store.Changed)
-	return part, own, err
-}
-
-// protections connects the index of protected attributes to its kinds.
-func (s *stages) protections(c *config) (snapshot.Part, []cache.SharedIndexInformer, error) {
-	own, err := c.ownInformers(s.sources, ownKind{"protectedattributes", &policyv1alpha1.ProtectedAttribute{}}, ownKind{"clusterprotectedattributes", &policyv1alpha1.ClusterProtectedAttribute{}})
-	if err != nil {
-		return nil, nil, err
-	}
-	part, err := snapshot.NewProtections(snapshot.ProtectionsConfig{
-		MasterNamespace: s.master, Namespaces: c.informers.Core().V1().Namespaces().Informer(),
-		Namespaced: own[0], Cluster: own[1],
-		ExemptUsers: c.opts.own.ProtectedAttributesExemptUsers, ExemptGroups: c.opts.own.ProtectedAttributesExemptGroups,
-	}, s.store.Changed)
-	return part, own, err
-}
-
-// ownKind is a stored kind of one of our groups.
-type ownKind struct {
-	resource string
-	example  runtime.Object
-}
-
-func (c *config) ownInformers(sources *sources, kinds ...ownKind) ([]cache.SharedIndexInformer, error) {
-	var all []cache.SharedIndexInformer
-	for _, k := range kinds {
-		client, err := ownClient(c.kube.ControlPlane.Generic.LoopbackClientConfig, versionOf(k.example))
-		if err != nil {
-			return nil, err
-		}
-		informer := ownInformer(client, k.resource, k.example)
-		if err := watchQuarantined(k.resource, informer, sources, c.stages.events.warn); err != nil {
-			return nil, err
-		}
-		if err := sources.watch(k.resource, informer); err != nil {
-			return nil, err
-		}
-		all = append(all, informer)
-	}
-	return all, nil
+		go s.kernel.Warmer.Run(ctx.Done())
+		go s.kernel.Store.Run(ctx.Done())
+		return nil
+	})
 }

@@ -44,19 +44,19 @@ func NewUpstreamPlan(s *kubeoptions.ServerRunOptions, changed func(string) bool,
 	if err := own.liftEnforcer(); err != nil {
 		return nil, err
 	}
-	plan, err := planAuthorization(own)
+	plan, err := planAuthorization(own, own.switches())
 	return &UpstreamPlan{own: own, plan: plan}, err
 }
 
 // Assemble is what serve does, up to the servers. modify changes the configuration where framework.StartTestServer lets a test do so.
 func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*controlplane.Config)) (*aggregatorapiserver.APIAggregator, error) {
-	done := &completed{CompletedOptions: opts, own: p.own, authz: p.plan}
+	done := &completed{CompletedOptions: opts, own: p.own, authz: p.plan, switches: p.own.switches()}
 	var err error
 	if done.member, err = newMember(done); err != nil {
 		return nil, err
 	}
 	if modify != nil {
-		p.own.plugs.configured = func(c *config, generic *genericapiserver.Config) error { return c.modified(generic, modify) }
+		p.own.configured = func(c *config, generic *genericapiserver.Config) error { return c.modified(generic, modify) }
 	}
 	c, err := newConfig(done)
 	if err != nil {
@@ -83,17 +83,17 @@ func (c *config) modified(generic *genericapiserver.Config, modify func(*control
 		modify(c.kube)
 		return nil
 	}
-	before, err := authorize.NewChain(c.stages.gate.Chain.Links()...)
+	before, err := authorize.NewChain(c.stages.kernel.Gate.Chain.Links()...)
 	if err != nil {
 		return err
 	}
-	before.ClusterWide = c.stages.gate.Chain.ClusterWide
+	before.ClusterWide = c.stages.kernel.Gate.Chain.ClusterWide
 	generic.Authorization.Authorizer = before
 	modify(c.kube)
 	after := generic.Authorization.Authorizer
-	generic.Authorization.Authorizer = c.stages.gate.Chain
+	generic.Authorization.Authorizer = c.stages.kernel.Gate.Chain
 	if same, ok := after.(*authorize.Chain); ok && same == before {
 		return nil
 	}
-	return c.stages.gate.Chain.Replace(authorize.Link{Name: "upstream", Authorizer: after})
+	return c.stages.kernel.Gate.Chain.Replace(authorize.Link{Name: "upstream", Authorizer: after})
 }

@@ -1,11 +1,13 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync/atomic"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -13,13 +15,12 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// FieldsConfig says where field permissions come from.
+// FieldsConfig says what the table of field permissions is made of.
 type FieldsConfig struct {
-	// FieldPermissions are the declarations at run time.
-	FieldPermissions cache.SharedIndexInformer
-	// CustomResources are the definitions of custom resources, and Read what a definition declares.
-	CustomResources cache.SharedIndexInformer
-	Read            func(definition any) CustomFields
+	// Source has the declarations at run time and the definitions of custom resources.
+	Source Source
+	// Read tells what a definition declares.
+	Read func(definition any) CustomFields
 	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
 	Expressions fieldperm.Expressions
 	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
@@ -49,11 +50,20 @@ type Fields struct {
 	dirty  atomic.Bool
 	table  *fieldperm.Table
 	issues []fieldperm.Issue
+	// permissions and definitions are nil if there are none.
+	permissions, definitions Objects
 }
 
-// NewFields registers with the informers. changed is called after every event.
+// NewFields registers with the source. changed is called after every event.
 func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
 	f := &Fields{cfg: cfg}
+	var err error
+	if f.permissions, err = cfg.Source.Objects(FieldPermissions); err != nil {
+		return nil, err
+	}
+	if f.definitions, err = cfg.Source.Objects(Definitions); err != nil {
+		return nil, err
+	}
 	f.dirty.Store(true)
 	touch := func(any) {
 		f.dirty.Store(true)
@@ -68,18 +78,21 @@ func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
 		}
 	}
 	registrations := []struct {
-		informer cache.SharedIndexInformer
+		objects  Objects
 		handlers cache.ResourceEventHandlerFuncs
 	}{
-		{cfg.FieldPermissions, cache.ResourceEventHandlerFuncs{AddFunc: touch, UpdateFunc: func(_, obj any) { touch(obj) }, DeleteFunc: touch}},
-		{cfg.CustomResources, cache.ResourceEventHandlerFuncs{AddFunc: declares, DeleteFunc: declares, UpdateFunc: func(old, new any) {
+		{f.permissions, cache.ResourceEventHandlerFuncs{AddFunc: touch, UpdateFunc: func(_, obj any) { touch(obj) }, DeleteFunc: touch}},
+		{f.definitions, cache.ResourceEventHandlerFuncs{AddFunc: declares, DeleteFunc: declares, UpdateFunc: func(old, new any) {
 			if !reflect.DeepEqual(cfg.Read(old), cfg.Read(new)) {
 				touch(new)
 			}
 		}}},
 	}
 	for _, r := range registrations {
-		registration, err := r.informer.AddEventHandler(r.handlers)
+		if r.objects == nil {
+			continue
+		}
+		registration, err := r.objects.AddEventHandler(r.handlers)
 		if err != nil {
 			return nil, err
 		}
@@ -117,26 +130,19 @@ func (f *Fields) Apply(next *Snapshot) {
 
 func (f *Fields) build() {
 	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}}
-	for _, obj := range f.cfg.FieldPermissions.GetStore().List() {
-		if p, ok := obj.(*policyv1alpha1.FieldPermission); ok {
-			cfg.FieldPermissions = append(cfg.FieldPermissions, p)
-		}
-	}
+	cfg.FieldPermissions = Of[*policyv1alpha1.FieldPermission](f.permissions)
 	var unreadable []fieldperm.Issue
-	definitions := f.cfg.CustomResources.GetStore()
-	for _, name := range slices.Sorted(slices.Values(definitions.ListKeys())) {
-		definition, exists, err := definitions.GetByKey(name)
-		if err != nil || !exists {
-			continue
-		}
+	definitions := Of[*apiextensionsv1.CustomResourceDefinition](f.definitions)
+	slices.SortFunc(definitions, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
+	for _, definition := range definitions {
 		custom := f.cfg.Read(definition)
 		cfg.Declared = append(cfg.Declared, custom.Declared...)
 		if custom.Scale != nil {
 			cfg.Scaled[custom.Resource] = custom.Scale
 		}
 		if custom.Problem != "" {
-			unreadable = append(unreadable, fieldperm.Issue{Source: name, Message: custom.Problem})
-			cfg.Unreadable = append(cfg.Unreadable, fieldperm.Unreadable{Source: fmt.Sprintf("CustomResourceDefinition %q", name), Resource: custom.Resource})
+			unreadable = append(unreadable, fieldperm.Issue{Source: definition.Name, Message: custom.Problem})
+			cfg.Unreadable = append(cfg.Unreadable, fieldperm.Unreadable{Source: fmt.Sprintf("CustomResourceDefinition %q", definition.Name), Resource: custom.Resource})
 		}
 	}
 	table, issues := fieldperm.New(cfg)

@@ -30,11 +30,11 @@ type places struct {
 	dead map[types.UID]bool
 }
 
-func newPlaces(master string, namespaces cache.SharedIndexInformer) *places {
+func newPlaces(master string, namespaces Objects) *places {
 	if namespaces == nil {
 		return nil
 	}
-	return &places{master: master, namespaces: namespaces.GetStore(), dead: map[types.UID]bool{}}
+	return &places{master: master, namespaces: namespaces.GetIndexer(), dead: map[types.UID]bool{}}
 }
 
 // of tells what of an object counts. One whose namespace is not known, or is another one, may be newer than what is known here or left
@@ -88,13 +88,10 @@ func placed[T ruleset.Object](p *places, object T) ruleset.Change {
 }
 
 // follow lets policies count as their namespaces come and go.
-func (r *Rules) follow(namespaces cache.SharedIndexInformer) error {
+func (r *Rules) follow(namespaces Objects) error {
 	synced, err := followNamespaces(namespaces, func(name string, gone *corev1.Namespace) {
-		for _, informer := range []cache.SharedIndexInformer{r.cfg.Policies, r.cfg.PolicyBindings} {
-			if informer == nil {
-				continue
-			}
-			objects, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, name)
+		for _, placed := range r.placed {
+			objects, err := placed.GetIndexer().ByIndex(cache.NamespaceIndex, name)
 			if err != nil {
 				continue
 			}
@@ -115,9 +112,9 @@ func (r *Rules) follow(namespaces cache.SharedIndexInformer) error {
 	return err
 }
 
-// followNamespaces calls changed when a namespace has come, or has gone: then with what it was. An informer that missed a deletion
+// followNamespaces calls changed when a namespace has come, or has gone: then with what it was. A source that missed a deletion
 // tells of an update to another UID.
-func followNamespaces(namespaces cache.SharedIndexInformer, changed func(name string, gone *corev1.Namespace)) (cache.InformerSynced, error) {
+func followNamespaces(namespaces Objects, changed func(name string, gone *corev1.Namespace)) (cache.InformerSynced, error) {
 	if namespaces == nil {
 		return nil, nil
 	}

@@ -12,14 +12,13 @@ import (
 	"proviso.dev/proviso/internal/protect"
 )
 
-// ProtectionsConfig says where the protected attributes come from.
+// ProtectionsConfig says what the index is made of.
 type ProtectionsConfig struct {
-	Namespaced, Cluster cache.SharedIndexInformer
+	// Source has the protected attributes and, unless that is not looked at, the namespaces that they belong to.
+	Source Source
 	// ExemptUsers and ExemptGroups copy what was already admitted, beyond the built-in controllers.
 	ExemptUsers, ExemptGroups []string
-	// MasterNamespace and Namespaces say what those of a namespace belong to; nil if that is not looked at.
-	MasterNamespace string
-	Namespaces      cache.SharedIndexInformer
+	MasterNamespace           string
 }
 
 // Protections is the part that keeps the index of protected attributes. There are few of them and they change rarely: every
@@ -29,21 +28,34 @@ type Protections struct {
 	synced []cache.InformerSynced
 	dirty  atomic.Bool
 	index  *protect.Index
+	// namespaced and cluster are nil if there are none.
+	namespaced, cluster Objects
 
 	mu     sync.Mutex
 	places *places
 }
 
-// NewProtections registers with the informers. changed is called after every event.
+// NewProtections registers with the source. changed is called after every event.
 func NewProtections(cfg ProtectionsConfig, changed func()) (*Protections, error) {
-	p := &Protections{cfg: cfg, places: newPlaces(cfg.MasterNamespace, cfg.Namespaces)}
+	var all [3]Objects
+	for i, kind := range []Kind{Namespaces, ProtectedAttributes, ClusterProtectedAttributes} {
+		var err error
+		if all[i], err = cfg.Source.Objects(kind); err != nil {
+			return nil, err
+		}
+	}
+	namespaces := all[0]
+	p := &Protections{cfg: cfg, places: newPlaces(cfg.MasterNamespace, namespaces), namespaced: all[1], cluster: all[2]}
 	p.dirty.Store(true)
 	touch := func(any) {
 		p.dirty.Store(true)
 		changed()
 	}
-	for _, informer := range []cache.SharedIndexInformer{cfg.Namespaced, cfg.Cluster} {
-		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	for _, objects := range []Objects{p.namespaced, p.cluster} {
+		if objects == nil {
+			continue
+		}
+		registration, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: touch, UpdateFunc: func(_, obj any) { touch(obj) }, DeleteFunc: func(obj any) {
 				if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 					obj = tombstone.Obj
@@ -59,8 +71,11 @@ func NewProtections(cfg ProtectionsConfig, changed func()) (*Protections, error)
 		}
 		p.synced = append(p.synced, registration.HasSynced)
 	}
-	synced, err := followNamespaces(cfg.Namespaces, func(name string, gone *corev1.Namespace) {
-		objects, err := cfg.Namespaced.GetIndexer().ByIndex(cache.NamespaceIndex, name)
+	if p.namespaced == nil {
+		return p, nil
+	}
+	synced, err := followNamespaces(namespaces, func(name string, gone *corev1.Namespace) {
+		objects, err := p.namespaced.GetIndexer().ByIndex(cache.NamespaceIndex, name)
 		if err != nil || len(objects) == 0 {
 			return
 		}
@@ -103,13 +118,11 @@ func (p *Protections) HasSynced() bool {
 func (p *Protections) Apply(next *Snapshot) {
 	if p.HasSynced() && p.dirty.Swap(false) {
 		cfg := protect.Config{ExemptUsers: p.cfg.ExemptUsers, ExemptGroups: p.cfg.ExemptGroups}
-		for _, obj := range p.cfg.Cluster.GetStore().List() {
-			if a, ok := obj.(*policyv1alpha1.ClusterProtectedAttribute); ok {
-				cfg.Protections = append(cfg.Protections, protect.FromCluster(a))
-			}
+		for _, a := range Of[*policyv1alpha1.ClusterProtectedAttribute](p.cluster) {
+			cfg.Protections = append(cfg.Protections, protect.FromCluster(a))
 		}
-		for _, obj := range p.cfg.Namespaced.GetStore().List() {
-			if a, ok := obj.(*policyv1alpha1.ProtectedAttribute); ok && p.counts(a) {
+		for _, a := range Of[*policyv1alpha1.ProtectedAttribute](p.namespaced) {
+			if p.counts(a) {
 				cfg.Protections = append(cfg.Protections, protect.FromNamespaced(a))
 			}
 		}

@@ -10,8 +10,10 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// RulesConfig says where the rules come from. A nil informer means that there are no such objects.
+// RulesConfig says what the rules are made of.
 type RulesConfig struct {
+	// Source has the policies, the objects of RBAC and, unless that is not looked at, the namespaces that policies belong to.
+	Source          Source
 	MasterNamespace string
 	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and must not
 	// take long: see restrict.Compiler.
@@ -22,11 +24,6 @@ type RulesConfig struct {
 	Warmer *Warmer
 	// Limits quarantine what is too large.
 	Limits ruleset.Limits
-
-	Policies, PolicyBindings                               cache.SharedIndexInformer
-	Roles, ClusterRoles, RoleBindings, ClusterRoleBindings cache.SharedIndexInformer
-	// Namespaces are those that policies belong to; nil if that is not looked at.
-	Namespaces cache.SharedIndexInformer
 }
 
 // Rules is the part that keeps the index of Policy and RBAC. The first index is built at once when everything is known;
@@ -35,6 +32,8 @@ type Rules struct {
 	cfg     RulesConfig
 	changed func()
 	synced  []cache.InformerSynced
+	// placed are the policies, which belong to a namespace.
+	placed []Objects
 
 	mu      sync.Mutex
 	pending []ruleset.Change
@@ -44,21 +43,40 @@ type Rules struct {
 	served *Served
 }
 
-// NewRules registers with the informers. changed is called after every event.
+// NewRules registers with the source. changed is called after every event.
 func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
-	r := &Rules{cfg: cfg, changed: changed, places: newPlaces(cfg.MasterNamespace, cfg.Namespaces)}
-	for _, register := range []func() error{
-		func() error { return watch[*policyv1alpha1.Policy](r, cfg.Policies) },
-		func() error { return watch[*policyv1alpha1.PolicyBinding](r, cfg.PolicyBindings) },
-		func() error { return watch[*rbacv1.Role](r, cfg.Roles) },
-		func() error { return watch[*rbacv1.ClusterRole](r, cfg.ClusterRoles) },
-		func() error { return watch[*rbacv1.RoleBinding](r, cfg.RoleBindings) },
-		func() error { return watch[*rbacv1.ClusterRoleBinding](r, cfg.ClusterRoleBindings) },
-		func() error { return r.follow(cfg.Namespaces) },
+	namespaces, err := cfg.Source.Objects(Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{cfg: cfg, changed: changed, places: newPlaces(cfg.MasterNamespace, namespaces)}
+	for _, of := range []struct {
+		kind  Kind
+		watch func(*Rules, Objects) error
+	}{
+		{Policies, watch[*policyv1alpha1.Policy]},
+		{PolicyBindings, watch[*policyv1alpha1.PolicyBinding]},
+		{Roles, watch[*rbacv1.Role]},
+		{ClusterRoles, watch[*rbacv1.ClusterRole]},
+		{RoleBindings, watch[*rbacv1.RoleBinding]},
+		{ClusterRoleBindings, watch[*rbacv1.ClusterRoleBinding]},
 	} {
-		if err := register(); err != nil {
+		objects, err := cfg.Source.Objects(of.kind)
+		if err != nil {
 			return nil, err
 		}
+		if objects == nil {
+			continue
+		}
+		if of.kind == Policies || of.kind == PolicyBindings {
+			r.placed = append(r.placed, objects)
+		}
+		if err := of.watch(r, objects); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.follow(namespaces); err != nil {
+		return nil, err
 	}
 	if cfg.Warmer != nil {
 		cfg.Warmer.OnBroken(func() { r.add(ruleset.Recheck(cfg.Broken)) })
@@ -66,11 +84,8 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 	return r, nil
 }
 
-func watch[T ruleset.Object](r *Rules, informer cache.SharedIndexInformer) error {
-	if informer == nil {
-		return nil
-	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+func watch[T ruleset.Object](r *Rules, objects Objects) error {
+	registration, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { put[T](r, obj) },
 		UpdateFunc: func(_, obj any) { put[T](r, obj) },
 		DeleteFunc: func(obj any) {
@@ -117,7 +132,10 @@ func (r *Rules) add(c ruleset.Change) {
 // Name implements Part.
 func (r *Rules) Name() string { return "policies and RBAC" }
 
-// HasSynced implements Part: every informer has delivered what existed.
+// Needs implements Needing: rules name kinds.
+func (r *Rules) Needs() []string { return []string{WhatIsServed} }
+
+// HasSynced implements Part: the source has delivered what existed.
 func (r *Rules) HasSynced() bool {
 	for _, synced := range r.synced {
 		if !synced() {

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ type Snapshot struct {
 	Fields *fieldperm.Table
 }
 
-// Part is one compiled component of the snapshot, fed by its own informers. Apply is only ever called by the store's
+// Part is one compiled component of the snapshot, fed by its source. Apply is only ever called by the store's
 // single writer, never concurrently.
 type Part interface {
 	// Name appears in readiness messages: "waiting for rbac".
@@ -43,6 +44,16 @@ type Part interface {
 	// Apply folds what changed since the last call into the snapshot about to be published.
 	Apply(next *Snapshot)
 }
+
+// Needing is a part that reads what other parts have put into the snapshot. It is applied after them, in whatever order they were
+// added.
+type Needing interface {
+	// Needs are the names of those parts. Without them there is no complete snapshot.
+	Needs() []string
+}
+
+// WhatIsServed is the name of the part that puts Served, Resources and Heard into the snapshot.
+const WhatIsServed = "what is served"
 
 // Store publishes snapshots. Readers never block and never see half a change.
 type Store struct {
@@ -63,11 +74,76 @@ func NewStore() *Store {
 // Current is the newest snapshot. It is never nil.
 func (s *Store) Current() *Snapshot { return s.current.Load() }
 
-// Add registers a part. All parts must be added before Run.
-func (s *Store) Add(p Part) {
+// Add registers parts, and puts all of them in the order of their needs. All parts must be added before Run. On error nothing changes.
+func (s *Store) Add(parts ...Part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parts = append(s.parts, p)
+	ordered, err := inOrder(append(slices.Clone(s.parts), parts...))
+	if err == nil {
+		s.parts = ordered
+	}
+	return err
+}
+
+// inOrder puts each part behind those that it needs, and leaves them in the order that they have otherwise. A part that is not there
+// is waited for: see missing.
+func inOrder(parts []Part) ([]Part, error) {
+	byName := map[string]Part{}
+	for _, p := range parts {
+		if byName[p.Name()] != nil {
+			return nil, fmt.Errorf("policy snapshot: two parts are called %q", p.Name())
+		}
+		byName[p.Name()] = p
+	}
+	var ordered []Part
+	const begun, done = 1, 2
+	state := map[string]int{}
+	var place func(Part) error
+	place = func(p Part) error {
+		switch state[p.Name()] {
+		case done:
+			return nil
+		case begun:
+			return fmt.Errorf("policy snapshot: %q needs itself", p.Name())
+		}
+		state[p.Name()] = begun
+		for _, name := range needs(p) {
+			if needed := byName[name]; needed != nil {
+				if err := place(needed); err != nil {
+					return err
+				}
+			}
+		}
+		state[p.Name()] = done
+		ordered = append(ordered, p)
+		return nil
+	}
+	for _, p := range parts {
+		if err := place(p); err != nil {
+			return nil, err
+		}
+	}
+	return ordered, nil
+}
+
+func needs(p Part) []string {
+	if n, ok := p.(Needing); ok {
+		return n.Needs()
+	}
+	return nil
+}
+
+// missing tells what a part waits for: a part that it needs and that is not there, or itself; "" if nothing is missing.
+func (s *Store) missing(p Part) string {
+	for _, name := range needs(p) {
+		if !slices.ContainsFunc(s.parts, func(other Part) bool { return other.Name() == name }) {
+			return name
+		}
+	}
+	if !p.HasSynced() {
+		return p.Name()
+	}
+	return ""
 }
 
 // Changed tells the store that a part has something to apply. It never blocks; changes that arrive together are
@@ -78,6 +154,9 @@ func (s *Store) Changed() {
 	default:
 	}
 }
+
+// Publish makes a snapshot of what the parts know at the moment, for hosts whose source does not change. Others let Run do it.
+func (s *Store) Publish() { s.publish() }
 
 // Run publishes until stop is closed. Until the first complete snapshot it also looks by itself whether the parts have
 // synced: an empty source syncs without ever reporting a change.
@@ -107,7 +186,7 @@ func (s *Store) publish() {
 	synced := true
 	for _, p := range s.parts {
 		// HasSynced is read before Apply: what the sources delivered until then is then certainly applied.
-		if !p.HasSynced() {
+		if s.missing(p) != "" {
 			synced = false
 		}
 		p.Apply(&next)
@@ -128,8 +207,8 @@ func (s *Store) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
-		if !p.HasSynced() {
-			return fmt.Errorf("%w: waiting for %s", ErrNotSynced, p.Name())
+		if name := s.missing(p); name != "" {
+			return fmt.Errorf("%w: waiting for %s", ErrNotSynced, name)
 		}
 	}
 	return ErrNotSynced

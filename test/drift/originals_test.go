@@ -44,7 +44,7 @@ var originals = []original{
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.NewRESTStorage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.v1Storage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 
-	// RBAC's escalation check, in the place of which internal/server/rbacguard.go puts ours.
+	// RBAC's escalation check, in the place of which internal/rbacguard puts ours.
 	{kube, "pkg/registry/rbac/rest", "RESTStorageProvider.storage", "the storages that rbacguard.go takes the check off: a new resource would be written unchecked"},
 	{kube, "pkg/registry/rbac/role/policybased", "Storage.Create", "what our check of roles has to do: which verb, which rules"},
 	{kube, "pkg/registry/rbac/role/policybased", "Storage.Update", "what our check of roles lets pass without looking"},

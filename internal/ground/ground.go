@@ -1,0 +1,117 @@
+package ground
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/settle"
+	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/source"
+	"proviso.dev/proviso/internal/system"
+	"proviso.dev/proviso/internal/withhold"
+)
+
+// Config is what a host knows. A host that serves nothing leaves it empty.
+type Config struct {
+	// Health is how the sources fare.
+	Health *source.Health
+	// Namespaces and Roles say to the registry which namespaces, and which roles of RBAC, there are.
+	Namespaces registry.Namespaces
+	Roles      registry.Roles
+	// Convert reads content as the server would read it in a request, and converts it.
+	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+}
+
+// New makes it. It has no gate: it is there as soon as any system is.
+func New(k *system.Kernel, cfg Config) (system.System, error) {
+	s := system.System{
+		Name:     "ground",
+		Parts:    func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
+		Registry: func(c *registry.Config) { fillRegistry(c, k, cfg) },
+		Enforce: func(p *enforce.Plugin) {
+			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves})
+		},
+		Background: func(from snapshot.Source) ([]system.Runner, error) { return background(k, cfg, from) },
+	}
+	if cfg.Health != nil {
+		s.Filters = append(s.Filters, system.Filter{Name: "announce", Wrap: cfg.Health.Announce})
+	}
+	s.Filters = append(s.Filters,
+		system.Filter{Name: "onlyKnown", Wrap: k.Served.OnlyKnown},
+		system.Filter{Name: "withhold", Wrap: func(next http.Handler) http.Handler { return withhold.Filter(k.Gate.Chain, k.Codecs, next) }})
+	return s, nil
+}
+
+// parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is kept whichever
+// system is on.
+func parts(k *system.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
+	rules, err := snapshot.NewRules(snapshot.RulesConfig{
+		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
+	}, k.Store.Changed)
+	return []snapshot.Part{k.Served, rules}, err
+}
+
+// background settles what belongs to a namespace.
+func background(k *system.Kernel, cfg Config, from snapshot.Source) ([]system.Runner, error) {
+	client, err := k.Clients.Group(policyv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	settler, err := settle.New(k.Master, cfg.Namespaces, from, client)
+	return []system.Runner{settler}, err
+}
+
+// fillRegistry says how our own groups check what is written.
+func fillRegistry(c *registry.Config, k *system.Kernel, cfg Config) {
+	c.MasterNamespace = k.Master
+	c.Authorizer = k.Gate.Chain
+	c.Escalation = Escalation(k)
+	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
+	c.Reviewer = Reviewer(k, cfg.Convert)
+	c.Permissions = &inquire.Permissions{Store: k.Store}
+	c.CheckRule = func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
+		_, errs := k.Compiler.Rule(&rule, path, false)
+		return errs
+	}
+	c.CheckFieldPermission = func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
+	c.Unserved = func(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
+		snap := k.Store.Current()
+		if !snap.Synced || snap.Served == nil {
+			return nil, nil
+		}
+		c := ruleset.Coverage(&rule, snap.Served.Kinds())
+		return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
+	}
+}
+
+// Escalation is the check of what is handed out, one for Policy and RBAC.
+func Escalation(k *system.Kernel) *inquire.Escalation {
+	return &inquire.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master}
+}
+
+// Reviewer answers the reviews of authorization.proviso.dev as the host itself would decide.
+func Reviewer(k *system.Kernel, convert func(*unstructured.Unstructured, schema.GroupVersion) (runtime.Object, error)) *inquire.Reviewer {
+	r := &inquire.Reviewer{
+		Store: k.Store, Chain: k.Gate.Chain, Indexed: k.Indexed, Master: k.Master,
+		Convert: convert, Namespace: k.Namespace, Before: k.Before,
+		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
+		Honours:  k.Gate.Evaluated, AlsoNeeds: k.Gate.AlsoNeeds,
+	}
+	if !k.Gate.Conditional {
+		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }
+	}
+	return r
+}

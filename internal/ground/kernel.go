@@ -1,0 +1,98 @@
+package ground
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+
+	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/loopback"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/system"
+)
+
+// KernelConfig is what a host gives its systems.
+type KernelConfig struct {
+	// Master is the namespace whose policy holds everywhere.
+	Master string
+	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well (CA-9).
+	Conditional, UniformConnect bool
+	// Reserved are the API groups that are built in.
+	Reserved []string
+	// Clients reach the server itself; nil in a host that is none.
+	Clients *loopback.Clients
+	// Codecs write errors; nil in a host that answers no requests.
+	Codecs runtime.NegotiatedSerializer
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Warn tells people that something is wrong with an object.
+	Warn func(obj runtime.Object, reason, message string)
+	// Agreed is nil while this host decides as its replicas do.
+	Agreed func() error
+	// Types finds the schemas that a rule must fit when it is written; nil checks none.
+	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
+}
+
+// Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
+func Masters() authorize.Link {
+	return authorize.Link{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}
+}
+
+// NewKernel makes what every system is made with.
+func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
+	cel, err := expr.New(expr.Config{})
+	if err != nil {
+		return nil, err
+	}
+	chain, err := newChain(cfg.Master)
+	if err != nil {
+		return nil, err
+	}
+	indexed, err := newChain(cfg.Master)
+	if err != nil {
+		return nil, err
+	}
+	store, cache := snapshot.NewStore(), expr.NewCache(cel)
+	directory := served.NewDirectory(served.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
+	k := &system.Kernel{
+		Store: store, Master: cfg.Master, Indexed: indexed,
+		Gate:     &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local},
+		Compiler: &restrict.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed,
+		Behind: newBehind(cfg.Clients, directory),
+	}
+	if cfg.Types != nil {
+		k.Compiler.Types = cfg.Types(store)
+	}
+	return k, nil
+}
+
+// newChain is the chain before there are systems.
+func newChain(master string) (*authorize.Chain, error) {
+	chain, err := authorize.NewChain(Masters())
+	if err == nil {
+		chain.ClusterWide = masterWrites(master)
+	}
+	return chain, err
+}
+
+// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so that
+// the right to them must be held cluster-wide (PO-6).
+func masterWrites(master string) func(authorizer.Attributes) bool {
+	return func(a authorizer.Attributes) bool {
+		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
+			return false
+		}
+		switch a.GetAPIGroup() {
+		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
+			return true
+		}
+		return false
+	}
+}

@@ -1,0 +1,162 @@
+package offline
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/conditional"
+	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/policies"
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/source"
+	"proviso.dev/proviso/internal/system"
+)
+
+// Config says what is read.
+type Config struct {
+	// Paths are files and directories of manifests, or dumps.
+	Paths []string
+	// MasterNamespace is the namespace whose policy holds everywhere.
+	MasterNamespace string
+	// Systems are those that are on; all of them if it is nil.
+	Systems lineup.Lineup
+}
+
+// Host decides by what the files say.
+type Host struct {
+	kernel   *system.Kernel
+	systems  []system.System
+	reviewer *inquire.Reviewer
+}
+
+// New reads the files. What cannot be read is an error, and so is a policy that is not complete.
+func New(cfg Config) (*Host, error) {
+	if cfg.Systems == nil {
+		cfg.Systems = lineup.All()
+	}
+	files, err := source.ReadFiles(source.FilesConfig{
+		Paths: cfg.Paths, MasterNamespace: cfg.MasterNamespace,
+		Roles: defaultRoles(cfg.MasterNamespace), RoleBindings: policies.DefaultRoleBindings(cfg.MasterNamespace),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{}
+	local := files.Served
+	if len(local) == 0 {
+		local = assumed(registry.VersionedScheme(), scheme.Scheme)
+	}
+	h.kernel, err = ground.NewKernel(ground.KernelConfig{
+		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditional.Gate), UniformConnect: true, Reserved: groupsOf(registry.VersionedScheme(), scheme.Scheme),
+		Namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) },
+		Warn:      func(runtime.Object, string, string) {},
+		Agreed:    func() error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{}); err != nil {
+		return nil, err
+	}
+	if err := h.install(); err != nil {
+		return nil, err
+	}
+	if err := h.feed(files, local); err != nil {
+		return nil, err
+	}
+	h.reviewer = ground.Reviewer(h.kernel, nil)
+	return h, nil
+}
+
+// install makes the chain: what stands ahead, then Policy, then RBAC, as a server has it unless it is told otherwise. Nodes, webhooks and
+// ABAC are not in the files.
+func (h *Host) install() error {
+	links := []authorize.Link{ground.Masters()}
+	for _, s := range h.systems {
+		links = append(links, s.Links...)
+	}
+	for _, kind := range []string{policies.TypePolicy, policies.TypeRBAC} {
+		for _, s := range h.systems {
+			make := s.Authorizers[kind]
+			if make == nil {
+				continue
+			}
+			for _, link := range make(nil) {
+				if link.Name == "" {
+					link.Name = "rbac"
+				}
+				links = append(links, link)
+			}
+		}
+	}
+	if err := h.kernel.Gate.Chain.Replace(links...); err != nil {
+		return err
+	}
+	return h.kernel.Indexed.Replace(links...)
+}
+
+// feed makes the one snapshot that there is.
+func (h *Host) feed(files *source.Files, local []*metav1.APIResourceList) error {
+	definitions, err := files.Objects(snapshot.Definitions)
+	if err != nil {
+		return err
+	}
+	if err := h.kernel.Served.Watch(served.World{Local: local, Definitions: definitions}); err != nil {
+		return err
+	}
+	for _, s := range h.systems {
+		if s.Parts == nil {
+			continue
+		}
+		parts, err := s.Parts(files)
+		if err != nil {
+			return err
+		}
+		if err := h.kernel.Store.Add(parts...); err != nil {
+			return err
+		}
+	}
+	h.kernel.Store.Publish()
+	return h.kernel.Store.Ready()
+}
+
+// Snapshot is the compiled policy.
+func (h *Host) Snapshot() *snapshot.Snapshot { return h.kernel.Store.Current() }
+
+// Systems are those that are on.
+func (h *Host) Systems() []system.System { return h.systems }
+
+// Authorize decides a request without its object: what is conditional is not allowed.
+func (h *Host) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	return h.kernel.Gate.Chain.Authorize(ctx, attrs)
+}
+
+// Review answers whether a subject can do something, with the object if there is one, as the review of a server would.
+func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
+	if spec.UserName == "" && spec.GroupName == "" {
+		return authz.SubjectAccessReviewStatus{}, errors.New("name a user or a group: nobody is logged in here")
+	}
+	// Whoever has the files sees all of the policy.
+	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	return h.reviewer.SubjectCan(request.WithUser(ctx, reader), reader, namespace, spec)
+}
+
+func defaultRoles(master string) (roles []*authz.Role) {
+	for name, rules := range policies.DefaultRoles() {
+		roles = append(roles, &authz.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: master}, Rules: rules})
+	}
+	return roles
+}

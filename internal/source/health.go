@@ -1,0 +1,150 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy of
+// yesterday in force, and has to be seen; what can be read and not understood is named.
+type Health struct {
+	mu         sync.Mutex
+	all        []*source
+	unreadable map[string]string // resource and object → why
+}
+
+// NewHealth returns one that has seen nothing yet.
+func NewHealth() *Health { return &Health{unreadable: map[string]string{}} }
+
+// source is one informer.
+type source struct {
+	name     string
+	informer cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	err      error
+	version  string // that it had reached when it failed
+	failures int    // since then
+}
+
+// stuckAfter is how many failures in a row make a source stuck: one is a connection that ended.
+const stuckAfter = 2
+
+// watch notes the failures of an informer, which must not have been started.
+func (h *Health) watch(name string, informer cache.SharedIndexInformer) error {
+	src := &source{name: name, informer: informer}
+	h.mu.Lock()
+	h.all = append(h.all, src)
+	h.mu.Unlock()
+	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		src.failed(err)
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
+}
+
+func (s *source) failed(err error) {
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, io.EOF) {
+		return // it begins anew, as it should
+	}
+	s.note(err, s.informer.LastSyncResourceVersion())
+}
+
+func (s *source) note(err error, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.version != version {
+		s.failures = 0
+	}
+	s.err, s.version, s.failures = err, version, s.failures+1
+}
+
+// Name implements healthz.HealthChecker: upstream shows names to everybody, and reasons at the check's own path.
+func (s *source) Name() string { return "policy-source-" + s.name }
+
+// Check implements healthz.HealthChecker.
+func (s *source) Check(*http.Request) error { return s.stuck(s.informer.LastSyncResourceVersion()) }
+
+// stuck is an error while the source has failed and has made no progress since.
+func (s *source) stuck(version string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failures < stuckAfter || s.version != version {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be read, and what was known before stays in force: %w", s.name, s.err)
+}
+
+// Checks are the readiness checks of all sources.
+func (h *Health) Checks() []healthz.HealthChecker {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []healthz.HealthChecker
+	for _, src := range h.all {
+		out = append(out, src)
+	}
+	return out
+}
+
+// found notes that an object cannot be read, or, without a reason, that it can.
+func (h *Health) found(resource, object, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if why == "" {
+		delete(h.unreadable, resource+" "+object)
+		return
+	}
+	h.unreadable[resource+" "+object] = why
+}
+
+// named is how many unreadable objects readiness names.
+const named = 20
+
+// notice names what cannot be read; empty if there is nothing.
+func (h *Health) notice() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.unreadable) == 0 {
+		return ""
+	}
+	var list []string
+	for object := range h.unreadable {
+		list = append(list, object)
+	}
+	slices.Sort(list)
+	more := ""
+	if len(list) > named {
+		more = fmt.Sprintf(" and %d more", len(list)-named)
+	}
+	return fmt.Sprintf("%d stored objects cannot be read, and deny or grant nothing: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
+}
+
+// Announce names unreadable objects in what /readyz answers. They do not make the server unready: it serves as it should, and would not be
+// the better for being taken out. ?verbose and the check of the snapshot show the notice in the body, everybody else gets it as a
+// warning, which kubectl shows.
+func (h *Health) Announce(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimSuffix(r.URL.Path, "/")
+		if path != "/readyz" && path != "/readyz/policy-snapshot" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		notice := h.notice()
+		if notice != "" {
+			w.Header().Add("Warning", fmt.Sprintf("299 - %q", notice))
+		}
+		next.ServeHTTP(w, r)
+		if _, verbose := r.URL.Query()["verbose"]; notice != "" && (verbose || path != "/readyz") {
+			_, _ = fmt.Fprintf(w, "\n[!]policy-snapshot: %s\n", notice) // a client that has left does not care
+		}
+	})
+}

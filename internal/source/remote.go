@@ -1,0 +1,74 @@
+package source
+
+import (
+	"context"
+	"slices"
+
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Remote is a cluster elsewhere, with what a kubeconfig may read of it.
+type Remote struct {
+	*Informers
+	kube   informers.SharedInformerFactory
+	custom apiextensionsinformers.SharedInformerFactory
+}
+
+// NewRemote connects to a cluster. Which of our kinds it has is asked of its discovery; one that does not answer is an error.
+func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	extensions, err := apiextensionsclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
+	r.Informers = NewInformers(InformersConfig{
+		Kube:   r.kube,
+		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()},
+		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return Client(config, gv) },
+		Health: health,
+		Serves: func(kind snapshot.Kind) (bool, error) {
+			list, err := client.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Resource }), nil
+		},
+	})
+	return r, nil
+}
+
+// Run reads the cluster until the context ends.
+func (r *Remote) Run(ctx context.Context) {
+	r.kube.Start(ctx.Done())
+	r.custom.Start(ctx.Done())
+	r.Informers.Run(ctx)
+}
+
+// Client reaches one of our own groups with a configuration.
+func Client(config *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.APIPath = "/apis"
+	config.GroupVersion = &gv
+	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
+	return rest.RESTClientFor(config)
+}

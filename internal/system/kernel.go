@@ -1,0 +1,67 @@
+package system
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/loopback"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/review"
+	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Kernel is what every system is made with. It is complete before the first of them is.
+type Kernel struct {
+	// Store publishes the policy snapshot.
+	Store *snapshot.Store
+	// Gate asks the chain. The chain holds nothing but system:masters until the host has put the links of its systems into it.
+	Gate *authorize.Gate
+	// Indexed is the part of the chain that the rule index can enumerate.
+	Indexed *authorize.Chain
+	// Master is the namespace whose policy holds everywhere.
+	Master string
+
+	// Compiler compiles the conditions of rules, Cache keeps them, and Warmer compiles them in the background.
+	Compiler *restrict.Compiler
+	Cache    *expr.Cache
+	Warmer   *snapshot.Warmer
+
+	// Served knows what is served.
+	Served *served.Directory
+	// Clients reach the server itself; nil in a host that is none.
+	Clients *loopback.Clients
+	// Codecs write errors.
+	Codecs runtime.NegotiatedSerializer
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Behind tells the enforcer what a request writes beyond what its body shows.
+	Behind *enforce.Behind
+	// Warn tells people that something is wrong with an object.
+	Warn func(obj runtime.Object, reason, message string)
+	// Agreed is nil while this host decides as its replicas do.
+	Agreed func() error
+
+	// Systems are those of the host, once all are made.
+	Systems Promise[[]System]
+}
+
+// Before is what all systems refuse before the chain is asked.
+func (k *Kernel) Before(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {
+	if !authorize.Writes(attrs) {
+		return nil // deleting, connecting and impersonating set no label and no field
+	}
+	systems, _ := k.Systems.Get() // no request comes before they are made
+	var all []review.ChainElement
+	for _, s := range systems {
+		if s.Before != nil {
+			all = append(all, s.Before(ctx, attrs)...)
+		}
+	}
+	return all
+}
