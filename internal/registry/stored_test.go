@@ -173,7 +173,7 @@ func TestSeedExampleOfAudit(t *testing.T) {
 			}
 			class := s.must("GET", auditAPI+"/auditclasses/noisy-lowrisk-things", nil)
 			rules := fmt.Sprint(class.at("spec", "rules"))
-			for _, want := range []string{"nonResourceSelectors:map[urls:[/api* /version]]", "type:Users]", "type:UserGroup"} {
+			for _, want := range []string{"nonResourceSelectors:[map[urls:[/api* /version]]]", "type:User]", "type:UserGroup"} {
 				if !strings.Contains(rules, want) {
 					t.Errorf("stored as %s, lacks %s", rules, want)
 				}

@@ -154,9 +154,6 @@ type ResourceSelector struct {
 type NamespaceSelector struct {
 	// name is the name of the namespace.
 	Name string `json:"name"`
-
-	// Plain remembers that the name was given without {name: …}.
-	Plain bool `json:"-"`
 }
 
 // NonResourceSelectors is a list of selectors, which is accepted as a single object as well.
@@ -168,9 +165,6 @@ type NonResourceSelector struct {
 	// urls are paths. A trailing "*" matches every path that begins so.
 	// +listType=atomic
 	URLs []string `json:"urls"`
-
-	// Single remembers that the selector was given in the place of a list.
-	Single bool `json:"-"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -2,14 +2,22 @@ package v1alpha1
 
 import (
 	"bytes"
-	stdjson "encoding/json"
 	"fmt"
 
 	"sigs.k8s.io/json"
 )
 
-// Normalised is the type without its other spellings. They are kept as they were written, so that applying a file again changes nothing.
-func (t SubjectType) Normalised() SubjectType {
+// UnmarshalJSON accepts the spellings Users and Group and normalises them. Any other text is kept for validation to refuse.
+func (t *SubjectType) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.UnmarshalCaseSensitivePreserveInts(data, &s); err != nil {
+		return fmt.Errorf("type of a subject: %w", err)
+	}
+	*t = SubjectType(s).normalised()
+	return nil
+}
+
+func (t SubjectType) normalised() SubjectType {
 	switch t {
 	case "Users":
 		return SubjectUser
@@ -26,7 +34,6 @@ func (n *NamespaceSelector) UnmarshalJSON(data []byte) error {
 	case 'n': // null
 		return nil
 	case '"':
-		n.Plain = true
 		return json.UnmarshalCaseSensitivePreserveInts(data, &n.Name)
 	}
 	type plain NamespaceSelector
@@ -36,15 +43,6 @@ func (n *NamespaceSelector) UnmarshalJSON(data []byte) error {
 	}
 	*n = NamespaceSelector(out)
 	return nil
-}
-
-// MarshalJSON writes the selector in the form that it was read in.
-func (n NamespaceSelector) MarshalJSON() ([]byte, error) {
-	if n.Plain {
-		return stdjson.Marshal(n.Name)
-	}
-	type plain NamespaceSelector
-	return stdjson.Marshal(plain(n))
 }
 
 // UnmarshalJSON accepts the selectors as a list or as a single object.
@@ -57,7 +55,6 @@ func (s *NonResourceSelectors) UnmarshalJSON(data []byte) error {
 		if err := closed(data, &one, "nonResourceSelectors"); err != nil {
 			return err
 		}
-		one.Single = true
 		*s = NonResourceSelectors{one}
 		return nil
 	}
@@ -67,14 +64,6 @@ func (s *NonResourceSelectors) UnmarshalJSON(data []byte) error {
 	}
 	*s = out
 	return nil
-}
-
-// MarshalJSON writes the selectors in the form that they were read in.
-func (s NonResourceSelectors) MarshalJSON() ([]byte, error) {
-	if len(s) == 1 && s[0].Single {
-		return stdjson.Marshal(s[0])
-	}
-	return stdjson.Marshal([]NonResourceSelector(s))
 }
 
 // closed decodes strictly: an unknown or a repeated key is an error.

@@ -11,6 +11,12 @@ func addDefaults(scheme *runtime.Scheme) error {
 			SetAuditSinkDefaults(&l.Items[i])
 		}
 	}))
+	scheme.AddTypeDefaultingFunc(&AuditClass{}, defaulter(SetAuditClassDefaults))
+	scheme.AddTypeDefaultingFunc(&AuditClassList{}, defaulter(func(l *AuditClassList) {
+		for i := range l.Items {
+			SetAuditClassDefaults(&l.Items[i])
+		}
+	}))
 	return nil
 }
 
@@ -43,5 +49,15 @@ func SetAuditSinkDefaults(s *AuditSink) {
 	}
 	if svc := w.ClientConfig.Service; svc != nil && svc.Port == nil {
 		svc.Port = new(DefaultServicePort)
+	}
+}
+
+// SetAuditClassDefaults normalises the types of subjects: server-side apply takes them over without decoding them.
+func SetAuditClassDefaults(c *AuditClass) {
+	for i := range c.Spec.Rules {
+		for j := range c.Spec.Rules[i].Subjects {
+			s := &c.Spec.Rules[i].Subjects[j]
+			s.Type = s.Type.normalised()
+		}
 	}
 }

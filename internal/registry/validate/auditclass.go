@@ -58,7 +58,7 @@ func auditRule(r audit.Rule, path *field.Path) (errs field.ErrorList) {
 }
 
 func subjects(s audit.SubjectSelector, path *field.Path) (errs field.ErrorList) {
-	switch s.Type.Normalised() {
+	switch s.Type {
 	case audit.SubjectUser, audit.SubjectUserGroup:
 	default:
 		errs = append(errs, field.NotSupported(path.Child("type"), s.Type, []audit.SubjectType{audit.SubjectUser, audit.SubjectUserGroup}))
