@@ -60,9 +60,9 @@ func (w *Walk) ask(ctx context.Context, link Link) authorizer.ConditionsAwareDec
 	return link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)
 }
 
-// Keep keeps an answer for whoever goes on with the walk.
+// Keep keeps an answer for whoever goes on with the walk. Copies of the walk do not see it.
 func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
-	w.kept = append(w.kept, answer{link, d})
+	w.kept = append(w.kept[:len(w.kept):len(w.kept)], answer{link, d})
 }
 
 // Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not asked

@@ -43,7 +43,7 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if c.groups != nil {
 		own = delegate
 	}
-	local, err := served.LocalAPIs(context.TODO(), kube.GenericAPIServer, own, extensions.GenericAPIServer, aggregator.GenericAPIServer)
+	local, err := served.LocalAPIs(context.Background(), kube.GenericAPIServer, own, extensions.GenericAPIServer, aggregator.GenericAPIServer)
 	if err != nil {
 		return nil, err
 	}

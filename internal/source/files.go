@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -140,11 +141,11 @@ func (f *Files) document(document []byte, views *views) error {
 }
 
 // schemes know the kinds that policy is made of.
-func schemes() []*runtime.Scheme {
+var schemes = sync.OnceValue(func() []*runtime.Scheme {
 	extensions := runtime.NewScheme()
 	utilruntime.Must(apiextensionsv1.AddToScheme(extensions))
 	return []*runtime.Scheme{registry.VersionedScheme(), kubescheme.Scheme, extensions}
-}
+})
 
 // add takes in one object. One of a group that policy is made of must be understood.
 func (f *Files) add(object *unstructured.Unstructured, views *views) error {
