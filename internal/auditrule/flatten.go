@@ -39,7 +39,7 @@ func flattenRule(r *v1alpha1.Rule) ([]*predicate, error) {
 	}
 	switch {
 	case len(r.GroupResourceSelectors) > 0 && len(r.NonResourceSelectors) > 0:
-		return nil, fmt.Errorf("nonResourceSelectors: cannot be used together with groupResourceSelectors; make two rules of them")
+		return nil, fmt.Errorf("nonResourceSelectors: cannot be used together with groupResourceSelectors; split them into two rules")
 	case len(r.GroupResourceSelectors) > 0:
 		return flattenResources(base, r.GroupResourceSelectors)
 	case len(r.NonResourceSelectors) > 0:

@@ -37,9 +37,9 @@ func FactsOf(ctx context.Context, data authorizer.ConditionsData) *expr.Data {
 func CheckCondition(text, description string) error {
 	switch {
 	case len(text) > expr.MaxLength:
-		return fmt.Errorf("its text has %d bytes, at most %d are allowed", len(text), expr.MaxLength)
+		return fmt.Errorf("its text has %d bytes, the limit is %d", len(text), expr.MaxLength)
 	case len(description) > expr.MaxDescription:
-		return fmt.Errorf("its description has %d bytes, at most %d are allowed", len(description), expr.MaxDescription)
+		return fmt.Errorf("its description has %d bytes, the limit is %d", len(description), expr.MaxDescription)
 	}
 	return nil
 }

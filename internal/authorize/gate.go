@@ -208,10 +208,10 @@ func (w withVerb) GetVerb() string  { return w.verb }
 func (w withVerb) IsReadOnly() bool { return false }
 
 var (
-	errNoObject = errors.New("a conditional permission does not reach this request: no object is admitted for it")
+	errNoObject = errors.New("a conditional permission cannot be used here: the request has no object to check")
 	errGet      = errors.New("a conditional permission does not reach get; list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
 	errSelect   = errors.New("a conditional permission does not reach this request: a list or watch needs a label or field selector that implies the condition")
-	errProxied  = errors.New("a conditional permission does not reach this request: the resource is served by another API server, where no condition can be enforced and selectors need not be honoured")
+	errProxied  = errors.New("a conditional permission cannot be used here: another API server serves the resource, and conditions cannot be enforced there")
 )
 
 // Honours tells whether a condition on this request will be evaluated, or why not: only where admission sees an object.

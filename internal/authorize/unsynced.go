@@ -25,7 +25,7 @@ func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (a
 	if isHealth(attrs) {
 		return authorizer.DecisionAllow, "health endpoint", nil
 	}
-	return authorizer.DecisionDeny, "the server has not read its policy yet, try again in a moment", nil
+	return authorizer.DecisionDeny, "the server has not read its policy yet: try again in a moment", nil
 }
 
 // ConditionsAwareAuthorize never has conditions.

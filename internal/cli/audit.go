@@ -55,7 +55,7 @@ what is left out without changing a level is reported on standard error.`,
 // Run converts and prints.
 func (o *AuditConvertOptions) Run() error {
 	if o.File == "" {
-		return errors.New("say which file: -f FILE, or -f - for standard input")
+		return errors.New("name a file: -f FILE, or -f - for standard input")
 	}
 	var data []byte
 	var err error

@@ -76,7 +76,7 @@ Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be
 	fs.StringSliceVar(&o.Group, "user-group", nil, "Groups of users.")
 	fs.StringSliceVar(&o.Resource, "resource", nil, "Resources: secrets, deployments.apps, pods/exec; '*.*' for all and '*.*/*' for all subresources.")
 	fs.StringSliceVarP(&o.InNamespace, "namespace", "n", nil, "Namespaces.")
-	fs.BoolVar(&o.Leases, "leases", false, "Show also requests about leases where nothing was selected.")
+	fs.BoolVar(&o.Leases, "leases", false, "Also show requests about leases if nothing is selected.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: line, or json for one audit.k8s.io/v1 event per line.")
 	return cmd
 }

@@ -177,7 +177,7 @@ func describe(description string) string {
 
 func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	if len(r.Remove) > 0 {
-		b.WriteString("\nWhat stands in the way: take the subject out of the binding, or the rule out of the role.\n\n")
+		b.WriteString("\nWhat refuses it: remove the subject from the binding, or the rule from the role.\n\n")
 		for _, rule := range r.Remove {
 			fmt.Fprintf(b, "    %s\n      %s\n", rule.Rule, origin(rule))
 		}

@@ -67,7 +67,7 @@ is there stays, the current context too.`,
 // Run issues and prints.
 func (o *KubeconfigOptions) Run() error {
 	if o.User == "" {
-		return errors.New("say for whom: --user NAME; for example: proviso kubeconfig --user edgar > edgar.kubeconfig")
+		return errors.New("name the user: --user NAME; for example: proviso kubeconfig --user edgar > edgar.kubeconfig")
 	}
 	if o.Server != "" {
 		if u, err := url.Parse(o.Server); err != nil || u.Scheme != "https" || u.Host == "" {

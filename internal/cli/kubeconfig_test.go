@@ -71,7 +71,7 @@ contexts: [{name: other, context: {cluster: other, user: other}}]
 		t.Errorf("a file that was not there: %v", err)
 	}
 
-	for want, args := range map[string][]string{"say for whom": {}, "want a URL such as": {"--user", "x", "--server", "api.example.com"}, "start `proviso serve`": {"--user", "x", "--data-dir", t.TempDir()}} {
+	for want, args := range map[string][]string{"name the user": {}, "want a URL such as": {"--user", "x", "--server", "api.example.com"}, "start `proviso serve`": {"--user", "x", "--data-dir", t.TempDir()}} {
 		if _, _, err := run(args...); code(err) != 3 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -32,7 +32,7 @@ type PolicyOptions struct {
 func NewPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "The daily chores: open a namespace for policies, grant a role, deny something",
+		Short: "Everyday tasks: open a namespace for policies, grant a role, deny something",
 		Long: `Write the objects that most changes of policy consist of. Everything can be done with kubectl as well: --dry-run prints what would
 be written. Whatever is there already is left as it is.`,
 		Args: cobra.NoArgs,
@@ -71,7 +71,7 @@ func (o *PolicyOptions) subjects() error {
 		o.Users = append(o.Users, "system:serviceaccount:"+namespace+":"+name)
 	}
 	if len(o.Users)+len(o.Groups) == 0 {
-		return errors.New("say to whom: --user NAME, --group NAME or --serviceaccount NAMESPACE:NAME")
+		return errors.New("name a subject: --user NAME, --group NAME or --serviceaccount NAMESPACE:NAME")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (o *PolicyOptions) bind(ctx context.Context, namespace, name string, ref au
 			return err
 		}
 	}
-	return fmt.Errorf("role binding %s/%s is being changed by others all the time; try again", namespace, name)
+	return fmt.Errorf("role binding %s/%s keeps being changed by others; try again", namespace, name)
 }
 
 // unbind takes the subjects out of every role binding of a role in the namespace. A binding that nobody is left in goes.

@@ -129,7 +129,7 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 		{"explain delete pods/web --stored -f x", "give one of them"},
 		{"explain update pods/web --stored --old x", "give one of them"},
 		{"explain delete pods/web --old x", "delete has one object"},
-		{"policy grant edit", "say to whom"},
+		{"policy grant edit", "name a subject"},
 		{"policy grant --user edgar", "want one role"},
 		{"policy grant edit --serviceaccount builder", "want NAMESPACE:NAME"},
 		{"policy open", "proviso policy open NAMESPACE"},

@@ -49,7 +49,7 @@ func (c *client) parseTarget(args []string, subresource string) (target, error) 
 	resource, name, slash := strings.Cut(first, "/")
 	switch {
 	case slash && name == "":
-		return t, fmt.Errorf("%s: the name behind the slash is missing; write TYPE/NAME", first)
+		return t, fmt.Errorf("%s: the name after the slash is missing; write TYPE/NAME", first)
 	case slash && len(args) > 1:
 		return t, fmt.Errorf("%s %s: there are two names; write %s/%s, and --subresource for a subresource", first, args[1], resource, args[1])
 	case len(args) > 1:

@@ -62,7 +62,7 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask who can in every namespace at once.")
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
-	fs.BoolVar(&o.Blocked, "blocked", false, "List also those whom a deny rule keeps from it.")
+	fs.BoolVar(&o.Blocked, "blocked", false, "Also list those whom a deny rule refuses.")
 	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, service accounts of kube-system and nodes included.")
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd

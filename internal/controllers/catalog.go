@@ -126,7 +126,7 @@ func namespaces(ctx context.Context, t *term) (func(context.Context), error) {
 func answered(discover func() ([]*metav1.APIResourceList, error)) (func() ([]*metav1.APIResourceList, error), error) {
 	resources, err := discover()
 	if len(resources) == 0 {
-		return nil, fmt.Errorf("the server tells no resources: %w", cmp.Or(err, errors.New("its list is empty")))
+		return nil, fmt.Errorf("the server's resources cannot be listed: %w", cmp.Or(err, errors.New("its list is empty")))
 	}
 	var asked atomic.Bool
 	return func() ([]*metav1.APIResourceList, error) {

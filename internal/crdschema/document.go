@@ -37,7 +37,7 @@ func parseJSON(body []byte) (*document, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("there is something behind the end of the object")
+		return nil, fmt.Errorf("there is text after the end of the object")
 	}
 	d.root = root
 	return d, nil

@@ -28,7 +28,7 @@ func TestBodiesThatHide(t *testing.T) {
 		{"nested too deep", "application/json", strings.Repeat(`{"spec":`, 100000) + "1" + strings.Repeat("}", 100000), nil, 400, "nested more than"},
 		{"lists nested too deep", "application/json", strings.Repeat(`[`, 500000), nil, 400, "nested more than"},
 		{"cut off", "application/json", good[:len(good)-9], nil, 400, "cannot be read"},
-		{"two objects", "application/json", good + good, nil, 400, "behind the end"},
+		{"two objects", "application/json", good + good, nil, 400, "after the end"},
 		{"YAML bomb", "application/yaml", bomb(), nil, 400, "excessive aliasing"},
 		{"metadata is a list", "application/json", strings.Replace(good, `"metadata":{"name":"rockets.example.com"}`, `"metadata":[]`, 1), nil, 400, "metadata is not an object"},
 		{"with the annotation", "application/json", strings.Replace(good, `"metadata":{`, `"metadata":{"annotations":{"`+Annotation+`":"{}"},`, 1), nil, 422, "the server keeps this annotation"},

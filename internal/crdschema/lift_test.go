@@ -86,7 +86,7 @@ func TestLiftRefuses(t *testing.T) {
 		{"in patternProperties", `fire: {patternProperties: {a: {x-kubernetes-permission-verb: labels}}}`, fire + ".patternProperties[a].x-kubernetes-permission-verb: Invalid value: a permission is declared where"},
 		{"too deep", strings.Repeat(`fire: {properties: {`, 70) + guarded + strings.Repeat(`}}`, 70), "at most 64 levels deep"},
 		{"too many", many.String(), "at most 512 fields"},
-		{"too large", `fire: {x-kubernetes-permission-verb: "` + strings.Repeat("x", maxRecord) + `"}`, "at most 65536 are possible"},
+		{"too large", `fire: {x-kubernetes-permission-verb: "` + strings.Repeat("x", maxRecord) + `"}`, "the limit is 65536"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, sent := call{verb: "create", contentType: "application/yaml", body: definition(tc.spec)}.do(t)

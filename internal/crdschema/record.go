@@ -114,14 +114,14 @@ func (r record) size() int {
 // fits tells whether a record is small enough to be stored.
 func (r record) fits() error {
 	if n := r.size(); n > maxEntries {
-		return fmt.Errorf("definition declares permissions for %d fields: at most %d are possible", n, maxEntries)
+		return fmt.Errorf("definition declares permissions for %d fields: the limit is %d", n, maxEntries)
 	}
 	text, err := r.encode()
 	if err != nil {
 		return err
 	}
 	if len(text) > maxRecord {
-		return fmt.Errorf("declarations take %d bytes: at most %d are possible", len(text), maxRecord)
+		return fmt.Errorf("declarations take %d bytes: the limit is %d", len(text), maxRecord)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (b *Behind) pod(ctx context.Context, attrs admission.Attributes) (*corev1.B
 		return old, nil
 	}
 	if b == nil || b.Pod == nil {
-		return nil, errors.New("the pod cannot be had")
+		return nil, errors.New("the pod is not available")
 	}
 	pod, err := b.Pod(ctx, attrs.GetNamespace(), binding.GetName())
 	if err != nil {

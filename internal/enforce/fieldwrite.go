@@ -117,12 +117,12 @@ func (w *fieldWrite) pair(apiVersion string) (old, new runtime.Object, err error
 		return nil, nil, err
 	}
 	if new, err = w.in(version, w.known.GetObject(), w.known.data.Object); err != nil || new == nil {
-		return nil, nil, fmt.Errorf("the object cannot be had: %w", orNone(err))
+		return nil, nil, fmt.Errorf("the object is not available: %w", orNone(err))
 	}
 	old, err = w.in(version, w.known.GetOldObject(), w.known.data.OldObject)
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("the stored object cannot be had: %w", err)
+		return nil, nil, fmt.Errorf("the stored object is not available: %w", err)
 	case isBinding(w.known):
 		if old, err = w.Behind.pod(w.ctx, w.known); err != nil {
 			return nil, nil, err

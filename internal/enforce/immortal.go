@@ -21,5 +21,5 @@ func (i Immortal) Validate(_ context.Context, attrs admission.Attributes, _ admi
 	if resource := attrs.GetResource(); resource.Group != "" || resource.Resource != "namespaces" || attrs.GetSubresource() != "" || attrs.GetName() != i.Namespace {
 		return nil
 	}
-	return forbidden(attrs, "this namespace may not be deleted: its policy holds for the whole cluster")
+	return forbidden(attrs, "this namespace cannot be deleted: its policy holds for the whole cluster")
 }

@@ -22,7 +22,7 @@ func (c *cause) namespace(ctx context.Context) error {
 		return nil
 	}
 	refuse := func(what, why string) error {
-		return forbidden(c, "everything in the namespace would be deleted, and you are denied to delete "+what+" in it: "+why)
+		return forbidden(c, "this would delete everything in the namespace, and a rule denies you delete on "+what+" in it: "+why)
 	}
 	for _, r := range c.snapshot().Resources {
 		if !r.Deletable || !r.Namespaced {
@@ -59,19 +59,19 @@ func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	for _, namespace := range c.covered(r, "") {
 		objects, err := w.fetch(r, namespace)
 		if err != nil {
-			return forbidden(c, "some deletes are denied to you, and it cannot be told what would be deleted with the definition: "+err.Error())
+			return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "+err.Error())
 		}
 		members := make([]member, len(objects))
 		for i, o := range objects {
 			members[i] = member{r, o.Namespace, o.Name}
 		}
-		if err := c.each(ctx, members, "", "all objects of the definition would be deleted, and you are denied to delete one of the %s: %s"); err != nil {
+		if err := c.each(ctx, members, "", "all objects of the definition would be deleted, and a rule denies you delete on %s: %s"); err != nil {
 			return err
 		}
 	}
 	owners, err := w.fetch(r, "")
 	if err != nil {
-		return forbidden(c, "some deletes are denied to you, and it cannot be told what would be deleted with the definition: "+err.Error())
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "+err.Error())
 	}
 	for _, owner := range owners {
 		if err := c.dependents(ctx, owner.UID); err != nil {

@@ -28,7 +28,7 @@ func (c *cause) update(ctx context.Context) error {
 		if !rehung {
 			what = "the object is being deleted, and removing its finalizers completes that"
 		}
-		return forbidden(c, what+"; you are denied to delete it: "+why)
+		return forbidden(c, what+"; a rule denies you to delete it: "+why)
 	}
 	if ends && c.GetResource().GroupResource() == namespaceResource {
 		// What denies in the namespace ends with it.
@@ -69,7 +69,7 @@ func (c *cause) delete(ctx context.Context) error {
 		if !c.reached(c.GetNamespace()) {
 			return nil
 		}
-		return forbidden(c, "some deletes are denied to you, and it cannot be told what would be deleted with the object")
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the object")
 	}
 	if c.orphans(was) {
 		return nil

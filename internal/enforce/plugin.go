@@ -53,7 +53,7 @@ func (p *Plugin) Handles(admission.Operation) bool { return true }
 func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	holder := handoff.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
-		return forbidden(attrs, "no authorization decision travelled with this request")
+		return forbidden(attrs, "this request has no authorization decision")
 	}
 	known := p.facts(holder, attrs, objects)
 	mode := fieldperm.General
@@ -109,7 +109,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	case d.IsAllowed():
 		return false, nil
 	case pending == nil && !d.IsGranular():
-		return false, forbidden(known, "no authorization decision travelled with this request")
+		return false, forbidden(known, "this request has no authorization decision")
 	}
 	out := handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
 	if pending != nil {

@@ -42,7 +42,7 @@ func (*ProtectedAttributes) Handles(op admission.Operation) bool {
 func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	holder := handoff.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
-		return forbidden(attrs, "no authorization decision travelled with this request")
+		return forbidden(attrs, "this request has no authorization decision")
 	}
 	if !holder.Snapshot.Synced {
 		// Before the sync only the server itself and system:masters get this far, and both may touch everything.

@@ -93,7 +93,7 @@ func TestProtectedAttributesNeedMembership(t *testing.T) {
 	wants(t, "before the sync", w.guard(t, p, as(writeOf(admission.Update, "", widget(nil), tier("a")), edgar)), "")
 	w.snap.Synced, w.snap.Protect = true, nil
 	wants(t, "nothing is protected", w.guard(t, p, as(writeOf(admission.Update, "", widget(nil), tier("a")), edgar)), "")
-	wants(t, "no holder", p.Validate(t.Context(), writeOf(admission.Update, "", widget(nil), tier("a")), nil), "no authorization decision travelled")
+	wants(t, "no holder", p.Validate(t.Context(), writeOf(admission.Update, "", widget(nil), tier("a")), nil), "has no authorization decision")
 }
 
 // PA-13: what the body does not show is looked at where it is written, and what cannot be looked at is refused to everybody who is not exempt.
@@ -216,7 +216,7 @@ func TestImmortalNamespace(t *testing.T) {
 	at := func(group, resource, sub, name string) admission.Attributes {
 		return admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, name, name, schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, sub, admission.Delete, nil, false, master)
 	}
-	wants(t, "master", check.Validate(t.Context(), at("", "namespaces", "", "master"), nil), "may not be deleted")
+	wants(t, "master", check.Validate(t.Context(), at("", "namespaces", "", "master"), nil), "cannot be deleted")
 	for name, attrs := range map[string]admission.Attributes{"another": at("", "namespaces", "", "hammer"), "another kind": at("", "configmaps", "", "master"), "another group": at("x", "namespaces", "", "master"), "a subresource": at("", "namespaces", "status", "master")} {
 		wants(t, name, check.Validate(t.Context(), attrs, nil), "")
 	}

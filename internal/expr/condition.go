@@ -150,6 +150,6 @@ func FitTogether(where, when string) error {
 	if len(longest) <= MaxLength {
 		return nil
 	}
-	return fmt.Errorf("where and when are too long together: %d bytes, the limit is %d; shorten them or make two rules of them",
+	return fmt.Errorf("where and when are too long together: %d bytes, the limit is %d; shorten them, or split them into two rules",
 		len(where)+len(when), MaxLength-(len(longest)-len(where)-len(when)))
 }

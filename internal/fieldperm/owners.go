@@ -206,7 +206,7 @@ func (d *decision) owners(old *typed.TypedValue) *Result {
 		was, is := old, d.new
 		if own == nil || !own.IsString() || own.AsString() != h.version {
 			if d.req.Versioned == nil {
-				return &Result{Err: fmt.Errorf("manager %s has fields in version %s, which cannot be had", h.owner, h.version)}
+				return &Result{Err: fmt.Errorf("manager %s has fields in version %s, which is not available", h.owner, h.version)}
 			}
 			was, is, err = d.req.Versioned(h.version)
 			if err != nil && h.lost {

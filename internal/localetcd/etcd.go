@@ -158,7 +158,7 @@ func (e *Etcd) watch() {
 		return
 	case text := <-e.log.failed:
 		e.broken.Store(true)
-		e.errs <- fmt.Errorf("etcd in %s cannot go on: %s; what was acknowledged is safe: mend the cause, such as a full disk, and start again", e.dir, text)
+		e.errs <- fmt.Errorf("etcd in %s cannot go on: %s; what was acknowledged is safe: fix the cause, such as a full disk, and start again", e.dir, text)
 		return
 	case err = <-e.embedded.Err():
 	case <-e.embedded.Server.StopNotify():

@@ -210,20 +210,20 @@ func TestRoleLimits(t *testing.T) {
 	role := func(name, rules string) string {
 		return fmt.Sprintf(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":%q},"rules":%s}`, name, rules)
 	}
-	s.refuse(422, "POST", rolesIn("hammer"), role("a", rules(1001, plain)), "1001 rules, at most 1000", "make several roles")
+	s.refuse(422, "POST", rolesIn("hammer"), role("a", rules(1001, plain)), "1001 rules, the limit is 1000", "split it into several roles")
 	s.must("POST", rolesIn("hammer"), role("a", rules(1000, plain)))
 	crowd := func(n int) string {
 		return `{"verbs":["get"],"resourceKinds":["pods"],"resourceNames":["n"` + strings.Repeat(`,"n"`, n-3) + `]}`
 	}
-	s.refuse(422, "POST", rolesIn("hammer"), role("crowd", rules(1, crowd(4001))), "4001 verbs, kinds, groups, names and paths, at most 4000")
+	s.refuse(422, "POST", rolesIn("hammer"), role("crowd", rules(1, crowd(4001))), "4001 verbs, kinds, groups, names and paths, the limit is 4000")
 	s.must("POST", rolesIn("hammer"), role("crowd", rules(1, crowd(4000))))
-	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(129, conditional)), "129 rules with conditions, at most 128")
+	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(129, conditional)), "129 rules with conditions, the limit is 128")
 	long := `{"verbs":["get"],"resourceKinds":["pods"],"resourceNames":["` + strings.Repeat("n", 260<<10) + `"]}`
-	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(1, long)), "bytes, at most 262144")
+	s.refuse(422, "POST", rolesIn("hammer"), role("b", rules(1, long)), "bytes, the limit is 262144")
 	for i := range 7 {
 		s.must("POST", rolesIn("hammer"), role(fmt.Sprint("r", i), rules(128, conditional)))
 	}
-	s.refuse(422, "POST", rolesIn("hammer"), role("last", rules(128, conditional)), "have 1024 rules with conditions, at most 1000")
+	s.refuse(422, "POST", rolesIn("hammer"), role("last", rules(128, conditional)), "have 1024 rules with conditions, the limit is 1000")
 	s.must("POST", rolesIn("hammer"), role("last", rules(104, conditional)))
 	s.must("PUT", rolesIn("hammer")+"/last", role("last", rules(1, conditional)))
 }

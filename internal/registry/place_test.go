@@ -88,14 +88,14 @@ func TestReleasedContainersStay(t *testing.T) {
 
 	// What denies cannot be unbound or removed on its own, even if its policy went first.
 	// That holds for the namespace controller too, which may do everything where it runs beside the server.
-	s.refuse(409, "DELETE", bindingsIn("hammer")+"/denied", nil, "until the namespace is gone")
+	s.refuse(409, "DELETE", bindingsIn("hammer")+"/denied", nil, "is deleted with the namespace")
 	w.set(func() { w.escalation = nil })
 	if got := s.call("DELETE", bindingsIn("hammer")+"/denied", nil, "X-User", asTheServer, "X-Controller", "yes"); got.code != 409 {
 		t.Errorf("the namespace controller unbinds what denies: %d", got.code)
 	}
 	s.refuse(409, "DELETE", rolesIn("hammer")+"/denies", nil, "denied")
 	s.must("DELETE", policiesIn("hammer"), nil)
-	s.refuse(409, "DELETE", bindingsIn("hammer")+"/denied", nil, "until the namespace is gone")
+	s.refuse(409, "DELETE", bindingsIn("hammer")+"/denied", nil, "is deleted with the namespace")
 	s.must("DELETE", containersIn("hammer")+"/hammer", nil)
 	s.must("DELETE", attributesIn("hammer"), nil)
 

@@ -118,7 +118,7 @@ func (s *placedStorage[C]) Update(ctx context.Context, name string, objInfo rest
 			return nil, false, err
 		}
 		if v := cast[C](obj).GetResourceVersion(); v != "" {
-			return nil, false, apierrors.NewConflict(s.kind.resource(), name, fmt.Errorf("it does not exist any more, and you expect its resource version %s", v))
+			return nil, false, apierrors.NewConflict(s.kind.resource(), name, fmt.Errorf("it no longer exists, and you expect its resource version %s", v))
 		}
 		rest.WipeObjectMetaSystemFields(cast[C](obj))
 		created, err := s.Create(ctx, obj, createValidation, &metav1.CreateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})

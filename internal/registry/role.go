@@ -97,7 +97,7 @@ func validateRole(ctx context.Context, cfg Config, r, old *authz.Role) field.Err
 	return validate.Role(r, had, cfg.MasterNamespace, func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
 		if ctx.Err() != nil {
 			return field.ErrorList{field.Invalid(path, field.OmitValueType{},
-				fmt.Sprintf("checking the conditions of the role takes longer than %s: simplify them, or make several roles of it", checkTimeout))}
+				fmt.Sprintf("checking the conditions of the role takes longer than %s: simplify them, or split it into several roles", checkTimeout))}
 		}
 		return cfg.CheckRule(rule, path)
 	})
@@ -269,7 +269,7 @@ func (s *roles) pending(ctx context.Context, r *authz.Role, bound error) error {
 	if _, why, ok := strings.Cut(reason, ": "); ok {
 		reason = why
 	}
-	warning.AddWarning(ctx, "", fmt.Sprintf("role %q is not gone yet: %s; the role goes with the last of them", r.Name, reason))
+	warning.AddWarning(ctx, "", fmt.Sprintf("role %q is not deleted yet: %s; it is deleted with the last of them", r.Name, reason))
 	return errPending
 }
 

@@ -207,7 +207,7 @@ func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, 
 		return err
 	}
 	return apierrors.NewConflict(authz.Resource("rolebindings"), b.Name, fmt.Errorf(
-		"its role denies something, and namespace %q is being deleted: the binding holds until the namespace is gone, and goes with it", b.Namespace))
+		"its role has deny rules, and namespace %q is being deleted: the binding is deleted with the namespace", b.Namespace))
 }
 
 // role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any more; who has it

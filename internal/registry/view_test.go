@@ -187,7 +187,7 @@ func TestOddRequestsForEntries(t *testing.T) {
 	s.containers("hammer")
 	s.refuse(400, "POST", rolesIn("hammer"), `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, resourceVersion: "7"}}`, "metadata.resourceVersion")
 	got := s.call("PATCH", rolesIn("hammer")+"/a?fieldManager=me", `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: a, resourceVersion: "7"}}`, "Content-Type", applyPatch)
-	if got.code != 409 || !strings.Contains(got.message(), "does not exist any more") {
+	if got.code != 409 || !strings.Contains(got.message(), "no longer exists") {
 		t.Errorf("apply to a version that is gone: %d %s", got.code, got.message())
 	}
 	s.must("POST", rolesIn("hammer"), roleYAML("a", readPods))

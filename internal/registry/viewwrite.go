@@ -129,7 +129,7 @@ func (s *view[C, V]) takeBack(ctx context.Context, namespace string, entry V, re
 		return true, nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return apierrors.NewInternalError(fmt.Errorf("%w; taking %s %q back failed, too: %w", reason, s.resource(), entry.GetName(), err))
+		return apierrors.NewInternalError(fmt.Errorf("%w; undoing the change of %s %q failed as well: %w", reason, s.resource(), entry.GetName(), err))
 	}
 	return reason
 }
@@ -163,7 +163,7 @@ func (s *view[C, V]) Update(ctx context.Context, name string, objInfo rest.Updat
 			}
 			entry := cast[V](obj)
 			if v := entry.GetResourceVersion(); v != "" {
-				return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("it does not exist any more, and you expect its resource version %s", v))
+				return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("it no longer exists, and you expect its resource version %s", v))
 			}
 			rest.WipeObjectMetaSystemFields(entry)
 			created, err := s.create(ctx, entry, createValidation, dryRun)
@@ -233,7 +233,7 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 var errChanged = errors.New("the entry was changed meanwhile")
 
 // errPending says that an entry is marked and goes later.
-var errPending = errors.New("the entry goes as soon as it can")
+var errPending = errors.New("the entry is deleted as soon as possible")
 
 // Delete removes an entry: exactly the version that admission has seen, or it looks again.
 func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {

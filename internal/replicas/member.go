@@ -64,7 +64,7 @@ type entry struct {
 // New returns a member that has not joined yet.
 func New(cfg Config) *Member {
 	m := &Member{cfg: cfg}
-	m.state.Store(&state{errors.New("this replica has not read yet what the replicas have agreed on, try again in a moment")})
+	m.state.Store(&state{errors.New("this replica has not read the settings of the replicas yet: try again in a moment")})
 	return m
 }
 
@@ -215,7 +215,7 @@ func (m *Member) record(ctx context.Context) (Settings, int64, error) {
 
 func (m *Member) decode(data []byte, into *Settings) error {
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("the record %s cannot be read: %w; remove it from etcd to have it made anew", m.recordKey(), err)
+		return fmt.Errorf("the record %s cannot be read: %w; remove it from etcd, and the server makes a new one", m.recordKey(), err)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (m *Member) Run(ctx context.Context) {
 			return
 		}
 		if err := m.register(ctx); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("Registering with the other replicas failed and is tried again", "err", err)
+			klog.V(2).InfoS("Registering with the other replicas failed; the server tries again", "err", err)
 			sleep(ctx, pause)
 		}
 	}

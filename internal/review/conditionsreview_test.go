@@ -142,7 +142,7 @@ func TestMalformedSets(t *testing.T) {
 		{"longest text", "", func(first string) string {
 			return conditionsReview("NoOpinion", first, "Allow=true", "Allow="+strings.Repeat("x", 10240))
 		}},
-		{"text too long", "its text has 10241 bytes, at most 10240 are allowed", func(first string) string {
+		{"text too long", "its text has 10241 bytes, the limit is 10240", func(first string) string {
 			return conditionsReview("NoOpinion", first, "Allow=true", "Allow="+strings.Repeat("x", 10241))
 		}},
 		{"longest description", "", func(first string) string {

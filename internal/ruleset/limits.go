@@ -34,7 +34,7 @@ var ErrLimit = errors.New("over the limit")
 // without conditions.
 func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 	if l.RoleRules > 0 && len(rules) > l.RoleRules {
-		return fmt.Errorf("%w: the role has %d rules, at most %d are possible; make several roles of it", ErrLimit, len(rules), l.RoleRules)
+		return fmt.Errorf("%w: the role has %d rules, the limit is %d; split it into several roles", ErrLimit, len(rules), l.RoleRules)
 	}
 	bytes, entries := 0, 0
 	for i := range rules {
@@ -42,11 +42,11 @@ func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 		entries += ruleEntries(&rules[i])
 	}
 	if l.RoleEntries > 0 && entries > l.RoleEntries {
-		return fmt.Errorf("%w: the rules of the role name %d verbs, kinds, groups, names and paths, at most %d are possible; make several roles of it",
+		return fmt.Errorf("%w: the rules of the role name %d verbs, kinds, groups, names and paths, the limit is %d; split it into several roles",
 			ErrLimit, entries, l.RoleEntries)
 	}
 	if l.RoleBytes > 0 && bytes > l.RoleBytes {
-		return fmt.Errorf("%w: the rules of the role take %d bytes, at most %d are possible; make several roles of it", ErrLimit, bytes, l.RoleBytes)
+		return fmt.Errorf("%w: the rules of the role take %d bytes, the limit is %d; split it into several roles", ErrLimit, bytes, l.RoleBytes)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
 		}
 	}
 	if l.RoleConditions > 0 && n > l.RoleConditions {
-		return fmt.Errorf("%w: the role has %d rules with conditions, at most %d are possible; join conditions, or make several roles of it", ErrLimit, n, l.RoleConditions)
+		return fmt.Errorf("%w: the role has %d rules with conditions, the limit is %d; join conditions, or split it into several roles", ErrLimit, n, l.RoleConditions)
 	}
 	return nil
 }
@@ -83,11 +83,11 @@ func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
 		}
 	}
 	if limit := l.NamespaceConditions * factor; limit > 0 && n > limit {
-		return fmt.Errorf("%w: the roles of namespace %q have %d rules with conditions, at most %d are possible; join conditions, or bind roles of the master namespace",
+		return fmt.Errorf("%w: the roles of namespace %q have %d rules with conditions, the limit is %d; join conditions, or bind roles of the master namespace",
 			ErrLimit, p.Namespace, n, limit)
 	}
 	if limit := l.NamespaceConditionBytes * factor; limit > 0 && bytes > limit {
-		return fmt.Errorf("%w: the conditions of all roles of namespace %q take %d bytes, at most %d are possible; shorten them, or bind roles of the master namespace",
+		return fmt.Errorf("%w: the conditions of all roles of namespace %q take %d bytes, the limit is %d; shorten them, or bind roles of the master namespace",
 			ErrLimit, p.Namespace, bytes, limit)
 	}
 	return nil

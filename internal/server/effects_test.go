@@ -116,14 +116,14 @@ func TestDenyHoldsByEffect(t *testing.T) {
 	t.Run("ownerReferences", func(t *testing.T) {
 		for _, who := range []string{"edgar", "gerda", "muriel"} {
 			client := kubernetes.NewForConfigOrDie(s.as(who))
-			refusedWith(t, who+" hangs a protected object below another", patch(client, "ledger", hang), "denied to delete it")
-			refusedWith(t, who+" hangs it below nothing", patch(client, "ledger", stray), "denied to delete it")
+			refusedWith(t, who+" hangs a protected object below another", patch(client, "ledger", hang), "denies you to delete it")
+			refusedWith(t, who+" hangs it below nothing", patch(client, "ledger", stray), "denies you to delete it")
 			fine(t, who+" does so with another object", patch(client, "notes", hang))
 			fine(t, who+" takes it back", patch(client, "notes", []byte(`{"metadata":{"ownerReferences":null}}`)))
 		}
 		applied := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"ledger",` + strings.TrimPrefix(string(hang), `{"metadata":{`))
 		_, err := edgar.CoreV1().ConfigMaps("hammer").Patch(ctx, "ledger", types.ApplyPatchType, applied, metav1.PatchOptions{FieldManager: "edgar"})
-		refusedWith(t, "server-side apply", err, "denied to delete it")
+		refusedWith(t, "server-side apply", err, "denies you to delete it")
 	})
 
 	t.Run("owners", func(t *testing.T) {
@@ -143,14 +143,14 @@ func TestDenyHoldsByEffect(t *testing.T) {
 	})
 
 	t.Run("namespaces and definitions", func(t *testing.T) {
-		refusedWith(t, "delete the namespace", edgar.CoreV1().Namespaces().Delete(ctx, "hammer", metav1.DeleteOptions{}), "denied to delete")
+		refusedWith(t, "delete the namespace", edgar.CoreV1().Namespaces().Delete(ctx, "hammer", metav1.DeleteOptions{}), "denies you delete on")
 		dry := metav1.DeleteOptions{DryRun: []string{"All"}}
 		frieda := kubernetes.NewForConfigOrDie(s.as("frieda"))
 		fine(t, "delete it without a deny", frieda.CoreV1().Namespaces().Delete(ctx, "hammer", dry))
 		definitions := func(who string) error {
 			return apiextensionsclient.NewForConfigOrDie(s.as(who)).ApiextensionsV1().CustomResourceDefinitions().Delete(ctx, "widgets.example.com", dry)
 		}
-		refusedWith(t, "delete the definition of a protected object", definitions("edgar"), "denied to delete one of the widgets.example.com")
+		refusedWith(t, "delete the definition of a protected object", definitions("edgar"), "denies you delete on widgets.example.com")
 		fine(t, "delete it without a deny", definitions("frieda"))
 		widgets := dynamic.NewForConfigOrDie(s.admin).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("hammer")
 		fine(t, "delete the object", widgets.Delete(ctx, "kept", metav1.DeleteOptions{}))

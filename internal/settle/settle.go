@@ -122,7 +122,7 @@ func (s *Settler) Run(ctx context.Context) {
 			return
 		}
 		if err := s.settle(ctx, item); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("What belongs to a namespace is not settled yet", "resource", item.resource, "namespace", item.namespace, "name", item.name, "err", err)
+			klog.V(2).InfoS("Objects of a deleted namespace could not be removed; the server tries again", "resource", item.resource, "namespace", item.namespace, "name", item.name, "err", err)
 			s.queue.AddRateLimited(item)
 		} else {
 			s.queue.Forget(item)
@@ -148,7 +148,7 @@ func (s *Settler) settle(ctx context.Context, item settled) error {
 		body := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 		err = s.client.Delete().Namespace(item.namespace).Resource(item.resource).Name(item.name).Body(body).Do(ctx).Error()
 		if err == nil {
-			klog.InfoS("Removed what has outlived its namespace", "resource", item.resource, "namespace", item.namespace, "name", item.name)
+			klog.InfoS("Removed objects of a deleted namespace", "resource", item.resource, "namespace", item.namespace, "name", item.name)
 		}
 	case o.GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID] == "" && !quarantined(o):
 		patch, merr := json.Marshal(map[string]any{"metadata": map[string]any{

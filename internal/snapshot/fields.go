@@ -149,7 +149,7 @@ func (f *Fields) build() {
 	issues = append(issues, unreadable...)
 	if !reflect.DeepEqual(issues, f.issues) {
 		for _, issue := range issues {
-			klog.InfoS("Field permission that does not do all it says", "source", issue.Source, "reason", issue.Message)
+			klog.InfoS("Field permission has no effect, or only a part of it", "source", issue.Source, "reason", issue.Message)
 		}
 	}
 	f.table, f.issues = table, issues

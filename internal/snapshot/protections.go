@@ -128,7 +128,7 @@ func (p *Protections) Apply(next *Snapshot) {
 		}
 		index, err := protect.New(cfg)
 		if err != nil {
-			klog.ErrorS(err, "Protected attributes that do not take effect")
+			klog.ErrorS(err, "Protected attributes have no effect")
 		}
 		p.index = index
 	}

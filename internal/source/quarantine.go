@@ -34,7 +34,7 @@ func watchUnreadable(resource string, informer cache.SharedIndexInformer, health
 			reason = why(o)
 		}
 		if reason != "" {
-			klog.ErrorS(nil, "An object cannot be read and grants nothing; write it anew or delete it", "resource", resource, "object", key, "reason", reason)
+			klog.ErrorS(nil, "An object cannot be read and grants nothing; write it again or delete it", "resource", resource, "object", key, "reason", reason)
 		}
 		health.found(resource, key, reason)
 	}

@@ -45,7 +45,7 @@ func Keep(ctx context.Context, what string, report func(context.Context) error) 
 			continue
 		}
 		if ctx.Err() == nil {
-			klog.V(2).InfoS("A status could not be written, which is tried again", "of", what, "err", err)
+			klog.V(2).InfoS("A status could not be written; the server tries again", "of", what, "err", err)
 		}
 		wait = min(2*wait, reportPatience)
 	}

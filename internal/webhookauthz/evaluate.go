@@ -116,7 +116,7 @@ func (s *conditionSet) combine(local, asked finding) finding {
 		return finding{decided: true, decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: local.err}
 	}
 	if local.held && asked.decision == authorizer.DecisionAllow {
-		return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: "a NoOpinion condition stands in the way", err: local.err}
+		return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: "a NoOpinion condition holds", err: local.err}
 	}
 	return asked
 }

@@ -56,7 +56,7 @@ func (c *client) read(body []byte, into runtime.Object, member string) (unknown,
 	}
 	for _, e := range complaint.Errors() {
 		if strings.Contains(e.Error(), `field "`+member) {
-			return fmt.Errorf("the answer cannot be understood: %s", shorten(e.Error())), nil
+			return fmt.Errorf("the answer cannot be read: %s", shorten(e.Error())), nil
 		}
 	}
 	return nil, nil

@@ -38,7 +38,7 @@ func TestItSaysWhatItIs(t *testing.T) {
 		{binary(t), "version -o json", 0, `"kubernetes": "v1.`},
 		{binary(t), "sevre", 3, "see 'proviso --help'"},
 		{binary(t), "polcy open", 3, `(did you mean "policy"?); see 'proviso --help'`},
-		{binary(t), "audit convert", 3, "say which file: -f FILE"},
+		{binary(t), "audit convert", 3, "name a file: -f FILE"},
 		{binary(t), "can-i get pods --server https://127.0.0.1:1", 3, "proviso: the server at https://127.0.0.1:1 does not answer: connection refused"},
 		{binary(t), "can-i --nosuch", 3, "see 'proviso can-i --help'"},
 		{link("kubectl"), "version --client", 0, "Client Version: v1."},

@@ -74,7 +74,7 @@ func TestHubertAndEdgar(t *testing.T) {
 	edgar.mayNot("", "get", "roles.authorization.proviso.dev", "-n", "hammer")
 
 	// The master namespace stays (PO-6).
-	if out, err := s.try("", "delete", "namespace", "master"); err == nil || !strings.Contains(out, "may not be deleted") {
+	if out, err := s.try("", "delete", "namespace", "master"); err == nil || !strings.Contains(out, "cannot be deleted") {
 		t.Errorf("the master namespace was deleted: %v\n%s", err, out)
 	}
 }
