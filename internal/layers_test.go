@@ -41,7 +41,7 @@ var rings = map[string]ring{
 	"restrict": engine, "fieldexpr": engine, "connection": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
-	"webhookauthz": stage, "crdschema": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
+	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
 	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,

@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/schemadoc"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/system"
 )
@@ -56,6 +57,8 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 		},
 		Filters: []system.Filter{{Name: "declarations", Wrap: func(next http.Handler) http.Handler {
 			return liftDeclarations(next, k.Clients, k.Codecs, cfg.MaxBody)
+		}}, {Name: "schemadoc", Wrap: func(next http.Handler) http.Handler {
+			return &schemadoc.Filter{Next: next, Notes: (&shown{store: k.Store, local: k.Served.Local}).in}
 		}}},
 		Enforce: func(p *enforce.Plugin) {
 			p.Fields = &enforce.Fields{Ask: k.Gate.Ask, Schemas: r.schemas.of, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind}

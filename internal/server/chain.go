@@ -36,6 +36,7 @@ import (
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fields
+//	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fields
 //	  aggregator → our groups → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
 //	  mutating admission           upstream's plugins and webhooks

@@ -38,6 +38,10 @@ func TestPermissionsCanBeFound(t *testing.T) {
 		{[]string{"get", "perm", "example.com:nodeNetwork", "-o", "yaml"}, []string{"permission: example.com/nodeNetwork", "exclusiveWhen: self == true", "field: .spec.template.spec.hostNetwork"}},
 		{[]string{"get", "permissions", "--field-selector", "resource=deployments.apps"}, []string{".spec.template.spec.hostNetwork", ".spec.replicas"}},
 		{[]string{"explain", "permissions.fields.exclusive"}, []string{"the field: only the permission does"}},
+		{[]string{"explain", "pod.spec.hostNetwork"}, []string{"granular:example.com/nodeNetwork", "exclusive for some values"}}, // FP-3
+		{[]string{"explain", "deployment.spec.template.spec.hostNetwork"}, []string{"granular:example.com/nodeNetwork", "deployments.apps"}},
+		{[]string{"explain", "deployment.spec.replicas"}, []string{"granular:replicas"}},
+		{[]string{"explain", "cm.metadata.labels"}, []string{"granular:labels", "granular:label(<prefix>)"}},
 		{[]string{"get", "fieldpermission", "node-network", "-o", "jsonpath={.status.coveredResources}"}, []string{`"deployments.apps"`, `"pods"`}},
 		{[]string{"auth", "can-i", "granular:label(super.safe.com)", "deployments", "--as", "supersafe"}, []string{"yes"}},
 	} {
@@ -54,6 +58,8 @@ func TestPermissionsCanBeFound(t *testing.T) {
 	if out, err := s.try("", "get", "permissions", "--field-selector", "resource=nosuch"); err == nil || !strings.Contains(out, "no served resource has this name or kind") {
 		t.Errorf("an unknown resource: %v\n%s", err, out)
 	}
+
+	explainDeclared(s)
 
 	supersafe, err := s.issue("supersafe")
 	if err != nil {
@@ -80,6 +86,45 @@ func TestPermissionsCanBeFound(t *testing.T) {
 		if out, code := s.proviso(tc.as, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(out, tc.with) {
 			t.Errorf("proviso %s: exit code %d, want %d with %q\n%s", tc.args, code, tc.code, tc.with, out)
 		}
+	}
+}
+
+const declared = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: bombs.example.com}
+spec:
+  group: example.com
+  names: {plural: bombs, singular: bomb, kind: Bomb}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              fuse: {type: integer, description: In seconds., x-kubernetes-permission-verb: example.com/VERB, x-kubernetes-permission-exclusive: true}
+`
+
+// explainDeclared: kubectl explain shows the verb that the author of a CRD has declared, a new one too, and kubectl validates by the same
+// document (FP-3).
+func explainDeclared(s *server) {
+	s.t.Helper()
+	for _, verb := range []string{"fuseLength", "fuse"} {
+		s.apply(strings.ReplaceAll(declared, "VERB", verb))
+		s.await("kubectl explain shows "+verb, func() bool {
+			out, err := s.try("", "explain", "bombs.spec.fuse")
+			return err == nil && strings.Contains(out, "granular:example.com/"+verb+" ") && strings.Contains(out, "In seconds.")
+		})
+	}
+	s.apply("{apiVersion: example.com/v1, kind: Bomb, metadata: {name: b, namespace: default}, spec: {fuse: 3}}", "--validate=strict")
+	wrong := "{apiVersion: example.com/v1, kind: Bomb, metadata: {name: c, namespace: default}, spec: {fuze: 3}}"
+	if out, err := s.try(wrong, "create", "-f", "-", "--validate=strict"); err == nil || !strings.Contains(out, "fuze") {
+		s.t.Errorf("a field that there is not: %v\n%s", err, out)
 	}
 }
 
