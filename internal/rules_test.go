@@ -58,6 +58,10 @@ func TestRulesCanFail(t *testing.T) {
 			"has no doc.go"},
 		{"unknown module", func(files []file) []string { return unreviewed(files, "| `github.com/spf13/cobra` |") }, "cmd/proviso/x.go",
 			`package main; import _ "github.com/spf13/viper/remote"`, `package main; import _ "github.com/spf13/cobra/doc"`, "github.com/spf13/viper, which docs/dependencies.md does not name"},
+		{"a word with two meanings", misusedWords, "internal/enforce/x.go", `package enforce; type verdict bool`, `package enforce; type sentence bool`,
+			"lives in package authorize"},
+		{"a function by a word", misusedWords, "internal/enforce/x.go", `package enforce; func (p Plugin) Outcome() string`,
+			`package enforce; func (p Plugin) Outcome() handoff.Outcome`, "lives in package handoff"},
 		{"init", inits, "internal/server/x.go", `package server; func init() {}`,
 			`package server; type T int; func (T) init() {}`, "declares init"},
 	}

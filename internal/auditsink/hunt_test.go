@@ -170,7 +170,7 @@ func TestOldSpoolWithRawBodies(t *testing.T) {
 	r := newRouter(t, Config{AllowInsecure: true})
 	r.Update([]*v1alpha1.AuditSink{a.object("a", "RequestResponse")}, nil)
 	deep := `{"level":"Request","auditID":"deep","stage":"ResponseComplete","requestObject":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}"
-	r.snapshot.Load().statuses[0].receive(&encoded{text: []byte(deep), sum: checksum([]byte(deep))}, time.Now())
+	r.routes.Load().statuses[0].receive(&encoded{text: []byte(deep), sum: checksum([]byte(deep))}, time.Now())
 	want := process(t, r, 0, 3)
 	if err := r.Run(make(chan struct{})); err != nil {
 		t.Fatal(err)

@@ -38,8 +38,8 @@ func (r *Router) ProcessEvents(events ...*auditinternal.Event) bool {
 
 // route gives the event to the sinks that want it; false if none does.
 func (r *Router) route(ev *auditinternal.Event) bool {
-	snap := r.snapshot.Load()
-	if len(snap.receivers) == 0 || !auditrule.SinkWantsStage(ev.Stage) {
+	routes := r.routes.Load()
+	if len(routes.receivers) == 0 || !auditrule.SinkWantsStage(ev.Stage) {
 		return false
 	}
 	most, known := auditrule.LevelOf(ev.Level)
@@ -51,11 +51,11 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		w = &work{}
 	}
 	defer workPool.Put(w)
-	w.levels = snap.index.EventLevels(ev, w.levels)
+	w.levels = routes.index.EventLevels(ev, w.levels)
 	wanted := false
 	var now time.Time
 	for i, level := range w.levels {
-		if level == auditrule.None || snap.receivers[i] == nil {
+		if level == auditrule.None || routes.receivers[i] == nil {
 			continue
 		}
 		if !wanted {
@@ -63,7 +63,7 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 			w.encoder.reset(ev)
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
-		snap.receivers[i].receive(w.encoder.at(min(level, most), r.cfg.MaxEventBytes), now)
+		routes.receivers[i].receive(w.encoder.at(min(level, most), r.cfg.MaxEventBytes), now)
 	}
 	if wanted {
 		w.encoder.event = nil

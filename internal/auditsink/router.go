@@ -21,8 +21,8 @@ import (
 // Router is the audit backend of the server: it gives each event to every sink that wants it, at the level that the sink
 // wants, and to the static backend. The set of sinks changes while it runs.
 type Router struct {
-	cfg      Config
-	snapshot atomic.Pointer[snapshot]
+	cfg    Config
+	routes atomic.Pointer[routes]
 
 	mu       sync.Mutex // over changes of what follows; never held while a request is served
 	sinks    map[types.UID]*sink
@@ -35,8 +35,8 @@ type Router struct {
 	retry    *time.Timer
 }
 
-// snapshot is what one event is routed by. It is immutable.
-type snapshot struct {
+// routes are what one event is routed by. They never change.
+type routes struct {
 	index *auditrule.Index
 	// receivers has the receiver of each sink of the index; nil for one that is inactive.
 	receivers []receiver
@@ -91,7 +91,7 @@ func New(cfg Config) (*Router, error) {
 
 // Evaluator returns the policy evaluator that belongs to the router: the union of all sinks and the static policy.
 func (r *Router) Evaluator() audit.PolicyRuleEvaluator {
-	e := &auditrule.Evaluator{Index: func() *auditrule.Index { return r.snapshot.Load().index }}
+	e := &auditrule.Evaluator{Index: func() *auditrule.Index { return r.routes.Load().index }}
 	if r.cfg.Static != nil {
 		e.Static = r.cfg.Static.Evaluator
 	}
@@ -118,7 +118,7 @@ func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditCl
 
 // apply compiles the current configuration and puts it in force. It returns the sinks that are not part of it any more.
 func (r *Router) apply() (gone []*sink) {
-	next := &snapshot{}
+	next := &routes{}
 	var sources []auditrule.Source
 	keep := map[types.UID]*sink{}
 	troubled := false
@@ -149,7 +149,7 @@ func (r *Router) apply() (gone []*sink) {
 			next.receivers[i] = nil
 		}
 	}
-	r.snapshot.Store(next)
+	r.routes.Store(next)
 	for uid, s := range r.sinks {
 		if keep[uid] == nil {
 			gone = append(gone, s)

@@ -55,12 +55,12 @@ type Drops struct {
 
 // Status returns how each sink is doing, in the order of the last Update. It can be called at any time.
 func (r *Router) Status() []SinkStatus {
-	snap := r.snapshot.Load()
+	routes := r.routes.Load()
 	now := time.Now()
-	out := make([]SinkStatus, 0, len(snap.statuses))
-	for i, s := range snap.statuses {
-		c := snap.index.Sinks()[i]
-		st := SinkStatus{Name: c.Name, UID: c.UID, Generation: snap.generations[i],
+	out := make([]SinkStatus, 0, len(routes.statuses))
+	for i, s := range routes.statuses {
+		c := routes.index.Sinks()[i]
+		st := SinkStatus{Name: c.Name, UID: c.UID, Generation: routes.generations[i],
 			Active: c.Active, Reason: c.Reason, Message: c.Message, Missing: c.Missing, Rules: c.Rules}
 		if s.spool != nil {
 			s.fill(&st, now)

@@ -22,22 +22,22 @@ func manyRules(compiler *restrict.Compiler, shape string, n int) *ruleset.Index 
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	bindings := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 	var served []ruleset.Served
-	add := func(role, holder string, i int, deny bool) {
+	add := func(role, subject string, i int, deny bool) {
 		policy.Roles[role] = policyv1alpha1.PolicyRole{Rules: append(policy.Roles[role].Rules, policyv1alpha1.PolicyRule{Deny: deny, Verbs: []string{"update"},
 			ResourceKinds: []string{fmt.Sprintf("widgets%d.example.com", i)}, When: []string{"object.spec.replicas < 3", `object.spec.owner == "eve"`}[i%2]})}
-		bindings.RoleBindings[role] = policyv1alpha1.PolicyRoleBinding{RoleName: role, UserNames: []string{holder}}
+		bindings.RoleBindings[role] = policyv1alpha1.PolicyRoleBinding{RoleName: role, UserNames: []string{subject}}
 	}
 	for i := range n + 1 {
 		served = append(served, ruleset.Served{Group: "example.com", Resource: fmt.Sprintf("widgets%d", i), Kind: fmt.Sprintf("Widget%d", i)})
-		role, holder := "role", "edgar"
+		role, subject := "role", "edgar"
 		switch {
 		case i > 0 && shape == "users":
-			role, holder = fmt.Sprint("role-", i), fmt.Sprint("user-", i)
+			role, subject = fmt.Sprint("role-", i), fmt.Sprint("user-", i)
 		case i > 0 && shape == "roles":
 			role = fmt.Sprint("role-", i)
 		}
-		add(role, holder, i, false)
-		add(role, holder, i, true)
+		add(role, subject, i, false)
+		add(role, subject, i, true)
 	}
 	compiled := map[string]ruleset.Condition{} // compiling thousands of rules takes seconds, and these are all alike
 	compile := func(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) (c ruleset.Condition, err error) {

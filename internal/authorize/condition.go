@@ -41,7 +41,7 @@ type ruleCondition struct {
 }
 
 // decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that delete.
-func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	if c.hit.ByDelete() {
 		asked := *req
 		asked.Verb, asked.Subresource = "delete", ""

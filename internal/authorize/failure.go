@@ -19,7 +19,7 @@ import (
 const AnnotationFailure = "authorization.proviso.dev/condition-failure"
 
 // failed is the failure of a condition that needed no object, or nil if it did not fail.
-func failed(c *ruleCondition, o expr.Outcome) error {
+func failed(c *ruleCondition, o expr.Finding) error {
 	if o.Err() == nil {
 		return nil
 	}

@@ -79,7 +79,7 @@ func TestFailureBeforeTheObject(t *testing.T) {
 			}
 			// DA-15: a refusal says in audit which it was; upstream's annotation cannot.
 			outcome, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(AnnotationOutcome)
-			if want := Outcome(tt.want); (tt.want == authorizer.DecisionAllow) != (outcome == "") || outcome != "" && outcome != want {
+			if want := Spell(tt.want); (tt.want == authorizer.DecisionAllow) != (outcome == "") || outcome != "" && outcome != want {
 				t.Errorf("the outcome in audit is %q, want %s", outcome, want)
 			}
 			said, ok := audit.AuditContextFrom(ctx).GetEventAnnotation(AnnotationFailure)

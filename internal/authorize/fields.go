@@ -38,7 +38,7 @@ func (s settled) Resolve(context.Context, authorizer.ConditionsData) handoff.Out
 }
 
 // passFields lets the request through to the enforcer.
-func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, d handoff.Decision) (authorizer.Decision, string, error) {
+func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, d handoff.Pass) (authorizer.Decision, string, error) {
 	holder.Put(slot, attrs, d)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
 	return authorizer.DecisionAllow, "if field permissions cover every change", nil

@@ -111,7 +111,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 				return g.passFields(ctx, holder, slot, attrs, handoff.Granular(v.Denies).Answered(fields))
 			}
 		}
-		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(v.Decision))
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(v.Decision))
 		return v.Decision, v.Reason, v.Err
 	}
 	if err := g.Honours(attrs); err != nil || !g.Conditional {
@@ -125,7 +125,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 				return g.passFields(ctx, holder, slot, attrs, handoff.Granular(nil).Answered(fields))
 			}
 		}
-		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Outcome(decision))
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
@@ -134,8 +134,8 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
 }
 
-// Outcome is the value of AnnotationOutcome: a decision as audit classes spell it.
-func Outcome(d authorizer.Decision) string {
+// Spell is the value of AnnotationOutcome: a decision as audit classes spell it.
+func Spell(d authorizer.Decision) string {
 	switch d {
 	case authorizer.DecisionAllow:
 		return "Allow"

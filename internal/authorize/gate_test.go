@@ -141,7 +141,7 @@ func TestGateKnowsTheCreateOfAnUpdate(t *testing.T) {
 // CA-9: the second check of a connection is answered by the first one, for this connection only.
 func TestGateKnowsTheConnection(t *testing.T) {
 	gate := gateOf(t, byVerb{}).InHandlers()
-	try := func(name string, first handoff.Decision, change func(*authorizer.AttributesRecord), want bool) {
+	try := func(name string, first handoff.Pass, change func(*authorizer.AttributesRecord), want bool) {
 		t.Helper()
 		info, attrs := asked("get")
 		info.APIGroup, info.Resource, info.Subresource = "", "pods", "exec"
@@ -155,7 +155,7 @@ func TestGateKnowsTheConnection(t *testing.T) {
 	}
 	same := func(*authorizer.AttributesRecord) {}
 	try("decided", handoff.Allowed(), same, true)
-	try("not decided", handoff.Decision{}, same, false)
+	try("not decided", handoff.Pass{}, same, false)
 	try("another verb", handoff.Allowed(), func(a *authorizer.AttributesRecord) { a.Verb = "get" }, false)
 	try("another path", handoff.Allowed(), func(a *authorizer.AttributesRecord) { a.Path = "/x" }, false)
 	for _, name := range []string{"version", "namespace", "name", "no resource"} {
@@ -169,7 +169,7 @@ func TestGateKnowsTheConnection(t *testing.T) {
 func TestUnsafeDeleteNeedsMore(t *testing.T) {
 	gate := gateOf(t, byVerb{allowed: []string{"unsafe-delete-ignore-read-errors"}}).InHandlers()
 	for _, c := range []struct {
-		decision handoff.Decision
+		decision handoff.Pass
 		want     authorizer.Decision
 	}{{handoff.Allowed(), authorizer.DecisionAllow}, {handoff.Conditional(neverResolved{}), authorizer.DecisionDeny}} {
 		info, attrs := asked("delete")
@@ -293,7 +293,7 @@ func TestGateFailsClosed(t *testing.T) {
 		t.Errorf("a connection that nobody allows: %v", out)
 	}
 	for d, want := range map[authorizer.Decision]string{authorizer.DecisionAllow: "Allow", authorizer.DecisionNoOpinion: "NoOpinion", authorizer.DecisionDeny: "Deny", 99: "Deny"} {
-		if got := Outcome(d); got != want {
+		if got := Spell(d); got != want {
 			t.Errorf("%v is called %s", d, got)
 		}
 	}

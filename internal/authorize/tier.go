@@ -140,7 +140,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	if m.ConditionalDeny {
 		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Denies) {
 			c := bind(hit)
-			switch o := c.decide(req, expr.Deny); o.Verdict() {
+			switch o := c.decide(req, expr.Deny); o.Truth() {
 			case expr.False:
 			case expr.Unresolved:
 				c.residual = o.Residual()
@@ -157,7 +157,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	} else {
 		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Allows) {
 			c := bind(hit)
-			switch o := c.decide(req, expr.Allow); o.Verdict() {
+			switch o := c.decide(req, expr.Allow); o.Truth() {
 			case expr.True:
 				allowed, why = true, hit.Reason()
 			case expr.Failed:

@@ -57,7 +57,7 @@ type Applied struct {
 	// Condition is the rule's; nil if it has none.
 	Condition authorizer.Condition
 	// Known is what the request alone makes of the condition. It is True without one.
-	Known expr.Verdict
+	Known expr.Truth
 	// Yields tells that the rule denies in a namespace what somebody with power over the whole cluster allows.
 	Yields bool
 }
@@ -115,7 +115,7 @@ func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect, served *sna
 	}
 	c := bind(hit)
 	o := c.decide(req, effect)
-	a.Known = o.Verdict()
+	a.Known = o.Truth()
 	switch {
 	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req, served):
 		a.Known = expr.True

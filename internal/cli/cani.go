@@ -114,7 +114,7 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	code := verdict(review.Status)
+	code := exitCode(review.Status)
 	single := code == codeNo && !review.Status.Denied && o.singleFields(ctx, args[0], t)
 	if single {
 		code = codeDepends
@@ -172,8 +172,8 @@ func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1
 	return review, o.post(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
 }
 
-// verdict is the answer as an exit code.
-func verdict(s reviewv1.SubjectAccessReviewStatus) int {
+// exitCode is the answer as an exit code.
+func exitCode(s reviewv1.SubjectAccessReviewStatus) int {
 	switch {
 	case s.Allowed:
 		return 0

@@ -205,7 +205,7 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	if attrs.Subresource != "" {
 		r.Resource += "/" + attrs.Subresource
 	}
-	switch verdict(review.Status) {
+	switch exitCode(review.Status) {
 	case 0:
 	case codeDepends:
 		var parts []string

@@ -37,7 +37,7 @@ func usual(t *testing.T) *effectsWorld {
 	})
 }
 
-// verdict is what is expected of a request.
+// expect tells whether a request is refused or not, as it should be.
 func (w *effectsWorld) expect(name string, refused bool, r request) {
 	w.t.Helper()
 	err := w.ask(r)

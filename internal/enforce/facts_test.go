@@ -16,7 +16,7 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// factsOf are the facts of one admission in a world without a decision.
+// factsOf are the facts of one admission in a world without a pass.
 func (w *world) factsOf(t *testing.T, attrs admission.Attributes) *facts {
 	t.Helper()
 	return w.plugin.facts(handoff.From(w.context(t)), attrs, admission.NewObjectInterfacesFromScheme(scheme.Scheme))

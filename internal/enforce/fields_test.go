@@ -25,7 +25,7 @@ import (
 )
 
 // withFields is a world in which the caller holds some verbs, and nothing else is asked.
-func withFields(t *testing.T, verb string, d handoff.Decision, held ...string) (*world, *[]string) {
+func withFields(t *testing.T, verb string, d handoff.Pass, held ...string) (*world, *[]string) {
 	t.Helper()
 	w := newWorld(verb, d)
 	w.snap.Fields = labelTable(t)
@@ -57,7 +57,7 @@ func sized(size string) *unstructured.Unstructured {
 func TestFieldsThatAWriteChanges(t *testing.T) {
 	granular := handoff.Granular(nil)
 	for name, c := range map[string]struct {
-		decision handoff.Decision
+		pass     handoff.Pass
 		held     []string
 		old, new *unstructured.Unstructured
 		op       admission.Operation
@@ -87,7 +87,7 @@ func TestFieldsThatAWriteChanges(t *testing.T) {
 		"an object that is not there":              {handoff.Allowed(), []string{tierVerb}, tier("a"), nil, admission.Update, "could not be examined", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, asked := withFields(t, "update", c.decision, c.held...)
+			w, asked := withFields(t, "update", c.pass, c.held...)
 			w.slots[handoff.Create] = handoff.Allowed()
 			err := w.admit(t, writeOf(c.op, "", c.old, c.new))
 			wants(t, name, err, c.want)
@@ -328,19 +328,19 @@ func TestBindingsWriteIntoThePod(t *testing.T) {
 // FP-16: a Binding that has to be compared with its pod is pinned to it, and a Scale whose managers change is noted.
 func TestPin(t *testing.T) {
 	allowed, fields := handoff.Allowed(), labelTable(t)
-	pin := func(d handoff.Decision, attrs admission.Attributes, pod func(context.Context, string, string) (*corev1.Pod, error)) error {
+	pin := func(d handoff.Pass, attrs admission.Attributes, pod func(context.Context, string, string) (*corev1.Pod, error)) error {
 		w := newWorld("create", d)
 		w.snap.Fields = fields
 		return (&Pin{Behind: &Behind{Pod: pod}}).Admit(w.context(t), attrs, nil)
 	}
 	versionOf := func(attrs admission.Attributes) string { return attrs.GetObject().(*corev1.Binding).ResourceVersion }
 	for name, c := range map[string]struct {
-		decision handoff.Decision
-		version  string
-		labels   map[string]string
-		err      error
-		pinned   string
-		want     string
+		pass    handoff.Pass
+		version string
+		labels  map[string]string
+		err     error
+		pinned  string
+		want    string
 	}{
 		"labels":                         {allowed, "", map[string]string{"tier": "a"}, nil, "7", ""},
 		"no labels":                      {allowed, "", nil, nil, "", ""},
@@ -352,7 +352,7 @@ func TestPin(t *testing.T) {
 		"a condition, and another label": {conditional(allow), "", map[string]string{"x": "y"}, nil, "7", ""},
 	} {
 		attrs := bindingOf(c.version, c.labels)
-		wants(t, name, pin(c.decision, attrs, podWith(nil, c.err)), c.want)
+		wants(t, name, pin(c.pass, attrs, podWith(nil, c.err)), c.want)
 		if got := versionOf(attrs); got != c.pinned {
 			t.Errorf("%s: pinned to %q, want %q", name, got, c.pinned)
 		}

@@ -29,7 +29,7 @@ const (
 	AnnotationDetail     = "authorization.proviso.dev/detail"
 )
 
-// Plugin resolves the decisions that travelled with a request.
+// Plugin resolves the passes that travelled with a request.
 type Plugin struct {
 	// Namespace finds a namespace for conditions that look at it.
 	Namespace func(name string) (runtime.Object, error)
@@ -49,7 +49,7 @@ var _ admission.ValidationInterface = (*Plugin)(nil)
 // Handles is true for every operation: connect requests carry conditions too.
 func (p *Plugin) Handles(admission.Operation) bool { return true }
 
-// Validate refuses unless every decision the request needs is, or resolves to, Allow.
+// Validate refuses unless every pass the request needs is, or resolves to, Allow.
 func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	holder := handoff.From(ctx)
 	if holder == nil || holder.Snapshot == nil {
@@ -90,7 +90,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	return nil
 }
 
-// slotsOf lists the decisions an admission needs. An update or apply that creates needs its own and the create's.
+// slotsOf lists the passes an admission needs. An update or apply that creates needs its own and the create's.
 func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot {
 	if attrs.GetOperation() == admission.Create {
 		if decided := holder.Attributes(); decided != nil && (decided.GetVerb() == "update" || decided.GetVerb() == "patch") {
@@ -100,7 +100,7 @@ func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot 
 	return []handoff.Slot{handoff.Request}
 }
 
-// resolve gives the final decision of a slot. Without an opinion on the request itself, the caller may still have the right to
+// resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
 // the fields he changes: granular then is true.
 func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, known *facts) (granular bool, err error) {
 	d := holder.Get(slot)
@@ -127,7 +127,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	return false, settle(ctx, known, out)
 }
 
-// settle turns a resolved decision into the answer of admission and records it.
+// settle turns an outcome into the answer of admission and records it.
 func settle(ctx context.Context, attrs admission.Attributes, out handoff.Outcome) error {
 	annotate(ctx, out)
 	if out.Decision == authorizer.DecisionAllow {
@@ -149,7 +149,7 @@ func annotate(ctx context.Context, out handoff.Outcome) {
 	if out.Decision == authorizer.DecisionAllow {
 		decision = "allow"
 	}
-	audit.AddAuditAnnotations(ctx, authorize.AnnotationOutcome, authorize.Outcome(out.Decision), AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
+	audit.AddAuditAnnotations(ctx, authorize.AnnotationOutcome, authorize.Spell(out.Decision), AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
 		AnnotationConditions, strings.Join(out.Conditions, ","))
 	if out.Detail != nil {
 		audit.AddAuditAnnotation(ctx, AnnotationDetail, out.Detail.Error())

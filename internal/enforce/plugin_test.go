@@ -23,7 +23,7 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// resolved is a pending decision that resolves to an outcome, whatever the object is.
+// resolved is pending, and resolves to an outcome, whatever the object is.
 type resolved handoff.Outcome
 
 func (r resolved) Resolve(context.Context, authorizer.ConditionsData) handoff.Outcome {
@@ -37,7 +37,7 @@ var (
 	impossible = handoff.Outcome{Decision: 99}
 )
 
-func conditional(out handoff.Outcome) handoff.Decision { return handoff.Conditional(resolved(out)) }
+func conditional(out handoff.Outcome) handoff.Pass { return handoff.Conditional(resolved(out)) }
 
 // world is what one admission knows beside its object.
 type world struct {
@@ -45,12 +45,12 @@ type world struct {
 	snap   *snapshot.Snapshot
 	// verb is that of the request; empty leaves its attributes out.
 	verb  string
-	slots map[handoff.Slot]handoff.Decision
+	slots map[handoff.Slot]handoff.Pass
 	// ctx is that of the last admission.
 	ctx context.Context
 }
 
-func newWorld(verb string, request handoff.Decision) *world {
+func newWorld(verb string, request handoff.Pass) *world {
 	lists := []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod"}, {Name: "pods/status", Kind: "Pod"}, {Name: "pods/binding", Kind: "Binding"}, {Name: "pods/eviction", Kind: "Eviction", Group: "policy"},
 			{Name: "pods/resize2", Kind: "Resize"}, {Name: "bindings", Kind: "Binding"}, {Name: "events", Kind: "Event"}}},
@@ -59,7 +59,7 @@ func newWorld(verb string, request handoff.Decision) *world {
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "events", Kind: "Event"}}},
 	}
 	return &world{plugin: &Plugin{}, snap: &snapshot.Snapshot{Synced: true, Served: snapshot.Sources{Local: lists}.Served()}, verb: verb,
-		slots: map[handoff.Slot]handoff.Decision{handoff.Request: request}}
+		slots: map[handoff.Slot]handoff.Pass{handoff.Request: request}}
 }
 
 // admit runs the plugin.
@@ -110,16 +110,16 @@ func wants(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// CA-1, CA-7: nothing passes but an allowance: not a decision that never came, an outcome that nobody filled in, or one that does not exist.
+// CA-1, CA-7: nothing passes but an allowance: not a pass that never came, an outcome that nobody filled in, or one that does not exist.
 func TestOnlyAnAllowancePasses(t *testing.T) {
 	const none, unmet = "has no authorization decision", "no condition under which this is allowed is met"
 	for name, c := range map[string]struct {
-		decision handoff.Decision
-		want     string
+		pass handoff.Pass
+		want string
 	}{
 		"allowed":                {handoff.Allowed(), ""},
 		"condition met":          {conditional(allow), ""},
-		"zero decision":          {handoff.Decision{}, none},
+		"zero pass":              {handoff.Pass{}, none},
 		"nothing pending":        {handoff.Conditional(nil), none},
 		"condition denies":       {conditional(deny), "a rule says no"},
 		"condition not met":      {conditional(noOpinion), unmet},
@@ -131,7 +131,7 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 		"fields, impossible":     {handoff.Granular(resolved(impossible)), unmet},
 		"fields, nobody decided": {handoff.Granular(resolved(handoff.Outcome{})), unmet},
 	} {
-		w := newWorld("update", c.decision)
+		w := newWorld("update", c.pass)
 		asked := 0
 		w.plugin.After = []admission.ValidationInterface{next{asked: &asked}}
 		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
@@ -151,28 +151,28 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 	}
 }
 
-// CA-8: an update or apply that creates needs both decisions, and nothing else does.
+// CA-8: an update or apply that creates needs both passes, and nothing else does.
 func TestCreateOnUpdateNeedsBoth(t *testing.T) {
-	both := map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed(), handoff.Create: handoff.Allowed()}
+	both := map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed(), handoff.Create: handoff.Allowed()}
 	for _, c := range []struct {
 		verb  string
 		op    admission.Operation
-		slots map[handoff.Slot]handoff.Decision
+		slots map[handoff.Slot]handoff.Pass
 		ok    bool
 	}{
 		{"update", admission.Create, both, true},
 		{"patch", admission.Create, both, true},
-		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, false},
-		{"patch", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, false},
-		{"patch", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed(), handoff.Create: conditional(deny)}, false},
-		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: {}, handoff.Create: handoff.Allowed()}, false},
-		{"update", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: conditional(deny), handoff.Create: handoff.Allowed()}, false},
-		{"create", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, true},
-		{"update", admission.Update, map[handoff.Slot]handoff.Decision{handoff.Request: handoff.Allowed()}, true},
-		{"create", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Create: handoff.Allowed()}, false},
-		{"create", admission.Create, map[handoff.Slot]handoff.Decision{handoff.Connect: handoff.Allowed()}, false},
+		{"update", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed()}, false},
+		{"patch", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed()}, false},
+		{"patch", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed(), handoff.Create: conditional(deny)}, false},
+		{"update", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: {}, handoff.Create: handoff.Allowed()}, false},
+		{"update", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: conditional(deny), handoff.Create: handoff.Allowed()}, false},
+		{"create", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed()}, true},
+		{"update", admission.Update, map[handoff.Slot]handoff.Pass{handoff.Request: handoff.Allowed()}, true},
+		{"create", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Create: handoff.Allowed()}, false},
+		{"create", admission.Create, map[handoff.Slot]handoff.Pass{handoff.Connect: handoff.Allowed()}, false},
 	} {
-		w := newWorld(c.verb, handoff.Decision{})
+		w := newWorld(c.verb, handoff.Pass{})
 		w.slots = c.slots
 		if err := w.admit(t, writeOf(c.op, "", nil, widget(nil))); (err == nil) != c.ok {
 			t.Errorf("%s, %s with %v: %v", c.verb, c.op, c.slots, err)

@@ -65,8 +65,8 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 		if !index.Exempts(req) {
 			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
 		}
-	} else if verdict := index.Check(req, old, new); !verdict.Allowed() {
-		return forbidden(attrs, verdict.Reason())
+	} else if result := index.Check(req, old, new); !result.Allowed() {
+		return forbidden(attrs, result.Reason())
 	}
 	for _, other := range p.Behind.versions(attrs, objects) {
 		// What a conversion adds or takes away, this write does.
@@ -76,8 +76,8 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 			}
 			return forbidden(attrs, fmt.Sprintf("protected attributes could not be examined in version %s: %v", other.version, other.err))
 		}
-		if verdict := index.Check(req, new, body(other.object)); !verdict.Allowed() {
-			return forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, verdict.Reason()))
+		if result := index.Check(req, new, body(other.object)); !result.Allowed() {
+			return forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason()))
 		}
 	}
 	return p.guardBinding(ctx, holder.Snapshot, attrs, objects)

@@ -22,7 +22,7 @@ type Condition interface {
 	// Type is the condition type shown in reviews: a label key.
 	Type() string
 	// Decide says what is known without the object.
-	Decide(req *Request, effect Effect) Outcome
+	Decide(req *Request, effect Effect) Finding
 	// Evaluate decides with everything. An error means that the condition
 	// fails; the caller treats that according to the effect.
 	Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error)
@@ -55,12 +55,12 @@ func (a all) Type() string {
 
 // Decide gives up at the first part that is left open when the effect is not
 // Allow: a later false must not hide that the earlier part may fail (CA-12).
-func (a all) Decide(req *Request, effect Effect) Outcome {
+func (a all) Decide(req *Request, effect Effect) Finding {
 	open := false
 	var failure error
 	for _, c := range a {
 		out := c.Decide(req, effect)
-		switch out.Verdict() {
+		switch out.Truth() {
 		case True:
 			if failure == nil {
 				failure = out.err // the where of a deny holds if it fails, and still says so
@@ -80,7 +80,7 @@ func (a all) Decide(req *Request, effect Effect) Outcome {
 	if open {
 		return Undecided(a, req, effect)
 	}
-	return Outcome{verdict: True, err: failure}
+	return Finding{truth: True, err: failure}
 }
 
 func (a all) Evaluate(ctx context.Context, req *Request, effect Effect, data *Data) (bool, error) {
@@ -97,7 +97,7 @@ func (a all) Evaluate(ctx context.Context, req *Request, effect Effect, data *Da
 func (a all) Text(req *Request, effect Effect) string {
 	var parts []string
 	for _, c := range a {
-		if c.Decide(req, effect).Verdict() == True {
+		if c.Decide(req, effect).Truth() == True {
 			continue
 		}
 		part := c.Text(req, effect)

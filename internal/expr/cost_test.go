@@ -141,15 +141,15 @@ func TestLargeRequest(t *testing.T) {
 		t.Fatal("the expression has no quick form, so that the test proves nothing")
 	}
 	out := p.Decide(huge, Deny)
-	if out.Verdict() != Unresolved { // the first step is too short for it
-		t.Errorf("%v %v", out.Verdict(), out.Err())
+	if out.Truth() != Unresolved { // the first step is too short for it
+		t.Errorf("%v %v", out.Truth(), out.Err())
 	}
 	_, err := out.Residual().Evaluate(t.Context(), data("CREATE", map[string]any{"x": 1}, nil))
 	if e, ok := errors.AsType[*EvalError](err); !ok || e.Reason != ReasonCost {
 		t.Errorf("%v", err)
 	}
-	if out := p.Decide(edgar(), Deny); out.Verdict() != False {
-		t.Errorf("small: %v", out.Verdict())
+	if out := p.Decide(edgar(), Deny); out.Truth() != False {
+		t.Errorf("small: %v", out.Truth())
 	}
 	for name, grow := range map[string]func(*Request){
 		"groups":       func(r *Request) { r.Groups = make([]string, smallItems+1) },

@@ -16,7 +16,7 @@ func TestDecide(t *testing.T) {
 	long := `object.s.contains(object.t)` // no bound on its cost
 	for _, tc := range []struct {
 		source      string
-		allow, deny Verdict
+		allow, deny Truth
 	}{
 		{`object.x == 1`, Unresolved, Unresolved},
 		{`true`, True, True},
@@ -47,10 +47,10 @@ func TestDecide(t *testing.T) {
 		{`[1].all(object, object == 1)`, True, True},
 	} {
 		p := compile(t, When, tc.source)
-		for effect, want := range map[Effect]Verdict{Allow: tc.allow, Deny: tc.deny, NoOpinion: tc.deny} {
+		for effect, want := range map[Effect]Truth{Allow: tc.allow, Deny: tc.deny, NoOpinion: tc.deny} {
 			out := p.Decide(edgar(), effect)
-			if out.Verdict() != want {
-				t.Errorf("%s %s: %v, want %v", effect, tc.source, out.Verdict(), want)
+			if out.Truth() != want {
+				t.Errorf("%s %s: %v, want %v", effect, tc.source, out.Truth(), want)
 			}
 			if (out.Err() != nil) != (want == Failed) {
 				t.Errorf("%s %s: error %v", effect, tc.source, out.Err())
@@ -64,9 +64,9 @@ func TestDecide(t *testing.T) {
 
 // The zero values are closed.
 func TestZeroValues(t *testing.T) {
-	var out Outcome
-	if out.Verdict() != Unresolved {
-		t.Errorf("zero outcome is %v", out.Verdict())
+	var out Finding
+	if out.Truth() != Unresolved {
+		t.Errorf("zero finding is %v", out.Truth())
 	}
 	if ok, err := out.Residual().Evaluate(context.Background(), data("CREATE", nil, nil)); ok || err == nil {
 		t.Errorf("zero residual gives %v, %v", ok, err)
@@ -90,7 +90,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	for _, source := range []string{`object.spec.x == "dev"`, `object.l.all(x, x == 1)`, `true`, `false && object.x == 1`} {
 		var c Condition = compile(t, When, source)
 		if n := testing.AllocsPerRun(100, func() {
-			if c.Decide(req, Allow).Verdict() == Failed {
+			if c.Decide(req, Allow).Truth() == Failed {
 				t.Error("failed")
 			}
 		}); n != 0 {
@@ -106,7 +106,7 @@ func TestAll(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		c           Condition
-		allow, deny Verdict
+		allow, deny Truth
 		text        string
 	}{
 		{"none", All(), True, True, "true"},
@@ -120,10 +120,10 @@ func TestAll(t *testing.T) {
 		{"rest", All(yes, open), Unresolved, Unresolved, "object.x == 1"},
 		{"two", All(open, yes, open2), Unresolved, Unresolved, "(object.x == 1) && (object.y == 2)"},
 	} {
-		if got := tc.c.Decide(edgar(), Allow).Verdict(); got != tc.allow {
+		if got := tc.c.Decide(edgar(), Allow).Truth(); got != tc.allow {
 			t.Errorf("%s: allow %v, want %v", tc.name, got, tc.allow)
 		}
-		if got := tc.c.Decide(edgar(), Deny).Verdict(); got != tc.deny {
+		if got := tc.c.Decide(edgar(), Deny).Truth(); got != tc.deny {
 			t.Errorf("%s: deny %v, want %v", tc.name, got, tc.deny)
 		}
 		if got := tc.c.Text(edgar(), Deny); tc.text != "" && got != tc.text {
@@ -158,7 +158,7 @@ const yes2, no2 = yes, no // TestAll has variables of these names
 type goCondition struct{}
 
 func (goCondition) Type() string { return "example.com/go" }
-func (g goCondition) Decide(r *Request, e Effect) Outcome {
+func (g goCondition) Decide(r *Request, e Effect) Finding {
 	return Undecided(g, r, e)
 }
 func (goCondition) Evaluate(_ context.Context, _ *Request, _ Effect, d *Data) (bool, error) {
@@ -198,15 +198,15 @@ func TestRequestVariable(t *testing.T) {
 		request.fieldSelector.requirements.map(r, r.key + r.operator + r.values[0]) == ["fInx", "gNotIny"] &&
 		request.labelSelector.requirements.map(r, r.key + r.operator) == ["aIn", "cExists", "nGt"] &&
 		request.labelSelector.requirements[1].values == [] && dyn(request).size() == 13 && dyn(request).all(k, k != "")`
-	if out := compile(t, When, all).Decide(NewRequest(attrs), Deny); out.Verdict() != True {
-		t.Errorf("%v %v", out.Verdict(), out.Err())
+	if out := compile(t, When, all).Decide(NewRequest(attrs), Deny); out.Truth() != True {
+		t.Errorf("%v %v", out.Truth(), out.Err())
 	}
 	// What is missing is empty, not an error; a selector that does not parse says nothing.
 	attrs = authorizer.AttributesRecord{LabelSelectorParsingErr: errors.New("bad"), FieldSelectorParsingErr: errors.New("bad")}
 	const none = `request.user == "" && request.groups == [] && request.extra == {} && request.name == "" &&
 		request.fieldSelector.requirements == [] && request.labelSelector.requirements == []`
-	if out := compile(t, When, none).Decide(NewRequest(attrs), Deny); out.Verdict() != True {
-		t.Errorf("%v %v", out.Verdict(), out.Err())
+	if out := compile(t, When, none).Decide(NewRequest(attrs), Deny); out.Truth() != True {
+		t.Errorf("%v %v", out.Truth(), out.Err())
 	}
 }
 
@@ -214,11 +214,11 @@ func TestRequestVariable(t *testing.T) {
 func TestAllKeepsFailures(t *testing.T) {
 	failing, holds := compile(t, Where, `request.extra["none"][0] == "x"`), compile(t, When, `request.user == "edgar"`)
 	for _, c := range []Condition{All(failing, holds), All(holds, failing), All(failing)} {
-		if out := c.Decide(edgar(), Deny); out.Verdict() != True || out.Err() == nil {
-			t.Errorf("%v, %v", out.Verdict(), out.Err())
+		if out := c.Decide(edgar(), Deny); out.Truth() != True || out.Err() == nil {
+			t.Errorf("%v, %v", out.Truth(), out.Err())
 		}
 	}
-	if out := All(holds, holds).Decide(edgar(), Deny); out.Verdict() != True || out.Err() != nil {
-		t.Errorf("%v, %v", out.Verdict(), out.Err())
+	if out := All(holds, holds).Decide(edgar(), Deny); out.Truth() != True || out.Err() != nil {
+		t.Errorf("%v, %v", out.Truth(), out.Err())
 	}
 }

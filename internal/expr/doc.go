@@ -6,9 +6,9 @@
 // step with all the data would have given (CA-3):
 //
 //	program, issues := compiler.Compile(source, expr.Options{Kind: expr.When}) // once per snapshot
-//	outcome := program.Decide(request, expr.Allow)                             // when authorizing
-//	if outcome.Verdict() == expr.Unresolved {
-//		residual := outcome.Residual()           // three words; nothing is parsed again
+//	finding := program.Decide(request, expr.Allow)                             // when authorizing
+//	if finding.Truth() == expr.Unresolved {
+//		residual := finding.Residual()           // three words; nothing is parsed again
 //		holds, err := residual.Evaluate(ctx, data) // when admitting
 //	}
 //

@@ -76,7 +76,7 @@ func TestWhere(t *testing.T) {
 func TestWhereWithoutObject(t *testing.T) {
 	for _, tc := range []struct {
 		source      string
-		allow, deny Verdict
+		allow, deny Truth
 	}{
 		{`resource.x == 1`, Unresolved, Unresolved},
 		{`request.user == "edgar"`, Unresolved, True},
@@ -86,12 +86,12 @@ func TestWhereWithoutObject(t *testing.T) {
 		{`resource.x.contains(resource.y) || request.user == "edgar"`, Unresolved, True},
 	} {
 		p := compile(t, Where, tc.source)
-		if got := p.Decide(edgar(), Allow).Verdict(); got != tc.allow {
+		if got := p.Decide(edgar(), Allow).Truth(); got != tc.allow {
 			t.Errorf("allow %s: %v, want %v", tc.source, got, tc.allow)
 		}
 		out := p.Decide(edgar(), Deny)
-		if out.Verdict() != tc.deny {
-			t.Errorf("deny %s: %v, want %v", tc.source, out.Verdict(), tc.deny)
+		if out.Truth() != tc.deny {
+			t.Errorf("deny %s: %v, want %v", tc.source, out.Truth(), tc.deny)
 		}
 		if failing := tc.allow == Failed; (out.Err() != nil) != failing {
 			t.Errorf("deny %s: error %v", tc.source, out.Err())
@@ -287,7 +287,7 @@ func TestErrorsDoNotLeak(t *testing.T) {
 		}
 	}
 	// A nil request is a bug of the caller; it must fail, not panic.
-	if out := compile(t, When, `request.user == "x"`).Decide(nil, Allow); out.Verdict() != Failed {
-		t.Errorf("nil request: %v", out.Verdict())
+	if out := compile(t, When, `request.user == "x"`).Decide(nil, Allow); out.Truth() != Failed {
+		t.Errorf("nil request: %v", out.Truth())
 	}
 }

@@ -25,17 +25,17 @@ func Example() {
 
 	// Authorization: only the request is known.
 	eve := &expr.Request{User: "eve", Verb: "create", Resource: "certificatesigningrequests"}
-	fmt.Println(program.Decide(eve, expr.Allow).Verdict())
+	fmt.Println(program.Decide(eve, expr.Allow).Truth())
 	bot := &expr.Request{User: "bot-1", Verb: "create", Resource: "certificatesigningrequests"}
-	outcome := program.Decide(bot, expr.Allow)
-	fmt.Println(outcome.Verdict())
+	finding := program.Decide(bot, expr.Allow)
+	fmt.Println(finding.Truth())
 
 	// Admission: the object is known.
 	csr := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"signerName": "example.com/signer"},
 	}}
 	data := expr.NewData(expr.DataConfig{Operation: "CREATE", OwnKind: true, Objects: expr.Static{New: csr}})
-	fmt.Println(outcome.Residual().Evaluate(context.Background(), data))
+	fmt.Println(finding.Residual().Evaluate(context.Background(), data))
 
 	// Output:
 	// False

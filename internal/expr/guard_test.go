@@ -133,7 +133,7 @@ func TestFirstStepBudget(t *testing.T) {
 	req := edgar()
 	decided := 0
 	for range 100 {
-		if p.Decide(req, Deny).Verdict() == True {
+		if p.Decide(req, Deny).Truth() == True {
 			decided++
 		}
 	}

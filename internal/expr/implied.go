@@ -48,7 +48,7 @@ func Implied(c Condition, req *Request, fields []SelectableField) bool {
 	if i, ok := c.(implier); ok {
 		return i.impliedBy(req, fields)
 	}
-	return c.Decide(req, Allow).Verdict() == True
+	return c.Decide(req, Allow).Truth() == True
 }
 
 func (a all) impliedBy(req *Request, fields []SelectableField) bool {
@@ -70,7 +70,7 @@ func (a all) impliedBy(req *Request, fields []SelectableField) bool {
 // each of them.
 func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
 	if p.kind != Where {
-		return p.Decide(req, Allow).Verdict() == True
+		return p.Decide(req, Allow).Truth() == True
 	}
 	folded, ok := p.folded(req)
 	if !ok {

@@ -194,7 +194,7 @@ func checkLaw(t testing.TB, p *Program, n naive, f facts) {
 		one := n.answer(f, effect)
 		out := p.Decide(f.req, effect)
 		var two answer
-		switch out.Verdict() {
+		switch out.Truth() {
 		case True:
 			two = yes
 		case False:
@@ -206,12 +206,12 @@ func checkLaw(t testing.TB, p *Program, n naive, f facts) {
 			two = toAnswer(ok, err)
 		}
 		same := one == two
-		if effect == Allow && out.Verdict() != Unresolved {
+		if effect == Allow && out.Truth() != Unresolved {
 			same = (one == yes) == (two == yes) // a failing Allow is ignored
 		}
 		if !same {
 			t.Fatalf("%s %s: one step %v, two steps %v (%v)\nexpression %s\nrequest %s\nobject %v\nold %v\noptions %v own kind %v",
-				p.kind, effect, one, two, out.Verdict(), p.source, describe(f.req), f.object, f.old, f.options, f.ownKind)
+				p.kind, effect, one, two, out.Truth(), p.source, describe(f.req), f.object, f.old, f.options, f.ownKind)
 		}
 	}
 }

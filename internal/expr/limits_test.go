@@ -29,7 +29,7 @@ func TestCompileBombs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p, issues := compiler(t).Compile(tc.bomb, Options{Kind: When, Stored: true})
 			if tc.why == "" {
-				if p == nil || p.Decide(edgar(), Deny).Verdict() != Unresolved {
+				if p == nil || p.Decide(edgar(), Deny).Truth() != Unresolved {
 					t.Fatalf("decided in the first step, or not at all: %v", issues)
 				}
 				return

@@ -45,7 +45,7 @@ type ofEach struct{ Condition }
 func (ofEach) Type() string { return TypeNamed }
 
 // Decide implements Condition: nothing is known without the name.
-func (c ofEach) Decide(req *Request, effect Effect) Outcome { return Undecided(c, req, effect) }
+func (c ofEach) Decide(req *Request, effect Effect) Finding { return Undecided(c, req, effect) }
 
 // Evaluate implements Condition. What is created has its name by then, also
 // one that was generated; a kind without names has the empty one.

@@ -45,8 +45,8 @@ func TestOfEach(t *testing.T) {
 		p := All(program(tt.text), program("operation != 'CONNECT'"))
 		each := OfEach(p, &tt.req)
 		out := each.Decide(&tt.req, Deny)
-		if out.Verdict() != Unresolved || each.Type() != TypeNamed || !strings.Contains(each.Text(&tt.req, Deny), tt.text) {
-			t.Fatalf("%s: %v, %s: %s", tt.text, out.Verdict(), each.Type(), each.Text(&tt.req, Deny))
+		if out.Truth() != Unresolved || each.Type() != TypeNamed || !strings.Contains(each.Text(&tt.req, Deny), tt.text) {
+			t.Fatalf("%s: %v, %s: %s", tt.text, out.Truth(), each.Type(), each.Text(&tt.req, Deny))
 		}
 		got, err := out.Residual().Evaluate(t.Context(), tt.data)
 		if err != nil || got != tt.want {
@@ -60,14 +60,14 @@ func TestOfEach(t *testing.T) {
 	for _, tt := range []struct {
 		text string
 		req  Request
-		want Verdict
+		want Truth
 	}{
 		{`request.name == "db"`, Request{Verb: "delete", Name: "db"}, True},
 		{`request.name == "db"`, Request{Verb: "deletecollection", Name: "web"}, False},
 		{`request.name == "db"`, Request{Verb: "list"}, False},
 		{`request.user == "alice"`, Request{Verb: "deletecollection", User: "alice"}, True},
 	} {
-		if got := OfEach(program(tt.text), &tt.req).Decide(&tt.req, Deny).Verdict(); got != tt.want {
+		if got := OfEach(program(tt.text), &tt.req).Decide(&tt.req, Deny).Truth(); got != tt.want {
 			t.Errorf("%s on %+v: %v, want %v", tt.text, tt.req, got, tt.want)
 		}
 	}

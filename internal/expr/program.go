@@ -23,9 +23,9 @@ type Program struct {
 
 // partial is the result of evaluating with the later variables unknown.
 type partial struct {
-	verdict Verdict // Unresolved if it depends on something unknown
-	err     error   // with Failed
-	touched bool    // something unknown was read on the way
+	truth   Truth // Unresolved if it depends on something unknown
+	err     error // with Failed
+	touched bool  // something unknown was read on the way
 }
 
 // Source returns the expression as it was written.
@@ -43,12 +43,12 @@ func (p *Program) Type() string { return TypeCEL }
 // Decide implements Condition. It costs nothing for an expression that does
 // not mention the request.
 //
-// A verdict that was reached without reading anything unknown is exact: the
+// A truth that was reached without reading anything unknown is exact: the
 // evaluation with all the data would take the very same steps. Where something
 // unknown was read and skipped over (`x && false`, `x || true`), the skipped part
-// could still fail, because its cost counts; see whenOutcome and whereOutcome
+// could still fail, because its cost counts; see whenFinding and whereFinding
 // for what is concluded all the same.
-func (p *Program) Decide(req *Request, effect Effect) Outcome {
+func (p *Program) Decide(req *Request, effect Effect) Finding {
 	if p.kind.ofField() {
 		return DecidedError(errNoCondition)
 	}
@@ -57,21 +57,21 @@ func (p *Program) Decide(req *Request, effect Effect) Outcome {
 		r = p.partially(req)
 	}
 	if p.kind == Where {
-		return p.whereOutcome(r, req, effect)
+		return p.whereFinding(r, req, effect)
 	}
-	return p.whenOutcome(r, req, effect)
+	return p.whenFinding(r, req, effect)
 }
 
-func (p *Program) whenOutcome(r partial, req *Request, effect Effect) Outcome {
+func (p *Program) whenFinding(r partial, req *Request, effect Effect) Finding {
 	switch {
-	case r.verdict == Unresolved:
+	case r.truth == Unresolved:
 		return Undecided(p, req, effect)
 	case !r.touched:
-		return Outcome{verdict: r.verdict, err: r.err}
-	case r.verdict == False && effect == Allow:
+		return Finding{truth: r.truth, err: r.err}
+	case r.truth == False && effect == Allow:
 		// x && false: false, or fails, and a failing Allow is ignored.
 		return Decided(false)
-	case r.verdict == True && (p.bounds.always || p.bounds.second && req.isSmall()):
+	case r.truth == True && (p.bounds.always || p.bounds.second && req.isSmall()):
 		// x || true: x cannot exceed the cost limit, and its other failures
 		// are absorbed by the or.
 		return Decided(true)
@@ -114,15 +114,15 @@ func (p *Program) partially(req *Request) partial {
 	switch {
 	case err != nil && a.limit < p.compiler.callLimit && isCostError(err):
 		r.touched = true
-		r.verdict, r.err = Failed, classify(nil, err, nil) //nolint:staticcheck // the first step is short and cannot be cancelled
+		r.truth, r.err = Failed, classify(nil, err, nil) //nolint:staticcheck // the first step is short and cannot be cancelled
 	case out == types.True:
-		r.verdict = True
+		r.truth = True
 	case out == types.False:
-		r.verdict = False
+		r.truth = False
 	case types.IsUnknown(out):
-		r.verdict = Unresolved
+		r.truth = Unresolved
 	default:
-		r.verdict, r.err = Failed, notBool(out)
+		r.truth, r.err = Failed, notBool(out)
 	}
 	return r
 }

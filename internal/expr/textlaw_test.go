@@ -11,7 +11,7 @@ import (
 // the data of admission alone, with the one-step answer. CA-12.
 func checkText(t testing.TB, p *Program, n naive, f facts) (text string, closed bool) {
 	for _, effect := range []Effect{Allow, Deny} {
-		if p.Decide(f.req, effect).Verdict() != Unresolved {
+		if p.Decide(f.req, effect).Truth() != Unresolved {
 			continue
 		}
 		text = p.Text(f.req, effect)

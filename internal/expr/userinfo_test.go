@@ -23,7 +23,7 @@ func TestUserInfo(t *testing.T) {
 			continue
 		}
 		got := ""
-		switch o := Condition(p).Decide(req, Allow); o.Verdict() {
+		switch o := Condition(p).Decide(req, Allow); o.Truth() {
 		case True:
 			got = "true"
 		case False:

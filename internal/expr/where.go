@@ -8,30 +8,30 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// whereOutcome concludes from a partial evaluation of a where.
+// whereFinding concludes from a partial evaluation of a where.
 //
 // An allow needs a version of the object that is of the resource's own kind,
 // so it is never True before admission. A deny applies where the expression is
 // true or fails, so that skipping over a part that may fail does no harm to
 // True.
-func (p *Program) whereOutcome(r partial, req *Request, effect Effect) Outcome {
+func (p *Program) whereFinding(r partial, req *Request, effect Effect) Finding {
 	if effect == Allow {
 		switch {
-		case r.verdict == False:
+		case r.truth == False:
 			return Decided(false)
-		case r.verdict == Failed && !r.touched:
+		case r.truth == Failed && !r.touched:
 			return DecidedError(r.err)
 		default:
 			return Undecided(p, req, effect)
 		}
 	}
 	switch {
-	case r.verdict == True:
+	case r.truth == True:
 		return Decided(true)
-	case r.verdict == False && !r.touched:
+	case r.truth == False && !r.touched:
 		return Decided(false)
-	case r.verdict == Failed && !r.touched:
-		return Outcome{verdict: True, err: r.err}
+	case r.truth == Failed && !r.touched:
+		return Finding{truth: True, err: r.err}
 	default:
 		return Undecided(p, req, effect)
 	}

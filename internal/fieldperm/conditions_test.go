@@ -54,7 +54,7 @@ func TestConditions(t *testing.T) {
 		t.Errorf("%s", all[2].Description)
 	}
 	if got := table.Conditions(widgetTarget, holds("granular:ex.com/trigger").check); len(got) != 2 {
-		t.Errorf("a holder is shown %+v", got)
+		t.Errorf("somebody with the right is shown %+v", got)
 	}
 	if got := table.Conditions(podTarget, nil); got != nil {
 		t.Errorf("pods: %+v", got)

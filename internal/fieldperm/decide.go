@@ -28,7 +28,7 @@ func (t *Table) Decide(req Request) Result {
 	if new == nil {
 		return Result{Err: fmt.Errorf("request has no object")}
 	}
-	d := decision{req: req, tree: tree, new: new, plan: plan{check: req.Check}}
+	d := inspection{req: req, tree: tree, new: new, plan: plan{check: req.Check}}
 	result := d.run(old)
 	result.Checks = d.plan.checks
 	return result
@@ -52,15 +52,15 @@ func hidden(req Request, tree *node) Result {
 	return Result{allowed: true, Checks: p.checks}
 }
 
-// decision is one run of Decide.
-type decision struct {
+// inspection is one run of Decide.
+type inspection struct {
 	req  Request
 	tree *node
 	new  *typed.TypedValue
 	plan plan
 }
 
-func (d *decision) run(old *typed.TypedValue) Result {
+func (d *inspection) run(old *typed.TypedValue) Result {
 	changed, err := d.diff(old, old == nil && d.req.Default != nil)
 	if err != nil {
 		return Result{Err: err}
@@ -112,7 +112,7 @@ func ChangedFields(old, new *typed.TypedValue) ([]Path, error) {
 }
 
 // diff returns the classes of changed fields in the order of their first field.
-func (d *decision) diff(old *typed.TypedValue, keepLeaves bool) ([]*class, error) {
+func (d *inspection) diff(old *typed.TypedValue, keepLeaves bool) ([]*class, error) {
 	w := walker{ctx: d.req.Context, general: d.req.Mode == General, create: old == nil, keepLeaves: keepLeaves, standIn: standInType(d.req.Target)}
 	if err := w.run(d.tree, old, d.new, d.req.Reset); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on other fields that
 // the caller did not set either.
 // The first class is one that is not covered.
-func (d *decision) beyondDefaults(about func(*class) bool, classes ...*class) *Result {
+func (d *inspection) beyondDefaults(about func(*class) bool, classes ...*class) *Result {
 	first := classes[0]
 	failed := func() *Result {
 		return &Result{Missing: d.plan.unmet(first).missing(first.first)}
@@ -97,7 +97,7 @@ func (c *cut) add(l leaf) {
 // gone marks what is not there any more.
 type gone struct{}
 
-// apply returns a copy without the places. What becomes empty because of it goes too: a holder that nothing was set in is
+// apply returns a copy without the places. What becomes empty because of it goes too: a parent that nothing was set in is
 // as if it had not been sent.
 func (c *cut) apply(v any) any {
 	if c != nil && c.whole {

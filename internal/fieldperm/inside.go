@@ -50,7 +50,7 @@ func (w *walker) inside(old, new value.Value) (rest bool) {
 	return true
 }
 
-// insideOf looks at one entry and tells whether something of it is left to its holder.
+// insideOf looks at one entry and tells whether something of it is left to its parent.
 func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	if l != nil && r != nil && value.EqualsUsing(w.alloc, l, r) {
 		return false

@@ -38,7 +38,7 @@ func isKeyOf(e fieldpath.PathElement, field string) bool {
 	return e.Key != nil && slices.ContainsFunc(*e.Key, func(f value.Field) bool { return f.Name == field })
 }
 
-// counts tells whether the managed field at the top frame is one: it has not changed, and it is not just the holder of fields that
+// counts tells whether the managed field at the top frame is one: it has not changed, and it is not just the parent of fields that
 // have managers of their own.
 func (w *walker) counts(tr schema.TypeRef, path fieldpath.Path) bool {
 	f := w.top()

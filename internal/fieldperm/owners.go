@@ -192,7 +192,7 @@ func ManagedChanges(old, new []metav1.ManagedFieldsEntry) ([][]string, error) {
 }
 
 // owners refuses a change of who manages a field that the caller may not change.
-func (d *decision) owners(old *typed.TypedValue) *Result {
+func (d *inspection) owners(old *typed.TypedValue) *Result {
 	if d.req.Managers == nil {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (d *decision) owners(old *typed.TypedValue) *Result {
 	return nil
 }
 
-func (d *decision) handover(h handover, old, new *typed.TypedValue) *Result {
+func (d *inspection) handover(h handover, old, new *typed.TypedValue) *Result {
 	w := walker{ctx: d.req.Context, general: d.req.Mode == General, standIn: standInType(d.req.Target)}
 	tr, err := w.begin(d.tree, old, new, nil)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestOwners(t *testing.T) {
 		{name: "an element's field", before: nil, after: list(part(`{".":{},"f:name":{},"f:size":{}}`)), want: `field .spec.parts[p].size needs granular:specification` + says + `"own" (Apply) in managedFields`},
 		{name: "an element that is only its key", before: nil, after: list(manages("own", "Apply", v1, `{"f:spec":{"f:parts":{"k:{\"name\":\"q\"}":{".":{},"f:name":{}}}}}`)),
 			want: `field .spec.parts[q] needs granular:specification` + says + `"own" (Apply) in managedFields`},
-		{name: "a holder", before: nil, after: list(manages("own", "Apply", v1, `{"f:spec":{".":{},"f:limits":{".":{}}}}`))},
+		{name: "a parent", before: nil, after: list(manages("own", "Apply", v1, `{"f:spec":{".":{},"f:limits":{".":{}}}}`))},
 		{name: "a value around an exclusive one", before: nil, after: list(manages("own", "Apply", v1, `{"f:spec":{"f:colour":{}}}`)), holds: "granular:specification",
 			want: `field .spec.colour.secret needs granular:ex.com/secret` + says + `"own" (Apply) in managedFields`, wantGeneral: `field .spec.colour.secret needs granular:ex.com/secret` + says + `"own" (Apply) in managedFields`},
 		{name: "inside of what has no schema", before: nil, after: list(manages("own", "Apply", v1, `{"f:spec":{"f:config":{"f:x":{"f:y":{}}}}}`)), want: `field .spec.config.x.y needs granular:specification` + says + `"own" (Apply) in managedFields`},

@@ -50,7 +50,7 @@ type Request struct {
 // MaxChecks is the number of verbs that one request may need.
 const MaxChecks = 32
 
-// Result is the outcome. The zero value refuses.
+// Result is what a check found. The zero value refuses.
 type Result struct {
 	allowed bool
 	// Checks are the verbs that were asked about, in order.

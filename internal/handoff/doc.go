@@ -1,4 +1,4 @@
-// Package handoff carries a decision from authorization to admission, inside the context of one request.
+// Package handoff carries the pass of a request from authorization to admission.
 //
 // Place in the request path: the outermost filter puts an empty Holder into the context and pins the policy snapshot;
 // the authorization gate fills a slot; the enforcer reads it. Nothing else is in it: what stages of admission tell one

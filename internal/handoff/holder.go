@@ -9,7 +9,7 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Slot tells to which of a request's checks a decision belongs.
+// Slot tells to which of a request's checks a pass belongs.
 type Slot int
 
 const (
@@ -23,14 +23,14 @@ const (
 	slots
 )
 
-// Pending is a decision that waits for the object: the rest of the authorizer chain, bound to the snapshot it began with.
+// Pending is what of a verdict waits for the object: the rest of the authorizer chain, bound to the snapshot it began with.
 type Pending interface {
-	// Resolve gives the final decision. It is called once per object (deletecollection has many) and must be a pure
+	// Resolve gives the outcome. It is called once per object (deletecollection has many) and must be a pure
 	// function of the request and the data.
 	Resolve(ctx context.Context, data authorizer.ConditionsData) Outcome
 }
 
-// Outcome is a resolved decision. What a caller may see (Reason) and what only logs and audit may hold (Detail) are
+// Outcome is the final decision on one object, with what decided. What a caller may see (Reason) and what only logs and audit may hold (Detail) are
 // separate values. The zero Outcome denies.
 type Outcome struct {
 	Decision authorizer.Decision
@@ -43,8 +43,8 @@ type Outcome struct {
 	Types string
 }
 
-// Decision is what authorization hands over. The zero value denies.
-type Decision struct {
+// Pass is what authorization hands over to admission. The zero value denies.
+type Pass struct {
 	allowed  bool
 	pending  Pending
 	granular bool
@@ -52,41 +52,41 @@ type Decision struct {
 }
 
 // Allowed is an unconditional allowance.
-func Allowed() Decision { return Decision{allowed: true} }
+func Allowed() Pass { return Pass{allowed: true} }
 
 // Conditional is an allowance that depends on the object.
-func Conditional(p Pending) Decision { return Decision{pending: p} }
+func Conditional(p Pending) Pass { return Pass{pending: p} }
 
-// Granular is the decision on a caller who does not have the verb of the request, and may have the right to some fields: every
+// Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields: every
 // field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may be nil.
-func Granular(denies Pending) Decision { return Decision{pending: denies, granular: true} }
+func Granular(denies Pending) Pass { return Pass{pending: denies, granular: true} }
 
 // Answered adds what authorization has found out already: whether the caller may write single fields at all.
-func (d Decision) Answered(fields Pending) Decision {
-	d.fields = fields
-	return d
+func (p Pass) Answered(fields Pending) Pass {
+	p.fields = fields
+	return p
 }
 
 // IsGranular tells whether the request was let through for the sake of single fields only.
-func (d Decision) IsGranular() bool { return d.granular }
+func (p Pass) IsGranular() bool { return p.granular }
 
 // Fields resolves whether the caller may write single fields; nil if that was not asked.
-func (d Decision) Fields() Pending { return d.fields }
+func (p Pass) Fields() Pending { return p.fields }
 
-// IsAllowed tells whether the decision needs no object.
-func (d Decision) IsAllowed() bool { return d.allowed }
+// IsAllowed tells whether the pass needs no object.
+func (p Pass) IsAllowed() bool { return p.allowed }
 
 // Pending returns what is left to decide, or nil.
-func (d Decision) Pending() Pending { return d.pending }
+func (p Pass) Pending() Pending { return p.pending }
 
 // Holder travels with one request.
 type Holder struct {
 	// Snapshot is the policy of this request, from its authorization to its admission.
 	Snapshot *snapshot.Snapshot
 
-	mu        sync.Mutex
-	decisions [slots]Decision
-	attrs     authorizer.Attributes
+	mu     sync.Mutex
+	passes [slots]Pass
+	attrs  authorizer.Attributes
 }
 
 type key struct{}
@@ -102,21 +102,21 @@ func From(ctx context.Context) *Holder {
 	return h
 }
 
-// Put fills a slot. Attributes are those the decision is about; the enforcer compares them with what it admits.
-func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, d Decision) {
+// Put fills a slot. Attributes are those the pass is about; the enforcer compares them with what it admits.
+func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.decisions[slot] = d
+	h.passes[slot] = p
 	if slot == Request {
 		h.attrs = attrs
 	}
 }
 
 // Get reads a slot; an empty slot is the denying zero value.
-func (h *Holder) Get(slot Slot) Decision {
+func (h *Holder) Get(slot Slot) Pass {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.decisions[slot]
+	return h.passes[slot]
 }
 
 // Attributes returns what the Request slot was decided about, or nil while it is empty.

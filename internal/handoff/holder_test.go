@@ -14,13 +14,13 @@ type waits struct{}
 
 func (waits) Resolve(context.Context, authorizer.ConditionsData) Outcome { return Outcome{} }
 
-// CA-1, CA-7: nothing that was never decided is an allowance: no holder, no decision, no outcome.
+// CA-1, CA-7: nothing that was never decided is an allowance: no holder, no pass, no outcome.
 func TestZeroValuesDeny(t *testing.T) {
 	if From(t.Context()) != nil {
 		t.Error("a holder of nothing")
 	}
-	if d := (Decision{}); d.IsAllowed() || d.IsGranular() || d.Pending() != nil {
-		t.Errorf("the zero decision: %+v", d)
+	if d := (Pass{}); d.IsAllowed() || d.IsGranular() || d.Pending() != nil {
+		t.Errorf("the zero pass: %+v", d)
 	}
 	if d := Granular(nil); d.IsAllowed() || !d.IsGranular() || d.Pending() != nil || d.Fields() != nil {
 		t.Errorf("rights to fields of nothing: %+v", d)
@@ -45,7 +45,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	}
 }
 
-// CA-5, CA-8: each slot holds its own decision, the newest one, and only that of the request says what was decided about.
+// CA-5, CA-8: each slot holds its own pass, the newest one, and only that of the request says what was decided about.
 func TestSlotsAreApart(t *testing.T) {
 	snap := &snapshot.Snapshot{Generation: 7}
 	ctx := With(t.Context(), snap)
@@ -56,7 +56,7 @@ func TestSlotsAreApart(t *testing.T) {
 	attrs, other := authorizer.AttributesRecord{Verb: "update"}, authorizer.AttributesRecord{Verb: "create"}
 	h.Put(Create, other, Allowed())
 	if h.Get(Request).IsAllowed() || h.Get(Connect).IsAllowed() || !h.Get(Create).IsAllowed() || h.Attributes() != nil {
-		t.Error("a decision on the create has leaked")
+		t.Error("the pass for the create has leaked")
 	}
 	h.Put(Request, attrs, Conditional(waits{}))
 	h.Put(Connect, other, Allowed())
@@ -66,7 +66,7 @@ func TestSlotsAreApart(t *testing.T) {
 	if got := h.Attributes(); got == nil || got.GetVerb() != "update" {
 		t.Errorf("decided about %v", h.Attributes())
 	}
-	h.Put(Create, other, Decision{})
+	h.Put(Create, other, Pass{})
 	if h.Get(Create).IsAllowed() {
 		t.Error("an allowance outlives its denial")
 	}

@@ -71,8 +71,8 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
-	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Outcome {
-		outcome := ruleset.Always
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Certainty {
+		certainty := ruleset.Always
 		for _, verb := range verbs {
 			asked := attrs
 			asked.User, asked.Verb = userOf(s), verb
@@ -84,12 +84,12 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 			switch {
 			case d.IsAllow():
 			case d.PossibleDecisions().Has(authorizer.DecisionAllow):
-				outcome, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
+				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
 			default:
 				return ruleset.Never
 			}
 		}
-		return outcome
+		return certainty
 	}})
 	status.UserNames, status.GroupNames = answer.Users, answer.Groups
 	for _, c := range answer.Conditional {

@@ -43,29 +43,29 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 		}
 		steps = append(steps, t)
 	}
-	if o := outcomeOf(steps); o == authz.AnswerAllow || o == authz.AnswerConditional {
+	if o := conclude(steps); o == authz.AnswerAllow || o == authz.AnswerConditional {
 		// What is refused anyway needs no further obstacles.
 		for _, s := range q.inFront(ctx) {
 			steps = append(steps, q.traceStep(ctx, s))
 		}
 	}
-	outcome := outcomeOf(steps)
-	trace := &authz.DecisionTrace{Decision: outcome}
+	answer := conclude(steps)
+	trace := &authz.DecisionTrace{Decision: answer}
 	for _, t := range steps {
-		if t.shown.Answer == outcome && outcome != authz.AnswerConditional && outcome != authz.AnswerNoOpinion {
+		if t.shown.Answer == answer && answer != authz.AnswerConditional && answer != authz.AnswerNoOpinion {
 			trace.DecidedBy = t.shown.Name
 		}
 		trace.Authorizers = append(trace.Authorizers, t.shown)
 	}
-	if outcome != authz.AnswerAllow {
+	if answer != authz.AnswerAllow {
 		trace.Remedy = q.remedy(steps)
 	}
 	return trace
 }
 
-// outcomeOf is what the steps together come to. Steps that stand behind the decision, as protected attributes do, can still
+// conclude is what the steps together come to. Steps that stand behind the decision, as protected attributes do, can still
 // deny it.
-func outcomeOf(steps []*traced) authz.TracedAnswer {
+func conclude(steps []*traced) authz.TracedAnswer {
 	var allow, deny bool
 	refused := true // there is a way through the steps so far on which nobody has allowed it
 	for _, t := range steps {

@@ -19,7 +19,7 @@ import (
 	"proviso.dev/proviso/test/law"
 )
 
-// SV-6: a trace says what is decided, on random policies: the outcome is the one that the chain decides, exactly the links
+// SV-6: a trace says what is decided, on random policies: the answer is the one that the chain decides, exactly the links
 // behind the one that decided are not asked, and a tier that decided shows a rule that is in force.
 func TestTraceIsTheDecision(t *testing.T) {
 	h := newHouse(t)
@@ -55,7 +55,7 @@ func TestTraceIsTheDecision(t *testing.T) {
 	})
 	for _, a := range []authz.TracedAnswer{authz.AnswerAllow, authz.AnswerDeny, authz.AnswerNoOpinion, authz.AnswerConditional} {
 		if seen[a] < 10 {
-			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "answers %v: too few to prove anything", seen)
 		}
 	}
 }

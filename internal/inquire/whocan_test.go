@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/test/law"
 )
 
-func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset.Outcome {
+func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset.Certainty {
 	userName, groupName := names(subject)
 	switch {
 	case !subject.Group && slices.Contains(s.UserNames, userName), subject.Group && slices.Contains(s.GroupNames, groupName):
@@ -31,7 +31,7 @@ func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset
 // negation, groups, conditions, missing roles and rules that do not compile.
 func TestWhoCanEqualsBruteForce(t *testing.T) {
 	h := newHouse(t)
-	seen := map[ruleset.Outcome]int{}
+	seen := map[ruleset.Certainty]int{}
 	law.Rounds(t, 60, func(seed int64) (cases int) {
 		w, pick := world(seed)
 		ctx := h.in(w)
@@ -64,9 +64,9 @@ func TestWhoCanEqualsBruteForce(t *testing.T) {
 		}
 		return cases
 	})
-	for _, o := range []ruleset.Outcome{ruleset.Never, ruleset.Sometimes, ruleset.Always} {
+	for _, o := range []ruleset.Certainty{ruleset.Never, ruleset.Sometimes, ruleset.Always} {
 		if seen[o] < 20 {
-			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "certainties %v: too few to prove anything", seen)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func TestLoopbackNeedsCertificate(t *testing.T) {
 		}
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(e.Endpoints()[0], "https://"), cfg)
 		if err == nil {
-			// The server's verdict arrives with the first answer.
+			// The server's answer arrives with the first answer.
 			_, err = io.WriteString(conn, "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			if err == nil {
 				_, err = conn.Read(make([]byte, 1))

@@ -54,7 +54,7 @@ func LockDataDir(dir string) (*Lock, error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data dir %s is in use by %s; stop it or choose another --data-dir", dir, holder(file))
+			return nil, fmt.Errorf("data dir %s is in use by %s; stop it or choose another --data-dir", dir, occupant(file))
 		}
 		return nil, fmt.Errorf("data dir %s cannot be locked: %s; it must be on a file system that supports locks", dir, cause(err))
 	}
@@ -75,7 +75,7 @@ func (l *Lock) sign() error {
 	return err
 }
 
-func holder(file *os.File) string {
+func occupant(file *os.File) string {
 	data, err := io.ReadAll(io.LimitReader(file, 32))
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
 	if err != nil || convErr != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// subject is what a leaf certificate says about its holder.
+// subject is what a leaf certificate says about its owner.
 type subject struct {
 	name   string
 	groups []string

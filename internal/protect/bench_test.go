@@ -52,10 +52,10 @@ func TestNoAllocations(t *testing.T) {
 	for _, touched := range []bool{false, true} {
 		old, new := workload(touched)
 		looseOld, looseNew := loosely(t, old), loosely(t, new)
-		for name, run := range map[string]func() Verdict{
-			"structs": func() Verdict { return ix.Check(req, old, new) },
-			"create":  func() Verdict { return ix.Check(req, nil, new) },
-			"JSON":    func() Verdict { return ix.Check(req, looseOld, looseNew) },
+		for name, run := range map[string]func() Result{
+			"structs": func() Result { return ix.Check(req, old, new) },
+			"create":  func() Result { return ix.Check(req, nil, new) },
+			"JSON":    func() Result { return ix.Check(req, looseOld, looseNew) },
 		} {
 			if !run().Allowed() {
 				t.Fatalf("%s: refused", name)

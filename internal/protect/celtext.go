@@ -55,8 +55,8 @@ func listed(values []string) string {
 // expression is true for exactly the writes that the forbidden values refuse: a place in the object has another value
 // than it had, and one of the two is forbidden.
 func expression(kind Attribute, key string, part scoped, sites []site) string {
-	attribute := func(holder string) string {
-		return holder + ".?metadata.?" + kind.field() + "[?" + celString(key) + "]"
+	attribute := func(carrier string) string {
+		return carrier + ".?metadata.?" + kind.field() + "[?" + celString(key) + "]"
 	}
 	var terms []string
 	if !part.object.none() {

@@ -9,22 +9,22 @@ import (
 // the stored object, nil on create; new is the final, mutated object. Each is decoded JSON (map[string]interface{}), an
 // Unstructured, or a pointer to a struct with an embedded ObjectMeta, versioned or internal. Deleting an object sets and
 // removes nothing on it and needs no check.
-func (ix *Index) Check(req *Request, old, new any) Verdict {
+func (ix *Index) Check(req *Request, old, new any) Result {
 	if ix.Len() == 0 {
-		return Verdict{allowed: true}
+		return Result{allowed: true}
 	}
 	c := check{ix: ix, req: req, namespace: req.scope()}
 	err := c.object(old, new)
 	switch {
 	case err == nil && c.found == nil:
-		return Verdict{allowed: true}
+		return Result{allowed: true}
 	// Identity is looked at last: almost every write touches nothing that is protected.
 	case req.omnipotent() || ix.exempt.apply(req, old, new):
-		return Verdict{allowed: true}
+		return Result{allowed: true}
 	case err != nil:
-		return Verdict{err: err}
+		return Result{err: err}
 	}
-	return Verdict{refusal: c.found}
+	return Result{refusal: c.found}
 }
 
 // check is one run over an object. It lives on the caller's stack.
@@ -73,7 +73,7 @@ func (c *check) object(old, new any) error {
 	return nil
 }
 
-// pair compares one holder of metadata with its former self; either may be absent.
+// pair compares one carrier of metadata with its former self; either may be absent.
 func (c *check) pair(old, new node, oldMeta, newMeta []int) error {
 	oldLabels, oldAnnotations, err := old.metadata(oldMeta)
 	if err != nil {

@@ -102,8 +102,8 @@ func TestSetReplaceRemove(t *testing.T) {
 	}
 }
 
-// expect compares a verdict with the beginning of its message; an empty one means allowed.
-func expect(t *testing.T, v Verdict, want string) {
+// expect compares a result with the beginning of its message; an empty one means allowed.
+func expect(t *testing.T, v Result, want string) {
 	t.Helper()
 	switch {
 	case want == "" && !v.Allowed():
@@ -223,11 +223,11 @@ func TestNothingProtected(t *testing.T) {
 	}
 }
 
-// A verdict that nobody has filled in refuses.
+// A result that nobody has filled in refuses.
 func TestZeroVerdictRefuses(t *testing.T) {
-	var v Verdict
+	var v Result
 	if v.Allowed() || v.Reason() == "" {
-		t.Errorf("zero verdict: allowed %v, reason %q", v.Allowed(), v.Reason())
+		t.Errorf("zero result: allowed %v, reason %q", v.Allowed(), v.Reason())
 	}
 }
 

@@ -47,7 +47,7 @@ func evaluate(t testing.TB, expression string, object, oldObject any) bool {
 }
 
 // conditionsAgree: some condition is true of exactly those writes that are refused.
-func (w world) conditionsAgree(t *testing.T, ix *Index, got Verdict) {
+func (w world) conditionsAgree(t *testing.T, ix *Index, got Result) {
 	t.Helper()
 	var old any
 	if w.old != nil {

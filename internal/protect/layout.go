@@ -17,7 +17,7 @@ type layout struct {
 	sites []siteLayout
 }
 
-// siteLayout is a site's path, key and sub in one Go type, and the metadata of the holder at its end.
+// siteLayout is a site's path, key and sub in one Go type, and the metadata of the carrier at its end.
 type siteLayout struct {
 	path, key, sub [][]int
 	meta           []int
@@ -78,27 +78,27 @@ func makeLayout(t reflect.Type, sites []site) (*layout, error) {
 }
 
 func makeSiteLayout(t reflect.Type, s *site) (sl siteLayout, err error) {
-	holder := t
-	if sl.path, holder, err = indexes(holder, s.path); err != nil {
+	carrier := t
+	if sl.path, carrier, err = indexes(carrier, s.path); err != nil {
 		return sl, err
 	}
 	if s.isList() {
-		if holder.Kind() != reflect.Slice {
-			return sl, fmt.Errorf("%s is not a list", holder)
+		if carrier.Kind() != reflect.Slice {
+			return sl, fmt.Errorf("%s is not a list", carrier)
 		}
-		holder = holder.Elem()
+		carrier = carrier.Elem()
 		var key reflect.Type
-		if sl.key, key, err = indexes(holder, s.key); err != nil {
+		if sl.key, key, err = indexes(carrier, s.key); err != nil {
 			return sl, err
 		}
 		if key.Kind() != reflect.String {
 			return sl, fmt.Errorf("%s is not a name", key)
 		}
-		if sl.sub, holder, err = indexes(holder, s.sub); err != nil {
+		if sl.sub, carrier, err = indexes(carrier, s.sub); err != nil {
 			return sl, err
 		}
 	}
-	sl.meta, err = metaIndex(holder)
+	sl.meta, err = metaIndex(carrier)
 	return sl, err
 }
 

@@ -138,7 +138,7 @@ func (a attributes) has(key string) bool {
 	return present
 }
 
-// metadata returns the labels and annotations of a holder: meta is the index of its embedded ObjectMeta if it is a
+// metadata returns the labels and annotations of a carrier: meta is the index of its embedded ObjectMeta if it is a
 // struct that has one.
 func (n node) metadata(meta []int) (labels, annotations attributes, err error) {
 	if n.absent() {
@@ -154,11 +154,11 @@ func (n node) metadata(meta []int) (labels, annotations attributes, err error) {
 		}
 		return attributes{typed: m.Labels}, attributes{typed: m.Annotations}, nil
 	}
-	holder, ok := n.loose.(map[string]interface{})
+	carrier, ok := n.loose.(map[string]interface{})
 	if !ok {
-		return attributes{}, attributes{}, fmt.Errorf("holder of metadata is not an object")
+		return attributes{}, attributes{}, fmt.Errorf("what has the metadata is not an object")
 	}
-	raw := holder["metadata"]
+	raw := carrier["metadata"]
 	if raw == nil {
 		return attributes{}, attributes{}, nil
 	}

@@ -6,11 +6,11 @@ import "proviso.dev/proviso/internal/connection"
 // JSON names; the Go field of each is the same name with a capital (metadata is the embedded ObjectMeta), in versioned
 // and internal types alike.
 type site struct {
-	// path leads from the object to the holder of the metadata, or to the list of holders.
+	// path leads from the object to the carrier of the metadata, or to the list of carriers.
 	path []string
 	// key is set for a list: where each element has the name by which it is compared with its former self.
 	key []string
-	// sub leads from a list element to the holder of the metadata.
+	// sub leads from a list element to the carrier of the metadata.
 	sub []string
 	// text is the place as it appears in a refusal, without a list element's name.
 	text string

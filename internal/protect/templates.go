@@ -15,46 +15,46 @@ func (c *check) templates(old, new node, oldLayout, newLayout *siteLayout) error
 	if !c.site.isList() {
 		return c.pair(before, after, oldLayout.meta, newLayout.meta)
 	}
-	was := holders{site: c.site, layout: oldLayout, list: before}
-	is := holders{site: c.site, layout: newLayout, list: after}
+	was := carriers{site: c.site, layout: oldLayout, list: before}
+	is := carriers{site: c.site, layout: newLayout, list: after}
 	if was.length, err = before.length(); err != nil {
 		return c.located(err)
 	}
 	if is.length, err = after.length(); err != nil {
 		return c.located(err)
 	}
-	return c.holders(was, is)
+	return c.carriers(was, is)
 }
 
-// holders is a list of holders of metadata, each with a name.
-type holders struct {
+// carriers is a list of carriers of metadata, each with a name.
+type carriers struct {
 	site   *site
 	layout *siteLayout
 	list   node
 	length int
 }
 
-// at returns the i-th holder, absent if that element has none (a volume that is not ephemeral).
-func (h holders) at(i int) (node, error) {
+// at returns the i-th carrier, absent if that element has none (a volume that is not ephemeral).
+func (h carriers) at(i int) (node, error) {
 	return h.list.at(i).follow(h.site.sub, h.layout.sub)
 }
 
-func (h holders) name(i int) (string, error) {
+func (h carriers) name(i int) (string, error) {
 	n, err := h.list.at(i).follow(h.site.key, h.layout.key)
 	return n.text(), err
 }
 
-// holders pairs elements by name. Elements are almost always the same ones in the same order, which needs no memory;
+// carriers pairs elements by name. Elements are almost always the same ones in the same order, which needs no memory;
 // otherwise the n-th element of a name is paired with the n-th of that name before. An element that is gone takes its
 // attributes with it: dropping it and adding it back without them must not be a way to remove them.
-func (c *check) holders(was, is holders) error {
+func (c *check) carriers(was, is carriers) error {
 	aligned, err := inStep(was, is)
 	if err != nil {
 		return c.located(err)
 	}
 	if aligned {
 		for i := range is.length {
-			if err := c.holder(was, i, is, i); err != nil || c.found != nil {
+			if err := c.carrier(was, i, is, i); err != nil || c.found != nil {
 				return err
 			}
 		}
@@ -88,13 +88,13 @@ func (c *check) holders(was, is holders) error {
 		} else {
 			j = -1
 		}
-		if err := c.holder(was, j, is, i); err != nil || c.found != nil {
+		if err := c.carrier(was, j, is, i); err != nil || c.found != nil {
 			return err
 		}
 	}
 	for j, ok := range paired {
 		if !ok {
-			if err := c.holder(was, j, is, -1); err != nil || c.found != nil {
+			if err := c.carrier(was, j, is, -1); err != nil || c.found != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ func (c *check) holders(was, is holders) error {
 }
 
 // inStep tells whether both lists have the same names in the same order.
-func inStep(was, is holders) (bool, error) {
+func inStep(was, is carriers) (bool, error) {
 	if was.length != is.length {
 		return false, nil
 	}
@@ -120,8 +120,8 @@ func inStep(was, is holders) (bool, error) {
 	return true, nil
 }
 
-// holder compares an element with its former self; an index of -1 means there is none.
-func (c *check) holder(was holders, i int, is holders, j int) error {
+// carrier compares an element with its former self; an index of -1 means there is none.
+func (c *check) carrier(was carriers, i int, is carriers, j int) error {
 	var old, new node
 	var err error
 	if i >= 0 {
@@ -143,7 +143,7 @@ func (c *check) holder(was holders, i int, is holders, j int) error {
 
 // element is a pair of list elements, or one that has no partner: the other index is -1.
 type element struct {
-	was, is holders
+	was, is carriers
 	i, j    int
 }
 

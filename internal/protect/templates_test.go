@@ -109,8 +109,8 @@ func claim(name string, labels map[string]string) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
-// carriers is one object per place of PA-5, with labels in that place only.
-var carriers = []struct {
+// places is one object per place of PA-5, with labels in that place only.
+var places = []struct {
 	group, resource, where string
 	make                   func(labels map[string]string) runtime.Object
 }{
@@ -180,7 +180,7 @@ func TestTemplates(t *testing.T) {
 	p.ObjectOnly = true
 	objectOnly := mustIndex(t, p)
 
-	for _, tc := range carriers {
+	for _, tc := range places {
 		t.Run(tc.resource+tc.where, func(t *testing.T) {
 			bare, prod, other := tc.make(nil), tc.make(kv{"env": "prod"}), tc.make(kv{"env": "dev"})
 			for _, subresource := range []string{"", "status"} {

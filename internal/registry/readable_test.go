@@ -125,27 +125,27 @@ func TestUnreadableDenies(t *testing.T) {
 			ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "all"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "carla"}}}},
 		})
 	}
-	outcome := func(ix *ruleset.Index, who, verb, namespace string) bool {
+	allowed := func(ix *ruleset.Index, who, verb, namespace string) bool {
 		return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who, Groups: []string{user.AllAuthenticated}}, Verb: verb, Namespace: namespace,
-			APIVersion: "v1", Resource: "pods", Name: "p", ResourceRequest: true}).Outcome == ruleset.Always
+			APIVersion: "v1", Resource: "pods", Name: "p", ResourceRequest: true}).Certainty == ruleset.Always
 	}
 	for _, tc := range shapes {
 		for _, namespace := range []string{"hammer", "master"} {
 			t.Run(tc.name+" in "+namespace, func(t *testing.T) {
 				ix := build(fixture{tc.policy, tc.binding}, namespace)
-				if outcome(ix, "alice", "delete", "hammer") {
+				if allowed(ix, "alice", "delete", "hammer") {
 					t.Error("alice may delete pods: the deny is lost")
 				}
-				if allowed := outcome(ix, "bob", "delete", "hammer"); allowed == tc.everybody {
-					t.Errorf("bob may delete pods: %v", allowed)
+				if ok := allowed(ix, "bob", "delete", "hammer"); ok == tc.everybody {
+					t.Errorf("bob may delete pods: %v", ok)
 				}
-				if !outcome(ix, "carla", "delete", "hammer") {
+				if !allowed(ix, "carla", "delete", "hammer") {
 					t.Error("carla, who holds it for the whole cluster, may not delete pods")
 				}
 				if tc.policy != "" && len(ix.Problems()) == 0 { // a binding says so itself
 					t.Error("nothing says that something is wrong")
 				}
-				if namespace == "hammer" && (!outcome(ix, "bob", "delete", "anvil") || outcome(ix, "alice", "delete", "anvil")) {
+				if namespace == "hammer" && (!allowed(ix, "bob", "delete", "anvil") || allowed(ix, "alice", "delete", "anvil")) {
 					t.Error("another namespace is concerned")
 				}
 				for _, p := range ix.Problems() {
@@ -158,16 +158,16 @@ func TestUnreadableDenies(t *testing.T) {
 	}
 	// Twin: well-formed, it denies alice and nobody else, and is mended by being well-formed again.
 	good := build(fixture{}, "hammer")
-	if outcome(good, "alice", "delete", "hammer") || !outcome(good, "bob", "delete", "hammer") || !outcome(good, "alice", "get", "hammer") || len(good.Problems()) != 0 {
+	if allowed(good, "alice", "delete", "hammer") || !allowed(good, "bob", "delete", "hammer") || !allowed(good, "alice", "get", "hammer") || len(good.Problems()) != 0 {
 		t.Errorf("well-formed: %v", good.Problems())
 	}
 	bad := build(fixture{policy: "null"}, "hammer")
 	mended := bad.Apply(ruleset.Put(readBack(t, "Policy", "hammer", "default", goodPolicy, &policy.Policy{})))
 	gone := bad.Apply(ruleset.Delete(&policy.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}}))
-	if !outcome(mended, "bob", "delete", "hammer") || outcome(mended, "alice", "delete", "hammer") || len(mended.Problems()) != 0 {
+	if !allowed(mended, "bob", "delete", "hammer") || allowed(mended, "alice", "delete", "hammer") || len(mended.Problems()) != 0 {
 		t.Errorf("mended: %v", mended.Problems())
 	}
-	if outcome(gone, "bob", "delete", "hammer") || gone.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}},
+	if allowed(gone, "bob", "delete", "hammer") || gone.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}},
 		Verb: "delete", Namespace: "hammer", Resource: "pods", ResourceRequest: true}).Deny.Found() {
 		t.Error("deleted, it still denies")
 	}
@@ -182,8 +182,8 @@ func TestUnreadableHidesNoDeny(t *testing.T) {
 		ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "all"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}}}}})
 	for verb, want := range map[string]bool{"delete": false, "get": true} {
 		got := ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: verb, Namespace: "x", Resource: "pods", ResourceRequest: true})
-		if (got.Outcome == ruleset.Always) != want {
-			t.Errorf("%s: %v", verb, got.Outcome)
+		if (got.Certainty == ruleset.Always) != want {
+			t.Errorf("%s: %v", verb, got.Certainty)
 		}
 	}
 }

@@ -229,8 +229,8 @@ func identify(obj runtime.Object, top parts) bool {
 			return false
 		}
 	}
-	if holder, ok := obj.(interface{ GetObjectMeta() metav1.Object }); ok {
-		if target, ok := holder.GetObjectMeta().(*metav1.ObjectMeta); ok {
+	if owner, ok := obj.(interface{ GetObjectMeta() metav1.Object }); ok {
+		if target, ok := owner.GetObjectMeta().(*metav1.ObjectMeta); ok {
 			*target = full
 		}
 	}

@@ -64,7 +64,7 @@ func grant(who string) ruleset.Change {
 }
 
 func (c *crowded) may(ix *ruleset.Index, who string) bool {
-	return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "get", Namespace: "quiet", APIVersion: "v1", Resource: "pods", ResourceRequest: true}).Outcome == ruleset.Always
+	return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "get", Namespace: "quiet", APIVersion: "v1", Resource: "pods", ResourceRequest: true}).Certainty == ruleset.Always
 }
 
 // PO-21: what a tenant stores costs a grant or a revocation elsewhere nothing, counted and not timed: the writer compiles no expression at

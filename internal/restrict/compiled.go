@@ -116,7 +116,7 @@ type broken struct{ err error }
 
 func (broken) Type() string { return expr.TypeCEL }
 
-func (b broken) Decide(_ *expr.Request, effect expr.Effect) expr.Outcome {
+func (b broken) Decide(_ *expr.Request, effect expr.Effect) expr.Finding {
 	if effect == expr.Allow {
 		return expr.DecidedError(&expr.EvalError{Reason: expr.ReasonUncompiled, Detail: b.err.Error()})
 	}
@@ -180,7 +180,7 @@ func describe(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) 
 type holds struct{}
 
 func (holds) Type() string                                   { return expr.TypeCEL }
-func (holds) Decide(*expr.Request, expr.Effect) expr.Outcome { return expr.Decided(true) }
+func (holds) Decide(*expr.Request, expr.Effect) expr.Finding { return expr.Decided(true) }
 func (holds) Text(*expr.Request, expr.Effect) string         { return "true" }
 func (holds) Evaluate(context.Context, *expr.Request, expr.Effect, *expr.Data) (bool, error) {
 	return true, nil
@@ -198,7 +198,7 @@ type named struct{ names []string }
 
 func (named) Type() string { return Type }
 
-func (n named) Decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+func (n named) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	return expr.Undecided(n, req, effect)
 }
 

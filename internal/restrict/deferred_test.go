@@ -47,14 +47,14 @@ func TestBrokenWhenNeeded(t *testing.T) {
 	}
 	condition := got.(*Compiled).Ready().Condition
 	req, data := &expr.Request{User: "edgar"}, expr.NewData(expr.DataConfig{Operation: "CREATE"})
-	if v := condition.Decide(req, expr.Allow).Verdict(); v != expr.Failed {
+	if v := condition.Decide(req, expr.Allow).Truth(); v != expr.Failed {
 		t.Errorf("allow: %v", v)
 	}
 	_, err = condition.Evaluate(t.Context(), req, expr.Allow, data)
 	if e, ok := errors.AsType[*expr.EvalError](err); !ok || e.Reason != expr.ReasonUncompiled {
 		t.Errorf("allow: %v", err)
 	}
-	if v := condition.Decide(req, expr.Deny).Verdict(); v != expr.True {
+	if v := condition.Decide(req, expr.Deny).Truth(); v != expr.True {
 		t.Errorf("deny: %v", v)
 	}
 	if holds, err := condition.Evaluate(t.Context(), req, expr.Deny, data); !holds || err != nil {

@@ -81,7 +81,7 @@ func parsePath(p string) ([]string, error) {
 
 func (c *fieldsMutable) Type() string { return Type }
 
-func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	return expr.Undecided(c, req, effect)
 }
 

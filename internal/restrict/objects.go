@@ -50,7 +50,7 @@ func newLabelsContain(entries []string, path *field.Path) (expr.Condition, *fiel
 
 func (c *labelsContain) Type() string { return Type }
 
-func (c *labelsContain) Decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+func (c *labelsContain) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	return expr.Undecided(c, req, effect)
 }
 
@@ -84,7 +84,7 @@ type sameNode struct{}
 
 func (sameNode) Type() string { return Type }
 
-func (c sameNode) Decide(req *expr.Request, effect expr.Effect) expr.Outcome {
+func (c sameNode) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	if callerNode(req) == "" && effect == expr.Allow {
 		return expr.Decided(false)
 	}

@@ -86,7 +86,7 @@ func TestRestrictions(t *testing.T) {
 				t.Errorf("got %v, %v; want %v, error %v", got, err, tt.want, tt.wantErr)
 			}
 			// What is decided without the object must be what the object then gives.
-			if v := cond.Decide(req, tt.effect).Verdict(); (v == expr.True && !tt.want) || (v == expr.False && tt.want) {
+			if v := cond.Decide(req, tt.effect).Truth(); (v == expr.True && !tt.want) || (v == expr.False && tt.want) {
 				t.Errorf("decided %s beforehand, and %v with the object", v, got)
 			}
 		})

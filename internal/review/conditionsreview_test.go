@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// truth evaluates conditions that say what they come to: "x" and "true" hold, "error" fails, everything else does not hold.
-func truth(_ context.Context, c authorizer.Condition, _ authorizer.ConditionsData) (bool, error) {
+// spoken evaluates conditions that say what they come to: "x" and "true" hold, "error" fails, everything else does not hold.
+func spoken(_ context.Context, c authorizer.Condition, _ authorizer.ConditionsData) (bool, error) {
 	switch c.GetCondition() {
 	case "x", "true":
 		return true, nil
@@ -41,7 +41,7 @@ func conditionsReview(mode string, conditions ...string) string {
 
 // CA-2, CA-15: what sets of conditions come to.
 func TestConditionsReview(t *testing.T) {
-	server := serve(t, Config{Evaluate: truth}, allow)
+	server := serve(t, Config{Evaluate: spoken}, allow)
 	for _, tt := range []struct {
 		name, review string
 		want         string
@@ -107,7 +107,7 @@ func TestConditionsReview(t *testing.T) {
 
 // CA-1: a malformed set is not evaluated. It denies if any of it could have denied, whatever its failure mode.
 func TestMalformedSets(t *testing.T) {
-	server := serve(t, Config{Evaluate: truth}, allow)
+	server := serve(t, Config{Evaluate: spoken}, allow)
 	many := func(first string) []string {
 		all := []string{first}
 		for range authorizer.MaxConditionsPerMap {
@@ -173,7 +173,7 @@ func TestMalformedSets(t *testing.T) {
 
 // CA-15: a request whose shape is wrong is refused with the field that is wrong.
 func TestBadConditionsRequests(t *testing.T) {
-	server := serve(t, Config{Evaluate: truth}, allow)
+	server := serve(t, Config{Evaluate: spoken}, allow)
 	good := conditionsReview("Deny", "Allow=true")
 	for _, tt := range []struct {
 		name, old, new, field string
@@ -269,7 +269,7 @@ func TestNoEvaluator(t *testing.T) {
 	if !strings.Contains(got, "denied: true") {
 		t.Errorf("got %s", got)
 	}
-	r := &conditionsREST{evaluate: truth}
+	r := &conditionsREST{evaluate: spoken}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	condition := authorizer.GenericCondition{ID: "a/b", Type: TypeCEL, Condition: "true"}
@@ -283,7 +283,7 @@ func TestNoEvaluator(t *testing.T) {
 
 // The review has no protobuf form, and must not be taken for an empty one.
 func TestNoProtobuf(t *testing.T) {
-	server := serve(t, Config{Evaluate: truth}, allow)
+	server := serve(t, Config{Evaluate: spoken}, allow)
 	body, err := json.Marshal(map[string]any{"request": map[string]any{"operation": "CREATE", "conditionSet": map[string]any{
 		"conditions": []any{map[string]any{"id": "a/b", "effect": "Allow", "type": TypeCEL, "condition": "true"}}}}})
 	if err != nil {

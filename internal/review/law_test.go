@@ -283,7 +283,7 @@ func checkSet(t *testing.T, seed uint64) {
 			ID: fmt.Sprintf("example.com/c%d", i), Effect: effect, Type: kind, Condition: text})
 	}
 	want := naive(texts[reviewv1.EffectDeny], texts[reviewv1.EffectNoOpinion], texts[reviewv1.EffectAllow], set.FailureMode == reviewv1.FailureModeNoOpinion)
-	got := (&conditionsREST{evaluate: truth}).respond(t.Context(), &set, &conditionsData{})
+	got := (&conditionsREST{evaluate: spoken}).respond(t.Context(), &set, &conditionsData{})
 	if got.Allowed != (want == authorizer.DecisionAllow) || got.Denied != (want == authorizer.DecisionDeny) {
 		t.Fatalf("got %+v, want %s for %+v", got, want, set)
 	}

@@ -159,7 +159,7 @@ func TestConditionsFoldInProtobuf(t *testing.T) {
 // CBOR carries everything that JSON does.
 func TestCBOR(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.CBORServingAndStorage, true)
-	server := serve(t, Config{Evaluate: truth}, notProd, allow)
+	server := serve(t, Config{Evaluate: spoken}, notProd, allow)
 	for _, tt := range []struct{ path, body, want string }{
 		{"v1/subjectaccessreviews",
 			`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"edgar","resourceAttributes":{"verb":"create","version":"v1","resource":"pods"},"conditionalAuthorization":{"mode":"HumanReadable"}}}`,

@@ -153,8 +153,8 @@ func TestApplyLastChangeWins(t *testing.T) {
 	}
 	bind := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}}}
 	ix := Build(Input{}).Apply(Put(role("get")), Put(bind), Put(role("list")), Delete(bind), Put(bind))
-	for verb, want := range map[string]Outcome{"get": Never, "list": Always} {
-		if got := ix.Decide(ask("alice", verb, "pods")).Outcome; got != want {
+	for verb, want := range map[string]Certainty{"get": Never, "list": Always} {
+		if got := ix.Decide(ask("alice", verb, "pods")).Certainty; got != want {
 			t.Errorf("%s: %v, want %v", verb, got, want)
 		}
 	}

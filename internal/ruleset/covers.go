@@ -98,7 +98,7 @@ func (ix *Index) Covers(g Grant) error {
 
 // compare notes what is wanted and not held.
 func (ix *Index) compare(g Grant, w *writer, wanted *role, shared sharedDenies, refusal *NotHeld) error {
-	held, err := ix.holderOf(g, w, wanted, shared)
+	held, err := ix.proofOf(g, w, wanted, shared)
 	if err != nil {
 		return err
 	}

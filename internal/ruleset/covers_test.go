@@ -268,7 +268,7 @@ func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, g Gr
 		}
 		futures = append(futures, served)
 	}
-	outcomes := assignments(after)
+	certainties := assignments(after)
 	for _, served := range futures {
 		b, a := *before, *after
 		b.Served, a.Served = served, served
@@ -282,7 +282,7 @@ func requireNoGain(t *testing.T, seed int64, before, after *refmodel.World, g Gr
 				was := b.Hits(r)
 				r.User = g.User
 				held := b.Hits(r)
-				ways := outcomes
+				ways := certainties
 				if !now.Conditional() && !was.Conditional() && !held.Conditional() {
 					ways = ways[:1]
 				}

@@ -50,7 +50,7 @@ func crowd(pick refmodel.Pick, n int) *refmodel.World {
 
 // PO-17: somebody with many roles gets the same decisions by way of the inverse index.
 func TestManyRolesEqualModel(t *testing.T) {
-	outcomes := map[Outcome]int{}
+	certainties := map[Certainty]int{}
 	law.Rounds(t, 30, func(seed int64) int {
 		pick := picker(seed)
 		w := crowd(pick, 3*walkMax)
@@ -59,13 +59,13 @@ func TestManyRolesEqualModel(t *testing.T) {
 			r := pick.Request()
 			r.User = &user.DefaultInfo{Name: "alice", Groups: []string{"team-a"}}
 			requireSame(t, ix, w, r, fmt.Sprint("seed ", seed))
-			outcomes[ix.Decide(r).Outcome]++
+			certainties[ix.Decide(r).Certainty]++
 		}
 		return 100
 	})
-	for _, o := range []Outcome{Never, Sometimes, Always} {
-		if outcomes[o] < 50 {
-			law.TooFew(t, "outcomes %v: too few to prove anything", outcomes)
+	for _, o := range []Certainty{Never, Sometimes, Always} {
+		if certainties[o] < 50 {
+			law.TooFew(t, "certainties %v: too few to prove anything", certainties)
 		}
 	}
 }

@@ -2,42 +2,42 @@ package ruleset
 
 import "k8s.io/apiserver/pkg/authorization/authorizer"
 
-// Outcome is what Policy and RBAC together decide. The zero value refuses.
-type Outcome uint8
+// Certainty is how sure it is that Policy and RBAC together allow a request, whatever the object. The zero value refuses.
+type Certainty uint8
 
-// The outcomes.
+// The certainties.
 const (
 	// Never: nothing that the object could be would make it allowed.
-	Never Outcome = iota
+	Never Certainty = iota
 	// Sometimes: it depends on the object.
 	Sometimes
 	// Always: allowed, whatever the object is.
 	Always
 )
 
-// Verdict is the decision of Policy and RBAC together. It is what escalation checks and who-can count as held; the Node
+// Standing is where a request stands with Policy and RBAC together. It is what escalation checks and who-can count as held; the Node
 // authorizer and webhooks are not part of it.
-type Verdict struct {
-	Outcome Outcome
+type Standing struct {
+	Certainty Certainty
 	// Deny is the unconditional deny rule that ended the walk or, with Allow, that the walk met; Allow the unconditional
 	// allow rule. Both can be set.
 	Deny, Allow Hit
-	// Conditions are the conditional rules that decide when the outcome is Sometimes, in the order of the tiers, denies
+	// Conditions are the conditional rules that decide when the certainty is Sometimes, in the order of the tiers, denies
 	// before allows in each. The request is allowed if the walk through them in this order reaches an allow, Allow
 	// included, before a deny.
 	Conditions []Hit
 }
 
 // Decide is Query.Decide for a single question.
-func (ix *Index) Decide(a authorizer.Attributes) Verdict {
+func (ix *Index) Decide(a authorizer.Attributes) Standing {
 	var q Query
 	q.Reset(ix, a)
 	return q.Decide(nil)
 }
 
 // Decide walks the tiers in the order of the chain. buf is used for the conditions; nothing is allocated if there are none.
-func (q *Query) Decide(buf []Hit) Verdict {
-	w := walk{v: Verdict{Conditions: buf[:0]}}
+func (q *Query) Decide(buf []Hit) Standing {
+	w := walk{v: Standing{Conditions: buf[:0]}}
 	if w.tier(q, TierMaster, q.PolicyMaster()) {
 		return w.v
 	}
@@ -55,9 +55,9 @@ func (q *Query) Decide(buf []Hit) Verdict {
 	return w.v
 }
 
-// walk is a decision in progress.
+// walk is a standing in progress.
 type walk struct {
-	v      Verdict
+	v      Standing
 	denies int // conditional denies so far
 	allows int // conditional allows so far
 }
@@ -89,15 +89,15 @@ func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	return false
 }
 
-// end settles the outcome: an allow at the end that no conditional deny stands before is certain; without one there has to
+// end settles the certainty: an allow at the end that no conditional deny stands before is certain; without one there has to
 // be a conditional allow.
 func (w *walk) end(allowed bool) {
 	switch {
 	case allowed && w.denies == 0:
-		w.v.Outcome, w.v.Conditions = Always, w.v.Conditions[:0]
+		w.v.Certainty, w.v.Conditions = Always, w.v.Conditions[:0]
 	case allowed || w.allows > 0:
-		w.v.Outcome = Sometimes
+		w.v.Certainty = Sometimes
 	default:
-		w.v.Outcome, w.v.Conditions = Never, w.v.Conditions[:0]
+		w.v.Certainty, w.v.Conditions = Never, w.v.Conditions[:0]
 	}
 }

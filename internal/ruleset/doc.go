@@ -47,7 +47,7 @@
 //
 // Decide folds the tiers into what Policy and RBAC decide together, which is what counts as held. Covers answers the
 // escalation check from it (PO-12): it may refuse what could be granted, with a reason, and never passes what is not held,
-// also with respect to kinds that are not served yet. Holders is the inverse, from which package whocan makes its answer.
+// also with respect to kinds that are not served yet. Everyone is the inverse, from which package whocan makes its answer.
 // Bound is membership in a role of RBAC (PA-3), Coverage what a rule covers now (PO-1), BindingsOf what keeps a role from
 // being deleted (PO-5).
 //

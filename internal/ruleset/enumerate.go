@@ -27,7 +27,7 @@ func (b *budget) spent() bool {
 // check looks at every request that a wanted rule allows and notes those that the writer does not hold. Requests that no
 // rule tells apart are looked at once: each part of a request is reduced to one representative per way in which the rules
 // see it. It returns false when the limits are reached.
-func (h *holder) check(w *rule, out *NotHeld) bool {
+func (h *proof) check(w *rule, out *NotHeld) bool {
 	verbs := h.verbs.of(w)
 	if len(w.urls) > 0 && (h.grant.Namespace == "" || w.rbac) && !h.checkURLs(w, verbs, out) {
 		return false
@@ -47,7 +47,7 @@ func (h *holder) check(w *rule, out *NotHeld) bool {
 }
 
 // checkNames is check for one verb at one place.
-func (h *holder) checkNames(w *rule, at *place, verb string, names []string, out *NotHeld) {
+func (h *proof) checkNames(w *rule, at *place, verb string, names []string, out *NotHeld) {
 	anyName := ""
 	for _, name := range names {
 		a := authorizer.AttributesRecord{Verb: verb, Namespace: h.grant.Namespace, APIGroup: at.group, Resource: at.res,
@@ -67,7 +67,7 @@ func (h *holder) checkNames(w *rule, at *place, verb string, names []string, out
 }
 
 // checkURLs is check for the non-resource paths of a rule.
-func (h *holder) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
+func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 	for _, path := range h.names.urls {
 		for _, verb := range verbs {
 			h.budget.requests++
@@ -89,7 +89,7 @@ func (h *holder) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 }
 
 // allows tells whether a wanted rule allows a request at a place, under its condition if it has one.
-func (h *holder) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
+func (h *proof) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
 	var q Query
 	q.setRequest(h.ix, a)
 	q.kind = at.kind

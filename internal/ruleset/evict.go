@@ -33,11 +33,11 @@ func (q *Query) denies(t *table) (r *rule, conditional bool) {
 }
 
 // each visits every rule of a table that applies; byDelete are those that deny the delete.
-func (q *Query) each(t *table, visit func(ru *rule, v verdict, byDelete bool)) {
-	t.each(q, func(ru *rule, v verdict) { visit(ru, v, false) })
+func (q *Query) each(t *table, visit func(ru *rule, v fit, byDelete bool)) {
+	t.each(q, func(ru *rule, v fit) { visit(ru, v, false) })
 	if q.evicts {
 		q.asDelete(func() {
-			t.each(q, func(ru *rule, v verdict) {
+			t.each(q, func(ru *rule, v fit) {
 				if ru.deny {
 					visit(ru, v, true)
 				}

@@ -30,7 +30,7 @@ func TestDenyOfDeleteReachesEviction(t *testing.T) {
 	}
 	for _, test := range []struct {
 		who, pod string
-		want     Outcome
+		want     Certainty
 		byDelete []bool
 	}{
 		{"denied", "web", Never, nil}, {"some", "web", Sometimes, []bool{true}}, {"both", "web", Sometimes, []bool{false, true}},
@@ -43,18 +43,18 @@ func TestDenyOfDeleteReachesEviction(t *testing.T) {
 		for _, c := range v.Conditions {
 			byDelete = append(byDelete, c.ByDelete())
 		}
-		if v.Outcome != test.want || !slices.Equal(byDelete, test.byDelete) {
-			t.Errorf("%s evicts %s: %v by delete %v, want %v %v", test.who, test.pod, v.Outcome, byDelete, test.want, test.byDelete)
+		if v.Certainty != test.want || !slices.Equal(byDelete, test.byDelete) {
+			t.Errorf("%s evicts %s: %v by delete %v, want %v %v", test.who, test.pod, v.Certainty, byDelete, test.want, test.byDelete)
 		}
 	}
 	found := false
-	ix.Holders(evict("", "web"), func(h Hit) { found = found || h.Effect() == Denies && h.ByDelete() && h.Subject().Name == "denied" })
+	ix.Everyone(evict("", "web"), func(h Hit) { found = found || h.Effect() == Denies && h.ByDelete() && h.Subject().Name == "denied" })
 	if !found {
 		t.Error("who-can does not list the deny of delete")
 	}
 	other := in("hammer", "denied", "create", "pods")
 	other.Subresource = "binding"
-	if ix.Decide(other).Outcome != Always {
+	if ix.Decide(other).Certainty != Always {
 		t.Error("a deny of delete has reached another subresource")
 	}
 
@@ -88,7 +88,7 @@ func TestDenyOfDeleteReachesEviction(t *testing.T) {
 			b.RoleBindings[name] = entry
 		}
 	}
-	if got := Build(inputOf(cw)).Decide(evict("edgar", "web")).Outcome; got != Never {
+	if got := Build(inputOf(cw)).Decide(evict("edgar", "web")).Certainty; got != Never {
 		t.Errorf("with many roles: %v", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// holder is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it can
+// proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it can
 // tell about resources that do not exist yet, and the names that the rules mention.
-type holder struct {
+type proof struct {
 	grant  Grant
 	ix     *Index
 	user   user.Info
@@ -124,9 +124,9 @@ func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// holderOf prepares the comparison of what is wanted with what the writer holds.
-func (ix *Index) holderOf(g Grant, w *writer, wanted *role, shared sharedDenies) (*holder, error) {
-	h := &holder{grant: g, user: &user.DefaultInfo{Name: "writer"}}
+// proofOf prepares the comparison of what is wanted with what the writer holds.
+func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) (*proof, error) {
+	h := &proof{grant: g, user: &user.DefaultInfo{Name: "writer"}}
 	in := writerInput(ix, g.Namespace, w.roles)
 	in.Kinds, in.future = ix.kinds, true
 	in.skip = func(ref RoleRef, i int) bool { return shared.has(ix.role(ref), i) }
@@ -154,7 +154,7 @@ func (ix *Index) holderOf(g Grant, w *writer, wanted *role, shared sharedDenies)
 	return h, nil
 }
 
-func (h *holder) take(r *role) {
+func (h *proof) take(r *role) {
 	for _, ru := range r.compiled {
 		if ru != nil {
 			h.rules = append(h.rules, ru)
@@ -219,7 +219,7 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) 
 }
 
 // why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
-func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
+func (h *proof) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
@@ -229,11 +229,11 @@ func (h *holder) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	}
 	v := q.Decide(nil)
 	switch {
-	case v.Outcome == Always:
+	case v.Certainty == Always:
 		return ""
-	case v.Outcome == Never && v.Deny.Found():
+	case v.Certainty == Never && v.Deny.Found():
 		return deniedBy(v.Deny)
-	case v.Outcome == Never:
+	case v.Certainty == Never:
 		return "no rule allows it"
 	}
 	for _, c := range v.Conditions {

@@ -52,7 +52,7 @@ func orderIsIrrelevant(t *testing.T, seed int64, pick refmodel.Pick) (cases int)
 	a, b := Build(inputOf(w)), Build(inputOf(shuffled))
 	for range 30 {
 		r := pick.Request()
-		if x, y := a.Decide(r).Outcome, b.Decide(r).Outcome; x != y {
+		if x, y := a.Decide(r).Certainty, b.Decide(r).Certainty; x != y {
 			t.Fatalf("seed %d: request %+v: %v, after shuffling the rules %v", seed, r, x, y)
 		}
 	}
@@ -75,7 +75,7 @@ func denyNarrowsAllowWidens(t *testing.T, seed int64, pick refmodel.Pick) (cases
 	a, b := Build(inputOf(w)), Build(inputOf(wider))
 	for range 60 {
 		r := pick.Request()
-		x, y := a.Decide(r).Outcome, b.Decide(r).Outcome
+		x, y := a.Decide(r).Certainty, b.Decide(r).Certainty
 		if more.Deny && y > x || !more.Deny && y < x {
 			t.Fatalf("seed %d: request %+v: %v, with the rule %+v %v", seed, r, x, more, y)
 		}
@@ -102,7 +102,7 @@ func TestLawQuarantineNeverWidens(t *testing.T) {
 		quarantined += len(b.Problems()) - len(a.Problems())
 		for range 60 {
 			r := pick.Request()
-			if x, y := a.Decide(r).Outcome, b.Decide(r).Outcome; y > x {
+			if x, y := a.Decide(r).Certainty, b.Decide(r).Certainty; y > x {
 				t.Fatalf("seed %d: request %+v: %v, with broken conditions %v", seed, r, x, y)
 			}
 		}
@@ -135,7 +135,7 @@ func TestLawWildcardQuestions(t *testing.T) {
 			if wide.Subresource == "*" && r.Subresource == "" {
 				continue
 			}
-			x, y := ix.Decide(&wide).Outcome, ix.Decide(r).Outcome
+			x, y := ix.Decide(&wide).Certainty, ix.Decide(r).Certainty
 			if x > y {
 				t.Fatalf("seed %d: asked about %+v: %v; but %+v: %v", seed, wide, x, r, y)
 			}

@@ -240,7 +240,7 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 	if t.empty() {
 		return buf
 	}
-	q.each(t, func(ru *rule, v verdict, byDelete bool) {
+	q.each(t, func(ru *rule, v fit, byDelete bool) {
 		if !all {
 			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru && h.byDelete == byDelete })
 			if v != applies && !known {

@@ -10,7 +10,7 @@ import (
 // PO-1, PO-2, PO-5, PO-7, PO-9: on random worlds and requests the index sees exactly the rules, denies and conditions that
 // the reference model finds by walking everything, and decides the same.
 func TestIndexEqualsModel(t *testing.T) {
-	outcomes := map[Outcome]int{}
+	certainties := map[Certainty]int{}
 	law.Rounds(t, 400, func(seed int64) int {
 		pick := picker(seed)
 		w := pick.World()
@@ -18,13 +18,13 @@ func TestIndexEqualsModel(t *testing.T) {
 		for range 60 {
 			r := pick.Request()
 			requireSame(t, ix, w, r, "seed")
-			outcomes[ix.Decide(r).Outcome]++
+			certainties[ix.Decide(r).Certainty]++
 		}
 		return 60
 	})
-	for _, o := range []Outcome{Never, Sometimes, Always} {
-		if outcomes[o] < 400 {
-			law.TooFew(t, "outcomes %v: too few to prove anything", outcomes)
+	for _, o := range []Certainty{Never, Sometimes, Always} {
+		if certainties[o] < 400 {
+			law.TooFew(t, "certainties %v: too few to prove anything", certainties)
 		}
 	}
 }

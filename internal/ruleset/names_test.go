@@ -23,7 +23,7 @@ func TestNamesCannotBeTakenAway(t *testing.T) {
 		name            string
 		rules           rules
 		group, resource string
-		want            Outcome
+		want            Certainty
 	}{
 		{"deny by kind", rules{allow("get", "*"), deny("get", "ConfigMap")}, "", "configmaps", Never},
 		{"deny by plural", rules{allow("get", "*"), deny("get", "secrets")}, "", "secrets", Never},
@@ -45,7 +45,7 @@ func TestNamesCannotBeTakenAway(t *testing.T) {
 				in.Kinds = NewKinds(served)
 				a := ask("alice", "get", test.resource)
 				a.APIGroup = test.group
-				if got := Build(in).Decide(a).Outcome; got != test.want {
+				if got := Build(in).Decide(a).Certainty; got != test.want {
 					t.Errorf("%v with %d served, want %v", got, len(served), test.want)
 				}
 			}
@@ -60,7 +60,7 @@ func TestIrregularPlural(t *testing.T) {
 	a.APIGroup = "farm.io"
 	before := Build(in)
 	after := before.Apply(SetKinds(NewKinds([]Served{{"farm.io", "oxen", "Ox", false}})))
-	if x, y := before.Decide(a).Outcome, after.Decide(a).Outcome; x != Always || y != Never {
+	if x, y := before.Decide(a).Certainty, after.Decide(a).Certainty; x != Always || y != Never {
 		t.Errorf("before it is served %v, after %v", x, y)
 	}
 }
@@ -103,7 +103,7 @@ func TestDelegatedAdminWritesRoles(t *testing.T) {
 		a.APIGroup = "certificates.k8s.io"
 		named := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("get", "certificatesigningrequests")}}, nil))
 		named.Kinds = in.Kinds
-		if got := Build(named).Decide(a).Outcome; got != Never {
+		if got := Build(named).Decide(a).Certainty; got != Never {
 			t.Errorf("a name without a group reaches a guarded group: %v", got)
 		}
 	}
@@ -122,7 +122,7 @@ func TestClusterScoped(t *testing.T) {
 	after := before.Apply(SetKinds(NewKinds(served).Scoped([]schema.GroupResource{{Group: "ex.io", Resource: "fleets"}, {Resource: "nodes"}, {Group: "ex.io", Resource: "unknown"}})))
 	for _, tt := range []struct {
 		who, group, resource, sub string
-		before, after             Outcome
+		before, after             Certainty
 	}{
 		{"alice", "ex.io", "fleets", "", Always, Never},
 		{"alice", "ex.io", "fleets", "status", Always, Never},
@@ -136,10 +136,10 @@ func TestClusterScoped(t *testing.T) {
 	} {
 		a := ask(tt.who, "get", tt.resource)
 		a.APIGroup, a.Subresource = tt.group, tt.sub
-		if got := before.Decide(a).Outcome; got != tt.before {
+		if got := before.Decide(a).Certainty; got != tt.before {
 			t.Errorf("%+v before: %v", tt, got)
 		}
-		if got := after.Decide(a).Outcome; got != tt.after {
+		if got := after.Decide(a).Certainty; got != tt.after {
 			t.Errorf("%+v after: %v", tt, got)
 		}
 	}

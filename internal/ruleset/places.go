@@ -51,7 +51,7 @@ func (l *lens) at(p *place) []rulePattern {
 }
 
 // places lists the resources of a wanted rule, one for each way in which the rules see them.
-func (h *holder) places(w *rule) (out []*place) {
+func (h *proof) places(w *rule) (out []*place) {
 	seen := map[string]bool{}
 	for _, p := range w.patterns {
 		for at := range h.placesOf(w, p) {
@@ -68,7 +68,7 @@ func (h *holder) places(w *rule) (out []*place) {
 }
 
 // placesOf enumerates what one pattern of a wanted rule could be about.
-func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
+func (h *proof) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 	groups, subs := h.names.groups, h.names.subs
 	if !p.anyGroup {
 		groups = []string{p.group}
@@ -111,15 +111,15 @@ func (h *holder) placesOf(w *rule, p kindPattern) iter.Seq[place] {
 }
 
 // possible tells whether a resource could have a kind one day.
-func (h *holder) possible(group, resource, kind string) bool {
+func (h *proof) possible(group, resource, kind string) bool {
 	if resource == "*" {
 		return false // RBAC's word for a review about everything
 	}
 	return kind == "" || !h.ix.kinds.settled(group, resource, kind)
 }
 
-// sight is how all rules see a place. A rule's verdict depends on the place through nothing else.
-func (h *holder) sight(at *place) string {
+// sight is how all rules see a place. A rule's fit depends on the place through nothing else.
+func (h *proof) sight(at *place) string {
 	q := Query{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
 	q.kind = at.kind
 	codes := map[int]byte{}

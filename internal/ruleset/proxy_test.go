@@ -32,7 +32,7 @@ func TestNamesInProxies(t *testing.T) {
 	}
 	for _, test := range []struct {
 		request authorizer.AttributesRecord
-		want    Outcome
+		want    Certainty
 	}{
 		{proxy("edgar", "proxy", "admin"), Never},
 		{proxy("edgar", "proxy", "admin:80"), Never},
@@ -51,12 +51,12 @@ func TestNamesInProxies(t *testing.T) {
 		{proxy("rbacca", "proxy", "a:1"), Always},
 		{proxy("rbacca", "proxy", "b:1"), Never},
 	} {
-		if got := ix.Decide(test.request).Outcome; got != test.want {
+		if got := ix.Decide(test.request).Certainty; got != test.want {
 			t.Errorf("%s %q: %v, want %v", test.request.User.GetName(), test.request.Name, got, test.want)
 		}
 		// PO-14: who-can agrees.
 		found := false
-		ix.Holders(test.request, func(h Hit) {
+		ix.Everyone(test.request, func(h Hit) {
 			found = found || h.Effect() == Denies && h.Subject().Name == test.request.User.GetName()
 		})
 		if denied := ix.Decide(test.request).Deny.Found(); found != denied {

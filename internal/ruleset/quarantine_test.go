@@ -27,9 +27,9 @@ func TestQuarantinedBinding(t *testing.T) {
 	entry.Annotations = map[string]string{policyv1alpha1.AnnotationQuarantined: "from the future"}
 	master.RoleBindings["alice"] = entry
 	ix := Build(inputOf(w))
-	check := func(ix *Index, who, verb, resource string, want Outcome) {
+	check := func(ix *Index, who, verb, resource string, want Certainty) {
 		t.Helper()
-		if got := ix.Decide(in("hammer", who, verb, resource)).Outcome; got != want {
+		if got := ix.Decide(in("hammer", who, verb, resource)).Certainty; got != want {
 			t.Errorf("%s %s %s: %v, want %v", who, verb, resource, got, want)
 		}
 	}
@@ -106,11 +106,11 @@ func TestQuarantinedBindingToAThirdNamespace(t *testing.T) {
 			if denied {
 				want = Never
 			}
-			if got := ix.Decide(request).Outcome; got != want {
+			if got := ix.Decide(request).Certainty; got != want {
 				t.Errorf("%s: %s deletes: %v, want %v", tt.name, who, got, want)
 			}
 			request.Verb = "get"
-			if got := ix.Decide(request).Outcome; got != Always {
+			if got := ix.Decide(request).Certainty; got != Always {
 				t.Errorf("%s: %s reads: %v", tt.name, who, got)
 			}
 		}

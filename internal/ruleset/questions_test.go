@@ -102,9 +102,9 @@ func TestSetKinds(t *testing.T) {
 	gone := after.Apply(SetKinds(NewKinds(nil)))
 	for i, test := range []struct {
 		ix   *Index
-		want Outcome
+		want Certainty
 	}{{before, Never}, {after, Always}, {gone, Never}, {before, Never}} {
-		if got := test.ix.Decide(request).Outcome; got != test.want {
+		if got := test.ix.Decide(request).Certainty; got != test.want {
 			t.Errorf("step %d: %v, want %v", i, got, test.want)
 		}
 	}
@@ -219,10 +219,10 @@ func FuzzBadRules(f *testing.F) {
 		r := ask("alice", strings.TrimPrefix(verb, "-"), kind)
 		r.APIGroup, r.Name = group, group
 		v := ix.Decide(r)
-		if denies && v.Outcome != Never {
+		if denies && v.Certainty != Never {
 			t.Fatalf("a deny rule allows: %+v", rule)
 		}
-		if v.Outcome == Always && len(ix.Problems()) > 0 {
+		if v.Certainty == Always && len(ix.Problems()) > 0 {
 			t.Fatalf("a rule with problems allows: %v", ix.Problems())
 		}
 		_ = ix.Covers(Grant{User: &user.DefaultInfo{Name: "alice"}, Policy: []policyv1alpha1.PolicyRule{rule}})

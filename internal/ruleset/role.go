@@ -98,7 +98,7 @@ func (t *table) match(q *Query) (r *rule, conditional bool) {
 }
 
 // each visits every rule that applies, each once although several of its cells can match.
-func (t *table) each(q *Query, visit func(*rule, verdict)) {
+func (t *table) each(q *Query, visit func(*rule, fit)) {
 	if !q.resourceRequest {
 		for _, r := range t.urls {
 			if v := r.checkURL(q); v != misses {

@@ -35,11 +35,11 @@ type rule struct {
 	rbac bool
 }
 
-// verdict of one rule on one request. A conditional rule is never read as one that matches.
-type verdict uint8
+// fit is how one rule fits one request. A conditional rule is never read as one that matches.
+type fit uint8
 
 const (
-	misses verdict = iota
+	misses fit = iota
 	applies
 	appliesIf     // its condition holds
 	appliesIfName // the object, whose name the request does not say, has one of its names (and its condition holds)
@@ -54,7 +54,7 @@ type cell struct {
 
 // check tells whether the rule applies to a request that has the cell's resource. Everything unknown counts against the
 // caller: an allow rule with names does not match a request without one, and a deny rule may.
-func (c *cell) check(q *Query) verdict {
+func (c *cell) check(q *Query) fit {
 	r := c.rule
 	if q.wild && !r.rbac {
 		return c.checkWild(q)
@@ -95,7 +95,7 @@ func (c *cell) check(q *Query) verdict {
 
 // checkWild answers a review that asks about all verbs, resources or groups at once. An allow rule has to cover all of
 // them, so one with exceptions does not; a deny rule has to touch one of them.
-func (c *cell) checkWild(q *Query) verdict {
+func (c *cell) checkWild(q *Query) fit {
 	r := c.rule
 	if r.deny {
 		inGroups := r.groups == nil || q.group == "*" || slices.Contains(r.groups, q.group)
@@ -125,7 +125,7 @@ func (c *cell) checkWild(q *Query) verdict {
 	return r.named(q)
 }
 
-func (r *rule) named(q *Query) verdict {
+func (r *rule) named(q *Query) fit {
 	if r.names != nil && !contains(r.names, q.name) && !(r.deny && q.target != "" && r.namesTarget(q.target)) {
 		if r.deny && q.name == "" {
 			return appliesIfName
@@ -155,7 +155,7 @@ func contains(names []string, name string) bool {
 }
 
 // checkURL is check for a non-resource request.
-func (r *rule) checkURL(q *Query) verdict {
+func (r *rule) checkURL(q *Query) fit {
 	if !r.verbs.matches(q) && !(r.deny && q.verb == verbAll && r.verbs.overlaps(q)) {
 		return misses
 	}

@@ -55,7 +55,7 @@ func TestTiers(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		request authorizer.AttributesRecord
-		want    Outcome
+		want    Certainty
 	}{
 		{"master allow beats namespace deny", in("hammer", "clark", "get", "pods"), Always},
 		{"master deny beats master allow and a cluster role binding", in("hammer", "ursula", "delete", "pods"), Never},
@@ -70,7 +70,7 @@ func TestTiers(t *testing.T) {
 		{"nobody", in("hammer", "nobody", "get", "pods"), Never},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := ix.Decide(test.request).Outcome; got != test.want {
+			if got := ix.Decide(test.request).Certainty; got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
 		})
@@ -155,7 +155,7 @@ func TestMissingRole(t *testing.T) {
 	}
 	p = p.DeepCopy()
 	p.Roles["gone"] = policyv1alpha1.PolicyRole{Rules: []policyv1alpha1.PolicyRule{allow("list", "pods")}}
-	if got := ix.Apply(Put(p)).Decide(in("hammer", "edgar", "list", "pods")).Outcome; got != Always {
+	if got := ix.Apply(Put(p)).Decide(in("hammer", "edgar", "list", "pods")).Certainty; got != Always {
 		t.Errorf("after the role appeared: %v", got)
 	}
 }
@@ -173,12 +173,12 @@ func TestQuarantine(t *testing.T) {
 	}, nil)))
 	for _, test := range []struct {
 		who, verb, resource string
-		want                Outcome
+		want                Certainty
 	}{
 		{"alice", "get", "pods", Never}, {"alice", "list", "pods", Always}, {"alice", "delete", "pods", Never}, {"alice", "delete", "secrets", Always},
 		{"bob", "get", "secrets", Never}, {"bob", "list", "secrets", Always}, {"carl", "get", "pods", Never},
 	} {
-		if got := ix.Decide(ask(test.who, test.verb, test.resource)).Outcome; got != test.want {
+		if got := ix.Decide(ask(test.who, test.verb, test.resource)).Certainty; got != test.want {
 			t.Errorf("%s %s %s: %v, want %v", test.who, test.verb, test.resource, got, test.want)
 		}
 	}
@@ -199,13 +199,13 @@ func TestNonResource(t *testing.T) {
 	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {urls}, "star": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"bob": {urls}})))
 	for _, test := range []struct {
 		who, verb, path string
-		want            Outcome
+		want            Certainty
 	}{
 		{"alice", "get", "/metrics", Always}, {"alice", "get", "/metrics/x", Never}, {"alice", "get", "/debug/pprof", Always},
 		{"alice", "get", "/debug", Never}, {"alice", "post", "/metrics", Never}, {"star", "get", "/metrics", Never}, {"bob", "get", "/metrics", Never},
 	} {
 		r := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: test.who}, Verb: test.verb, Path: test.path}
-		if got := ix.Decide(r).Outcome; got != test.want {
+		if got := ix.Decide(r).Certainty; got != test.want {
 			t.Errorf("%s %s %s: %v, want %v", test.who, test.verb, test.path, got, test.want)
 		}
 	}

@@ -100,7 +100,7 @@ func requireSame(t *testing.T, ix *Index, w *refmodel.World, r *refmodel.Request
 	requireMatch(t, "rbac", q.RBAC(), append(w.RBAC(r, true), w.RBAC(r, false)...))
 	requireMatch(t, "cluster grant", Match{Allow: q.ClusterGrant()}, w.RBAC(r, true))
 	if want, ok := w.Decide(r); ok {
-		if got := q.Decide(nil).Outcome; int(got) != int(want) {
+		if got := q.Decide(nil).Certainty; int(got) != int(want) {
 			t.Fatalf("%s: request %+v: decided %v, want %v\n  %s", context, r, got, want, strings.Join(traceOf(&q), "\n  "))
 		}
 	}

@@ -207,7 +207,7 @@ func compareRoles(t *testing.T, ix *ruleset.Index, group string, r metav1.APIRes
 	for _, role := range []string{"view", "edit", "admin"} {
 		may := func(who, verb, namespace string) bool {
 			return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who + role}, Verb: verb, Namespace: namespace,
-				APIGroup: group, Resource: resource, Subresource: sub, ResourceRequest: true}).Outcome == ruleset.Always
+				APIGroup: group, Resource: resource, Subresource: sub, ResourceRequest: true}).Certainty == ruleset.Always
 		}
 		for _, verb := range verbsOfAllSorts {
 			views := group == authz.GroupName && r.Kind != "ResourceAccessReview" && r.Kind != "SubjectAccessReview"

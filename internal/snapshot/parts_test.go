@@ -59,9 +59,9 @@ func newPolicyWorld(t *testing.T, kinds ...Kind) *policyWorld {
 }
 
 // may publishes and asks.
-func (w *policyWorld) may(who, verb, resource string) ruleset.Outcome {
+func (w *policyWorld) may(who, verb, resource string) ruleset.Certainty {
 	w.store.Publish()
-	return w.store.Current().Rules.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: verb, Namespace: "hammer", Resource: resource, ResourceRequest: true}).Outcome
+	return w.store.Current().Rules.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: verb, Namespace: "hammer", Resource: resource, ResourceRequest: true}).Certainty
 }
 
 func (w *policyWorld) expect(when, who, verb string, want bool) {
@@ -102,7 +102,7 @@ func TestRulesFollowTheirSource(t *testing.T) {
 	w.put(t, Policies, policyOf("hammer", getPods))
 	w.expect("a role that nobody has", "edgar", "get", false)
 	w.put(t, PolicyBindings, bindingOf("hammer", "edgar"))
-	if w.store.Current().Rules.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "edgar"}, Verb: "get", Namespace: "hammer", Resource: "pods", ResourceRequest: true}).Outcome == ruleset.Always {
+	if w.store.Current().Rules.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "edgar"}, Verb: "get", Namespace: "hammer", Resource: "pods", ResourceRequest: true}).Certainty == ruleset.Always {
 		t.Error("it counts before it is published")
 	}
 	w.expect("bound", "edgar", "get", true)

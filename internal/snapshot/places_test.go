@@ -72,21 +72,21 @@ func TestDenyingBindings(t *testing.T) {
 		"grant": {Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}}}}}
 	binding := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{
 		"both": {RoleName: "both", UserNames: []string{"edgar"}}, "grant": {RoleName: "grant", UserNames: []string{"hubert"}}}}
-	ask := func(ix *ruleset.Index, who, verb string) ruleset.Verdict {
+	ask := func(ix *ruleset.Index, who, verb string) ruleset.Standing {
 		return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: verb, Namespace: "hammer", Resource: "pods", ResourceRequest: true})
 	}
 	full := ruleset.Build(ruleset.Input{MasterNamespace: "master", Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{binding}})
-	if ask(full, "edgar", "get").Outcome != ruleset.Always || ask(full, "hubert", "get").Outcome != ruleset.Always || !ask(full, "edgar", "delete").Deny.Found() {
+	if ask(full, "edgar", "get").Certainty != ruleset.Always || ask(full, "hubert", "get").Certainty != ruleset.Always || !ask(full, "edgar", "delete").Deny.Found() {
 		t.Fatal("the bindings do not do what they say")
 	}
 	denying := full.Apply(ruleset.PutDenying(binding))
-	if ask(denying, "edgar", "get").Outcome != ruleset.Never || ask(denying, "hubert", "get").Outcome != ruleset.Never {
+	if ask(denying, "edgar", "get").Certainty != ruleset.Never || ask(denying, "hubert", "get").Certainty != ruleset.Never {
 		t.Error("a container that only denies has granted something")
 	}
 	if !ask(denying, "edgar", "delete").Deny.Found() {
 		t.Error("its deny is gone")
 	}
-	if ask(denying.Apply(ruleset.Put(binding)), "hubert", "get").Outcome != ruleset.Always || ask(denying.Apply(ruleset.Delete(binding)), "edgar", "delete").Deny.Found() {
+	if ask(denying.Apply(ruleset.Put(binding)), "hubert", "get").Certainty != ruleset.Always || ask(denying.Apply(ruleset.Delete(binding)), "edgar", "delete").Deny.Found() {
 		t.Error("it does not change back, or is not removed")
 	}
 }

@@ -73,7 +73,7 @@ func (c *client) post(ctx context.Context, review runtime.Object, read func(body
 		if err == nil {
 			err = read(body)
 		}
-		a := attempt{result: outcome(ctx, code, err), latency: time.Since(start)}
+		a := attempt{result: resultOf(ctx, code, err), latency: time.Since(start)}
 		switch {
 		case code != 0:
 			a.code = strconv.Itoa(code)
@@ -85,8 +85,8 @@ func (c *client) post(ctx context.Context, review runtime.Object, read func(body
 	}, webhookutil.DefaultShouldRetry)
 }
 
-// outcome uses upstream's words.
-func outcome(ctx context.Context, code int, err error) string {
+// resultOf uses upstream's words.
+func resultOf(ctx context.Context, code int, err error) string {
 	switch {
 	case err == nil:
 		return "success"

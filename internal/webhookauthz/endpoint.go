@@ -15,10 +15,10 @@ import (
 
 // endpoint asks the webhook what its set comes to. If that cannot be found out, the failure mode decides for a set that can
 // deny, and any other has no opinion.
-func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.Data, data authorizer.ConditionsData) finding {
+func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.Data, data authorizer.ConditionsData) reading {
 	answer, err := w.reviewConditions(ctx, set, facts, data)
 	if err != nil {
-		return finding{
+		return reading{
 			decision: authorizer.DecisionNoOpinion, reason: "the conditions could not be evaluated", denyFailed: canDeny(&set.answer),
 			err: fmt.Errorf("webhook authorizer %s: conditions endpoint: %w", w.name, err),
 		}
@@ -27,9 +27,9 @@ func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.D
 }
 
 // checked believes nothing that the set could not have produced (CA-15).
-func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse) finding {
-	lie := func(what string) finding {
-		return finding{lied: true, reason: "failed closed", err: fmt.Errorf("webhook authorizer %s: conditions endpoint answered %s, which the conditions cannot give", s.webhook.name, what)}
+func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse) reading {
+	lie := func(what string) reading {
+		return reading{lied: true, reason: "failed closed", err: fmt.Errorf("webhook authorizer %s: conditions endpoint answered %s, which the conditions cannot give", s.webhook.name, what)}
 	}
 	denies := canDeny(&s.answer)
 	if r.Status != nil && !r.Allowed && r.Reason == "" { // as the design spells a reason (CA-23)
@@ -48,14 +48,14 @@ func (s *conditionSet) checked(r *reviewv1alpha1.AuthorizationConditionsResponse
 		return lie("allow")
 	case r.Denied:
 		// A decision of the webhook, even if it came by way of an error: the failure mode has been applied there.
-		return finding{decision: authorizer.DecisionDeny, reason: r.Reason}
+		return reading{decision: authorizer.DecisionDeny, reason: r.Reason}
 	case evaluation != nil && denies:
 		// It may be the Deny that failed.
-		return finding{decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: evaluation}
+		return reading{decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: evaluation}
 	case r.Allowed:
-		return finding{decision: authorizer.DecisionAllow, reason: r.Reason, err: evaluation}
+		return reading{decision: authorizer.DecisionAllow, reason: r.Reason, err: evaluation}
 	}
-	return finding{decision: authorizer.DecisionNoOpinion, reason: r.Reason, err: evaluation}
+	return reading{decision: authorizer.DecisionNoOpinion, reason: r.Reason, err: evaluation}
 }
 
 func (s *conditionSet) canAllow() bool {

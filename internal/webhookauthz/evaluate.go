@@ -55,8 +55,8 @@ func setIn(d authorizer.ConditionsAwareDecision) *conditionSet {
 	return nil
 }
 
-// finding is what is known about a set. The zero value decides nothing and allows nothing.
-type finding struct {
+// reading is what is known about a set. The zero value decides nothing and allows nothing.
+type reading struct {
 	// decided is false while the webhook has to be asked.
 	decided  bool
 	decision authorizer.Decision
@@ -72,13 +72,13 @@ type finding struct {
 }
 
 // inProcess evaluates in the order of CA-2. Every step is final only if nothing that was not evaluated could overrule it.
-func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap, facts *expr.Data) finding {
+func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap, facts *expr.Data) reading {
 	deny := tallyOf(ctx, m.DenyConditions(), facts)
 	if deny.met != nil {
-		return finding{decided: true, decision: authorizer.DecisionDeny, reason: describe(deny.met, "denied the request")}
+		return reading{decided: true, decision: authorizer.DecisionDeny, reason: describe(deny.met, "denied the request")}
 	}
 	noOpinion := tallyOf(ctx, m.NoOpinionConditions(), facts)
-	f := finding{decision: authorizer.DecisionNoOpinion, denyFailed: deny.err != nil, held: noOpinion.met != nil || noOpinion.err != nil}
+	f := reading{decision: authorizer.DecisionNoOpinion, denyFailed: deny.err != nil, held: noOpinion.met != nil || noOpinion.err != nil}
 	switch {
 	case deny.open && (deny.err == nil || s.failOpen()):
 		f.err = errors.Join(deny.err, noOpinion.err)
@@ -98,48 +98,48 @@ func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap
 	allow := tallyOf(ctx, m.AllowConditions(), facts)
 	switch {
 	case allow.met != nil:
-		return finding{decided: true, decision: authorizer.DecisionAllow, reason: describe(allow.met, "allowed the request")}
+		return reading{decided: true, decision: authorizer.DecisionAllow, reason: describe(allow.met, "allowed the request")}
 	case allow.open:
 		f.err = allow.err
 		return f
 	}
-	return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: authorize.Unmet(m), err: allow.err}
+	return reading{decided: true, decision: authorizer.DecisionNoOpinion, reason: authorize.Unmet(m), err: allow.err}
 }
 
 // combine takes the stricter of what is known here and what the webhook says.
-func (s *conditionSet) combine(local, asked finding) finding {
+func (s *conditionSet) combine(local, asked reading) reading {
 	asked.decided = true
 	if asked.decision == authorizer.DecisionDeny || asked.denyFailed || asked.lied {
 		return asked
 	}
 	if local.denyFailed {
-		return finding{decided: true, decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: local.err}
+		return reading{decided: true, decision: authorizer.DecisionNoOpinion, denyFailed: true, reason: reasonFailed, err: local.err}
 	}
 	if local.held && asked.decision == authorizer.DecisionAllow {
-		return finding{decided: true, decision: authorizer.DecisionNoOpinion, reason: "a NoOpinion condition holds", err: local.err}
+		return reading{decided: true, decision: authorizer.DecisionNoOpinion, reason: "a NoOpinion condition holds", err: local.err}
 	}
 	return asked
 }
 
 // settle applies the failure mode. The chain turns a Deny with an error into NoOpinion for a webhook that fails open; a Deny
 // that has to stand all the same is returned without its error, which is logged instead.
-func (f finding) settle(ctx context.Context, s *conditionSet) (authorizer.Decision, string, error) {
+func (r reading) settle(ctx context.Context, s *conditionSet) (authorizer.Decision, string, error) {
 	switch {
-	case f.lied:
-		f.decision = authorizer.DecisionNoOpinion
+	case r.lied:
+		r.decision = authorizer.DecisionNoOpinion
 		if canDeny(&s.answer) {
-			f.decision = authorizer.DecisionDeny
+			r.decision = authorizer.DecisionDeny
 		}
-	case f.denyFailed && s.failOpen():
-		f.decision = authorizer.DecisionNoOpinion
-	case f.denyFailed:
-		f.decision = authorizer.DecisionDeny
+	case r.denyFailed && s.failOpen():
+		r.decision = authorizer.DecisionNoOpinion
+	case r.denyFailed:
+		r.decision = authorizer.DecisionDeny
 	}
-	if f.decision == authorizer.DecisionDeny && f.err != nil && s.webhook.failOpen {
-		klog.FromContext(ctx).Error(f.err, "Denied because conditions could not be evaluated", "authorizer", s.webhook.name)
-		f.err = nil
+	if r.decision == authorizer.DecisionDeny && r.err != nil && s.webhook.failOpen {
+		klog.FromContext(ctx).Error(r.err, "Denied because conditions could not be evaluated", "authorizer", s.webhook.name)
+		r.err = nil
 	}
-	return f.decision, f.reason, f.err
+	return r.decision, r.reason, r.err
 }
 
 func word(d authorizer.Decision, err error) string {

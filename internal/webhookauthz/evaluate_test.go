@@ -230,7 +230,7 @@ func TestMixedSetsLaw(t *testing.T) {
 	seen := map[string]int{}
 	for range 400 {
 		var conditions []reviewv1.SubjectAccessReviewCondition
-		outcome := map[reviewv1.ConditionEffect]map[string]bool{}
+		came := map[reviewv1.ConditionEffect]map[string]bool{}
 		for i := range 1 + random.IntN(4) {
 			effect, result := effects[random.IntN(3)], results[random.IntN(3)]
 			kind := expr.TypeCEL
@@ -238,14 +238,14 @@ func TestMixedSetsLaw(t *testing.T) {
 				kind = opaque
 			}
 			conditions = append(conditions, cond(fmt.Sprint(i), effect, kind, texts[result]))
-			if outcome[effect] == nil {
-				outcome[effect] = map[string]bool{}
+			if came[effect] == nil {
+				came[effect] = map[string]bool{}
 			}
-			outcome[effect][result] = true
+			came[effect][result] = true
 		}
 		open := random.IntN(2) == 0
 		want, failed := "NoOpinion", false
-		switch o := outcome; {
+		switch o := came; {
 		case o["Deny"]["true"]:
 			want = "Deny"
 		case o["Deny"]["error"] && open:

@@ -25,7 +25,7 @@ type Question struct {
 	IncludeBlocked bool
 	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject that
 	// has anything to do with the request.
-	Judge func(ruleset.Subject) ruleset.Outcome
+	Judge func(ruleset.Subject) ruleset.Certainty
 }
 
 // Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in system:authenticated, and
@@ -56,8 +56,8 @@ type Answer struct {
 // Conditional is a subject that can under conditions.
 type Conditional struct {
 	Subject ruleset.Subject
-	// Verdict has the conditions in the order in which they are evaluated, and with Allow what allows if none denies.
-	Verdict ruleset.Verdict
+	// Standing has the conditions in the order in which they are evaluated, and with Allow what allows if none denies.
+	Standing ruleset.Standing
 }
 
 // Blocked is a subject that a deny rule keeps from the request.
@@ -76,7 +76,7 @@ type involved struct {
 // Ask answers the question.
 func Ask(ix *ruleset.Index, q Question) Answer {
 	subjects := map[ruleset.Subject]*involved{}
-	ix.Holders(q.Request, func(h ruleset.Hit) {
+	ix.Everyone(q.Request, func(h ruleset.Hit) {
 		s := subjects[h.Subject()]
 		if s == nil {
 			s = &involved{}
@@ -103,18 +103,18 @@ func (a *Answer) judge(ix *ruleset.Index, q Question, subject ruleset.Subject, s
 	var query ruleset.Query
 	query.ResetFor(ix, q.Request, Judged(subject)...)
 	v := query.Decide(nil)
-	outcome := v.Outcome
+	certainty := v.Certainty
 	if q.Judge != nil {
-		outcome = q.Judge(subject)
+		certainty = q.Judge(subject)
 	}
 	switch {
-	case outcome == ruleset.Always && s.allowed && subject.Group:
+	case certainty == ruleset.Always && s.allowed && subject.Group:
 		a.Groups = append(a.Groups, subject.Name)
-	case outcome == ruleset.Always && s.allowed:
+	case certainty == ruleset.Always && s.allowed:
 		a.Users = append(a.Users, subject.Name)
-	case outcome == ruleset.Sometimes:
+	case certainty == ruleset.Sometimes:
 		a.Conditional = append(a.Conditional, Conditional{subject, v})
-	case outcome == ruleset.Never && q.IncludeBlocked:
+	case certainty == ruleset.Never && q.IncludeBlocked:
 		for _, d := range s.denies {
 			a.Blocked = append(a.Blocked, Blocked{subject, d})
 		}

@@ -57,7 +57,7 @@ func as(r refmodel.Request, s ruleset.Subject, alone bool) *refmodel.Request {
 	return &r
 }
 
-func listed(a Answer, s ruleset.Subject) refmodel.Outcome {
+func listed(a Answer, s ruleset.Subject) refmodel.Certainty {
 	names := a.Users
 	if s.Group {
 		names = a.Groups
@@ -74,24 +74,24 @@ func listed(a Answer, s ruleset.Subject) refmodel.Outcome {
 // PO-14: who-can equals brute force over the reference model: every subject that any binding names is judged, and the
 // answer lists exactly those that can, always or under conditions.
 func TestAskEqualsBruteForce(t *testing.T) {
-	seen := map[refmodel.Outcome]int{}
+	seen := map[refmodel.Certainty]int{}
 	law.Rounds(t, 250, func(seed int64) int {
 		askEqualsBruteForce(t, seed, refmodel.Pick(rand.New(rand.NewSource(seed)).Intn), seen)
 		return 12
 	})
-	for _, o := range []refmodel.Outcome{refmodel.Never, refmodel.Sometimes, refmodel.Always} {
+	for _, o := range []refmodel.Certainty{refmodel.Never, refmodel.Sometimes, refmodel.Always} {
 		if seen[o] < 50 {
-			law.TooFew(t, "outcomes %v: too few to prove anything", seen)
+			law.TooFew(t, "certainties %v: too few to prove anything", seen)
 		}
 	}
 }
 
 func FuzzAskEqualsBruteForce(f *testing.F) {
-	law.Fuzz(f, func(t *testing.T, pick func(int) int) { askEqualsBruteForce(t, 0, pick, map[refmodel.Outcome]int{}) })
+	law.Fuzz(f, func(t *testing.T, pick func(int) int) { askEqualsBruteForce(t, 0, pick, map[refmodel.Certainty]int{}) })
 }
 
 // askEqualsBruteForce tries the law on one world and counts what it has seen.
-func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[refmodel.Outcome]int) {
+func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[refmodel.Certainty]int) {
 	w := pick.World()
 	ix := build(w)
 	users, groups := w.Subjects()
@@ -100,11 +100,11 @@ func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[
 		answer := Ask(ix, Question{Request: r, IncludeBlocked: true})
 		everybody := listed(answer, ruleset.Subject{Group: true, Name: "system:authenticated"})
 		for _, s := range subjectsOf(users, groups) {
-			outcome, ok := w.Decide(as(*r, s, false))
+			certainty, ok := w.Decide(as(*r, s, false))
 			if !ok {
 				continue
 			}
-			want := outcome
+			want := certainty
 			direct := w.Hits(as(*r, s, true))
 			all := slices.Concat(direct.Master, direct.Local, direct.Cluster, direct.RBAC)
 			allow := slices.ContainsFunc(all, func(h refmodel.Hit) bool { return !h.Deny })
@@ -120,7 +120,7 @@ func askEqualsBruteForce(t *testing.T, seed int64, pick refmodel.Pick, seen map[
 				t.Fatalf("seed %d: %v is listed as %v, want %v\n%+v\n%+v", seed, s, got, want, r, answer)
 			}
 			seen[want]++
-			requireBlocked(t, answer, s, all, outcome)
+			requireBlocked(t, answer, s, all, certainty)
 		}
 		requireNoStrangers(t, answer, users, groups)
 	}
@@ -137,7 +137,7 @@ func subjectsOf(users, groups []string) (out []ruleset.Subject) {
 }
 
 // requireBlocked: a subject that cannot is listed with every deny rule that it is bound to, and nobody who can is listed.
-func requireBlocked(t *testing.T, a Answer, s ruleset.Subject, hits []refmodel.Hit, outcome refmodel.Outcome) {
+func requireBlocked(t *testing.T, a Answer, s ruleset.Subject, hits []refmodel.Hit, certainty refmodel.Certainty) {
 	t.Helper()
 	var rules []string
 	for _, b := range a.Blocked {
@@ -145,11 +145,11 @@ func requireBlocked(t *testing.T, a Answer, s ruleset.Subject, hits []refmodel.H
 			rules = append(rules, fmt.Sprint("Policy ", b.Deny.Role().Namespace, "/", b.Deny.Role().Name, "#", b.Deny.RuleIndex()))
 		}
 	}
-	if outcome != refmodel.Never && len(rules) > 0 {
-		t.Fatalf("%v can (%v) and is listed as blocked by %v", s, outcome, rules)
+	if certainty != refmodel.Never && len(rules) > 0 {
+		t.Fatalf("%v can (%v) and is listed as blocked by %v", s, certainty, rules)
 	}
 	for _, h := range hits {
-		if id := fmt.Sprint(h.Role, "#", h.Rule); outcome == refmodel.Never && h.Deny && !slices.Contains(rules, id) {
+		if id := fmt.Sprint(h.Role, "#", h.Rule); certainty == refmodel.Never && h.Deny && !slices.Contains(rules, id) {
 			t.Fatalf("%v is denied by %s, listed are %v", s, id, rules)
 		}
 	}
@@ -212,8 +212,8 @@ func TestAskByExample(t *testing.T) {
 	if want := []string{"system:masters", "team-a"}; !slices.Equal(a.Groups, want) {
 		t.Errorf("groups %q, want %q", a.Groups, want)
 	}
-	if len(a.Conditional) != 1 || a.Conditional[0].Subject.Name != "edgar" || len(a.Conditional[0].Verdict.Conditions) != 1 ||
-		a.Conditional[0].Verdict.Conditions[0].Condition() != text("object.spec.replicas < 5") {
+	if len(a.Conditional) != 1 || a.Conditional[0].Subject.Name != "edgar" || len(a.Conditional[0].Standing.Conditions) != 1 ||
+		a.Conditional[0].Standing.Conditions[0].Condition() != text("object.spec.replicas < 5") {
 		t.Errorf("conditional %+v", a.Conditional)
 	}
 	var blocked []string

@@ -152,19 +152,19 @@ func rbacRule(r *rbacv1.PolicyRule, q *Request) bool {
 		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, q.Name))
 }
 
-// Outcome of Policy and RBAC together.
-type Outcome int
+// Certainty that Policy and RBAC together allow a request.
+type Certainty int
 
-// The outcomes.
+// The certainties.
 const (
-	Never Outcome = iota
+	Never Certainty = iota
 	Sometimes
 	Always
 )
 
 // Decide walks the tiers as PO-7 words it and enumerates what every condition could evaluate to, so that nothing has to be
 // reasoned about. It gives up, with ok false, on more than a dozen conditions.
-func (w *World) Decide(q *Request) (outcome Outcome, ok bool) {
+func (w *World) Decide(q *Request) (certainty Certainty, ok bool) {
 	hits := w.Hits(q)
 	id := func(h Hit) string { return h.Role + "#" + strings.Repeat("i", h.Rule) }
 	var conditions []string

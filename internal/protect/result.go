@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Verdict is the outcome of a check. The zero value refuses.
-type Verdict struct {
+// Result is what a check found. The zero value refuses.
+type Result struct {
 	allowed bool
 	refusal *Refusal
 	err     error
 }
 
 // Allowed tells whether the write may go on as far as protected attributes are concerned.
-func (v Verdict) Allowed() bool { return v.allowed }
+func (v Result) Allowed() bool { return v.allowed }
 
 // Refusal says what was refused, or is nil if the write is allowed or could not be examined.
-func (v Verdict) Refusal() *Refusal { return v.refusal }
+func (v Result) Refusal() *Refusal { return v.refusal }
 
 // Reason is the message for the caller; empty if allowed.
-func (v Verdict) Reason() string {
+func (v Result) Reason() string {
 	switch {
 	case v.allowed:
 		return ""

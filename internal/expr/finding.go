@@ -2,15 +2,15 @@ package expr
 
 import "context"
 
-// Verdict is what is known about a condition before the object is known.
+// Truth is what is known about a condition before the object is known.
 // The zero value is Unresolved, so that a forgotten decision can never be
 // read as True.
-type Verdict uint8
+type Truth uint8
 
 const (
 	// Unresolved means that the condition depends on data that only admission
-	// has; the Outcome carries a Residual.
-	Unresolved Verdict = iota
+	// has; the Finding carries a Residual.
+	Unresolved Truth = iota
 	// True: the condition holds for every object.
 	True
 	// False: the condition holds for no object. For an Allow this includes
@@ -21,7 +21,7 @@ const (
 )
 
 // String returns a name for logs and tests.
-func (v Verdict) String() string {
+func (v Truth) String() string {
 	switch v {
 	case True:
 		return "True"
@@ -34,48 +34,48 @@ func (v Verdict) String() string {
 	}
 }
 
-// Outcome is the result of deciding a condition with the request alone. It is
+// Finding is the result of deciding a condition with the request alone. It is
 // exactly one of True, False, Failed and Unresolved; there is deliberately no
 // way to read it as a boolean.
-type Outcome struct {
-	verdict  Verdict
+type Finding struct {
+	truth    Truth
 	err      error
 	residual Residual
 }
 
-// Decided returns an outcome for a condition that holds, or does not hold,
+// Decided returns a finding for a condition that holds, or does not hold,
 // whatever the object.
-func Decided(holds bool) Outcome {
+func Decided(holds bool) Finding {
 	if holds {
-		return Outcome{verdict: True}
+		return Finding{truth: True}
 	}
-	return Outcome{verdict: False}
+	return Finding{truth: False}
 }
 
-// DecidedError returns an outcome for a condition that fails whatever the
+// DecidedError returns a finding for a condition that fails whatever the
 // object. A nil error is replaced by one: a failure must never look like success.
-func DecidedError(err error) Outcome {
+func DecidedError(err error) Finding {
 	if err == nil {
 		err = &EvalError{Reason: ReasonInternal, Detail: "condition failed without a reason"}
 	}
-	return Outcome{verdict: Failed, err: err}
+	return Finding{truth: Failed, err: err}
 }
 
-// Undecided returns an outcome for a condition that needs the object.
-func Undecided(c Condition, req *Request, effect Effect) Outcome {
-	return Outcome{verdict: Unresolved, residual: Residual{cond: c, req: req, effect: effect}}
+// Undecided returns a finding for a condition that needs the object.
+func Undecided(c Condition, req *Request, effect Effect) Finding {
+	return Finding{truth: Unresolved, residual: Residual{cond: c, req: req, effect: effect}}
 }
 
-// Verdict tells which of the four the outcome is.
-func (o Outcome) Verdict() Verdict { return o.verdict }
+// Truth tells which of the four the finding is.
+func (o Finding) Truth() Truth { return o.truth }
 
-// Err is non-nil exactly when the verdict is Failed, or when a `where` of a
+// Err is non-nil exactly when the truth is Failed, or when a `where` of a
 // Deny is True because it fails for every object.
-func (o Outcome) Err() error { return o.err }
+func (o Finding) Err() error { return o.err }
 
 // Residual returns what is left to evaluate. It is the zero Residual, which
-// fails to evaluate, unless the verdict is Unresolved.
-func (o Outcome) Residual() Residual { return o.residual }
+// fails to evaluate, unless the truth is Unresolved.
+func (o Finding) Residual() Residual { return o.residual }
 
 // Residual is a condition with everything known bound to it. It is a small
 // value: binding copies three words and parses nothing (CA-13). It is immutable

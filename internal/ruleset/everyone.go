@@ -6,22 +6,22 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Holders visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any tier;
+// Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any tier;
 // the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are bound where
 // the request is and are listed for its resource.
-func (ix *Index) Holders(a authorizer.Attributes, visit func(Hit)) {
+func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	var q Query
 	q.setRequest(ix, a)
 	for _, tier := range []Tier{TierMaster, TierNamespace, TierRBAC} {
 		for _, kind := range q.scopes(tier) {
 			if kind != 0 {
-				q.holdersIn(kind, visit)
+				q.everyoneIn(kind, visit)
 			}
 		}
 	}
 }
 
-func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
+func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 	sc := scope{kind: kind}
 	if kind == scopePolicy || kind == scopeRBAC {
 		if q.namespace == "" {
@@ -42,7 +42,7 @@ func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
 	}
 	if q.wild || len(boundHere) <= total {
 		for _, id := range boundHere {
-			q.holdersOf(sc, id, visit)
+			q.everyoneOf(sc, id, visit)
 		}
 		return
 	}
@@ -56,18 +56,18 @@ func (q *Query) holdersIn(kind scopeKind, visit func(Hit)) {
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		q.holdersOf(sc, id, visit)
+		q.everyoneOf(sc, id, visit)
 	}
 }
 
-// holdersOf visits the subjects of one role in one scope.
-func (q *Query) holdersOf(sc scope, id uint32, visit func(Hit)) {
+// everyoneOf visits the subjects of one role in one scope.
+func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
 	r := q.ix.slots.role(id)
 	if r == nil {
 		return
 	}
 	var bindings roster
-	each := func(ru *rule, v verdict, byDelete bool) {
+	each := func(ru *rule, v fit, byDelete bool) {
 		if bindings.empty() {
 			key := scopedRole{sc, id}
 			bindings, _ = q.ix.bound.get(q.ix.hashScoped(key), key)
