@@ -21,6 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	saccontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
+	"k8s.io/kubernetes/pkg/controller/volume/pvcprotection"
+	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
@@ -43,6 +45,8 @@ var all = []controller{
 	{name: upstream.ClusterRoleAggregationController, alias: "clusterrole-aggregation", build: clusterRoles},
 	{name: upstream.ResourceQuotaController, alias: "resourcequota", build: quotas},
 	{name: upstream.GarbageCollectorController, alias: "garbagecollector", build: garbage},
+	{name: upstream.PersistentVolumeClaimProtectionController, alias: "pvc-protection", build: claimsInUse},
+	{name: upstream.PersistentVolumeProtectionController, alias: "pv-protection", build: volumesInUse},
 }
 
 func noKey(c Config) error {
@@ -194,4 +198,32 @@ func garbage(ctx context.Context, t *term) (func(context.Context), error) {
 	}
 	return both(func(ctx context.Context) { c.Run(ctx, 20, 30*time.Second) },
 		func(ctx context.Context) { c.Sync(ctx, client.Discovery(), t.cfg.discovery) }), nil
+}
+
+// claimsInUse removes the finalizer that admission puts on every claim, once the claim is deleted and no pod uses it.
+// Without it a deleted claim stays for ever.
+func claimsInUse(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("pvc-protection-controller")
+	if err != nil {
+		return nil, err
+	}
+	core := t.typed.Core().V1()
+	c, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+}
+
+// volumesInUse does the same for volumes, once they are not bound.
+func volumesInUse(ctx context.Context, t *term) (func(context.Context), error) {
+	client, err := t.client("pv-protection-controller")
+	if err != nil {
+		return nil, err
+	}
+	c, err := pvprotection.NewPVProtectionController(klog.FromContext(ctx), t.typed.Core().V1().PersistentVolumes(), client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }

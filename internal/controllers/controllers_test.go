@@ -166,6 +166,7 @@ func (s *server) checkAll(t *testing.T, name string) {
 	s.checkAggregation(t, name)
 	s.checkGarbage(t, name)
 	s.checkQuota(t, name)
+	s.checkClaimsEnd(t, name)
 	s.checkNamespaceEnds(t, name)
 }
 
@@ -307,6 +308,39 @@ func (s *server) checkQuota(t *testing.T, ns string) {
 		t.Fatal(err)
 	}
 	used(map[corev1.ResourceName]string{"configmaps": "1", "services.nodeports": "0", "count/widgets.example.com": "0"})
+}
+
+// Admission protects claims and volumes by a finalizer; somebody has to take it off when they are deleted.
+func (s *server) checkClaimsEnd(t *testing.T, ns string) {
+	t.Helper()
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim, err := s.CoreV1().PersistentVolumeClaims(ns).Create(bg, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "ledger"},
+		Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}},
+	}, metav1.CreateOptions{})
+	if err != nil || len(claim.Finalizers) == 0 {
+		t.Fatalf("claim with its finalizer: %v, %v", claim.Finalizers, err)
+	}
+	volume, err := s.CoreV1().PersistentVolumes().Create(bg, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: ns},
+		Spec: corev1.PersistentVolumeSpec{AccessModes: once, Capacity: size,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/ledger"}}},
+	}, metav1.CreateOptions{})
+	if err != nil || len(volume.Finalizers) == 0 {
+		t.Fatalf("volume with its finalizer: %v, %v", volume.Finalizers, err)
+	}
+	if err := s.CoreV1().PersistentVolumeClaims(ns).Delete(bg, "ledger", del); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CoreV1().PersistentVolumes().Delete(bg, ns, del); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the claim and the volume to go", func(ctx context.Context) (bool, error) {
+		_, claim := s.CoreV1().PersistentVolumeClaims(ns).Get(ctx, "ledger", get)
+		_, volume := s.CoreV1().PersistentVolumes().Get(ctx, ns, get)
+		return errors.IsNotFound(claim) && errors.IsNotFound(volume), nil
+	})
 }
 
 func (s *server) checkNamespaceEnds(t *testing.T, ns string) {

@@ -27,6 +27,9 @@ func newInformerSet(typed informers.SharedInformerFactory, metadata metadatainfo
 		{Resource: "secrets"}:                                          true,
 		{Resource: "configmaps"}:                                       true,
 		{Resource: "resourcequotas"}:                                   true,
+		{Resource: "pods"}:                                             true,
+		{Resource: "persistentvolumeclaims"}:                           true,
+		{Resource: "persistentvolumes"}:                                true,
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: true,
 	}}
 }

@@ -35,7 +35,8 @@ func read(t *testing.T, path string) []byte {
 // SV-1: the catalog is what a lone server needs, under the names that kube-controller-manager uses.
 func TestKnown(t *testing.T) {
 	want := []string{upstream.ServiceAccountTokenController, upstream.ServiceAccountController, upstream.RootCACertificatePublisherController,
-		upstream.NamespaceController, upstream.ClusterRoleAggregationController, upstream.ResourceQuotaController, upstream.GarbageCollectorController}
+		upstream.NamespaceController, upstream.ClusterRoleAggregationController, upstream.ResourceQuotaController, upstream.GarbageCollectorController,
+		upstream.PersistentVolumeClaimProtectionController, upstream.PersistentVolumeProtectionController}
 	if diff := cmp.Diff(want, Known()); diff != "" {
 		t.Error(diff)
 	}
