@@ -98,6 +98,12 @@ UPSTREAM ?= auth,apiserver/apply
 upstream: ## Kubernetes' own integration tests against Proviso and stock (UPSTREAM=auth,dryrun UPSTREAMFLAGS='-run TestRBAC -full')
 	$(GO) run ./test/upstream/run -packages '$(UPSTREAM)' $(UPSTREAMFLAGS)
 
+# Not part of verify: about twenty minutes of processor time.
+PAIRS ?= 1000000
+.PHONY: prove-compare
+prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
+	PROVISO_PAIRS=$(PAIRS) $(GO) test -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
+
 .PHONY: verify
 verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
 	@$(MAKE) fmt-check
