@@ -207,13 +207,19 @@ func (w *climb) list(r snapshot.Resource, namespace string) (listing, error) {
 }
 
 func (w *climb) fetch(r snapshot.Resource, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	if r.Unlisted {
+		return nil, fmt.Errorf("%s are stored, and no version of them is served", r.GroupResource())
+	}
 	if w.listed >= maxListed {
 		return nil, errTooMany
 	}
 	objects, more, err := w.Stored.List(w.ctx, r.GroupVersionResource, namespace, maxListed-w.listed)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return nil, nil // it has ceased to be served
+	case apierrors.IsMethodNotSupported(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		// It has just ceased to be served. Whether anything is left of it, the next policy knows.
+		return nil, fmt.Errorf("%s are not served any more; try again", r.GroupResource())
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be listed", r.GroupResource())
 	case more:

@@ -106,13 +106,21 @@ func (c *cause) old() metav1.Object {
 	return m
 }
 
-// itself tells whether the caller is denied to delete the object that the request changes.
+// name is that of the object. The request for a collection has none.
+func (c *cause) name() string {
+	if was := c.old(); c.GetName() == "" && was != nil {
+		return was.GetName()
+	}
+	return c.GetName()
+}
+
+// itself tells whether the caller is denied to delete the object that the request is about.
 func (c *cause) itself(ctx context.Context) (string, bool) {
 	namespace := c.GetNamespace()
 	if c.GetResource().GroupResource() == namespaceResource {
-		namespace = c.GetName() // as requests for a namespace have it
+		namespace = c.name() // as requests for a namespace have it
 	}
-	return c.denied(ctx, c.GetKind(), c.deletes(c.GetResource(), namespace, c.GetName()),
+	return c.denied(ctx, c.GetKind(), c.deletes(c.GetResource(), namespace, c.name()),
 		onlyOld{(&versions{attrs: c.facts.Attributes, objects: c.objects, served: c.snapshot().Served}).OldObject})
 }
 

@@ -24,6 +24,7 @@ var (
 func usual(t *testing.T) *effectsWorld {
 	return newEffectsWorld(t, map[string][]rule{
 		"ursula": {{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"nodes", "configmaps"}, Where: `resource.metadata.name == "kept"`}},
+		"byname": {{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"secrets"}, When: `request.name == "root"`}},
 		"clark":  {everything},
 	}, map[string][]rule{
 		"edgar":  {everything, protectedMaps},
@@ -233,7 +234,59 @@ func TestClusterScopedOwners(t *testing.T) {
 	w.expect("a definition whose object owns what is protected", true, request{who: "edgar", operation: admission.Delete, old: definition})
 	w.put("example.com/v1", "Widget", "hammer", "kept", nil)
 	widgets.expect("a definition whose object is denied", true, request{who: "wim", operation: admission.Delete, old: definition})
+	widgets.expect("all definitions, by a request without a name", true, request{who: "wim", operation: admission.Delete, old: definition, collection: true})
 	w.expect("with nothing denied", false, request{who: "free", operation: admission.Delete, old: definition})
+}
+
+// PO-20: what is stored and not served now is deleted with its definition, and with its owner once it is served again.
+func TestDefinitionsThatAreNotServed(t *testing.T) {
+	deny := func(kind string) []rule {
+		return []rule{everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{kind}, Where: `resource.metadata.name == "kept"`}}
+	}
+	w := newEffectsWorld(t, nil, map[string][]rule{"wim": deny("Widget"), "edgar": deny("pods"), "free": {everything}})
+	definition := w.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com", nil)
+	strange := w.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "strange.example.com", nil)
+	owner := w.put("v1", "Secret", "hammer", "owner", nil)
+	ns := w.put("v1", "Namespace", "", "hammer", nil)
+	expect := func(when string, wim, unknown bool) {
+		t.Helper()
+		for _, who := range []string{"wim", "edgar", "free"} {
+			w.expect("its definition, "+when, wim && who != "free", request{who: who, operation: admission.Delete, old: definition})
+			w.expect("an owner, "+when, wim && who == "wim", request{who: who, operation: admission.Delete, old: owner})
+			w.expect("an owner, orphaning, "+when, false, request{who: who, operation: admission.Delete, old: owner, options: orphan()})
+			w.expect("a definition that is not known, "+when, unknown && who != "free", request{who: who, operation: admission.Delete, old: strange})
+		}
+	}
+	expect("served", false, true)
+	for i := range w.snap.Resources {
+		if w.snap.Resources[i].Resource == "widgets" {
+			w.snap.Resources[i].Unlisted = true
+		}
+	}
+	expect("not served", true, true) // nobody can tell what widgets own: pods, perhaps
+	w.expect("the namespace, not served", true, request{who: "wim", operation: admission.Delete, old: ns})
+	w.expect("the namespace, not served", false, request{who: "free", operation: admission.Delete, old: ns})
+}
+
+// PO-20: a right to delete the collection does not reach what is denied one by one, wherever the right comes from. Who holds delete in the whole
+// cluster is not denied it (PO-7).
+func TestCollectionsAreDeletes(t *testing.T) {
+	pods := []string{"pods"}
+	collect := rule{Verbs: []string{"deletecollection"}, ResourceKinds: pods}
+	stay := rule{Deny: true, Verbs: []string{"delete"}, ResourceKinds: pods}
+	some := stay
+	some.When = `request.name == "db"`
+	w := newEffectsWorld(t, map[string][]rule{"marta": {collect}, "mia": {collect}, "both": {collect, {Verbs: []string{"delete"}, ResourceKinds: pods}}},
+		map[string][]rule{"marta": {stay}, "mia": {some}, "both": {stay}, "clark": {stay}, "only": {{Deny: true, Verbs: []string{"deletecollection"}, ResourceKinds: pods}}})
+	db, web := w.put("v1", "Pod", "hammer", "db", nil), w.put("v1", "Pod", "hammer", "web", nil)
+	elsewhere := w.put("v1", "Pod", "anvil", "db", nil)
+	for who, want := range map[string]struct{ db, web bool }{
+		"marta": {true, true}, "mia": {true, false}, "both": {}, "clark": {}, "only": {}, // which was asked before
+	} {
+		w.expect("a collection with db", want.db, request{who: who, operation: admission.Delete, old: db, collection: true})
+		w.expect("a collection with web", want.web, request{who: who, operation: admission.Delete, old: web, collection: true})
+		w.expect("one elsewhere", false, request{who: who, operation: admission.Delete, old: elsewhere, collection: true})
+	}
 }
 
 // PO-20: whoever is denied some delete in a namespace cannot delete the namespace.
@@ -244,6 +297,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	for who, want := range map[string]struct{ hammer, anvil bool }{
 		"edgar": {true, false}, "porter": {true, false}, "named": {true, false}, "ursula": {true, true},
 		"future": {true, false}, // nobody knows whether there are objects of a kind that is not known
+		"byname": {true, true},  // whose condition is about the name of an object, which no request for a namespace says
 		"free":   {}, "clark": {}, "nobody": {},
 		"global": {}, // no node is in a namespace
 	} {

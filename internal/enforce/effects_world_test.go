@@ -150,6 +150,8 @@ type request struct {
 	old, new  *unstructured.Unstructured
 	sub       string
 	options   runtime.Object
+	// collection: the request names no object.
+	collection bool
 	// target names the object where there is neither an old nor a new one.
 	target *unstructured.Unstructured
 }
@@ -175,7 +177,11 @@ func (w *effectsWorld) ask(r request, within ...context.Context) error {
 	if r.old != nil {
 		old, target = r.old, r.old
 	}
-	attrs := admission.NewAttributesRecord(new, old, target.GroupVersionKind(), target.GetNamespace(), target.GetName(), w.resource(target).GroupVersionResource,
+	name := target.GetName()
+	if r.collection {
+		name = ""
+	}
+	attrs := admission.NewAttributesRecord(new, old, target.GroupVersionKind(), target.GetNamespace(), name, w.resource(target).GroupVersionResource,
 		r.sub, r.operation, r.options, false, &user.DefaultInfo{Name: r.who, Groups: []string{user.AllAuthenticated}})
 	known := (&Plugin{}).facts(h, attrs, nil)
 	return w.effects.check(ctx, h, known, nil)

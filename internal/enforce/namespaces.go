@@ -17,7 +17,7 @@ var (
 // namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at: it could be
 // something else by the time it is deleted.
 func (c *cause) namespace(ctx context.Context) error {
-	rules, namespace := c.snapshot().Rules, c.GetName()
+	rules, namespace := c.snapshot().Rules, c.name()
 	if !rules.DeniesDelete(c.GetUserInfo(), namespace) {
 		return nil
 	}
@@ -45,21 +45,24 @@ func (c *cause) definition(ctx context.Context) error {
 	if !c.reached("") {
 		return nil
 	}
-	plural, group, _ := strings.Cut(c.GetName(), ".")
+	plural, group, _ := strings.Cut(c.name(), ".")
 	for _, r := range c.snapshot().Resources {
 		if r.Resource == plural && r.Group == group {
 			return c.objectsOf(ctx, r)
 		}
 	}
-	return nil // nothing of it is served, so that there is nothing to delete
+	// What is not served can have been served before.
+	return forbidden(c, unknownObjects+"it is not served")
 }
+
+const unknownObjects = "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "
 
 func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	w := &climb{cause: c, ctx: ctx}
 	for _, namespace := range c.covered(r, "") {
 		objects, err := w.fetch(r, namespace)
 		if err != nil {
-			return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "+err.Error())
+			return forbidden(c, unknownObjects+err.Error())
 		}
 		members := make([]member, len(objects))
 		for i, o := range objects {
@@ -71,7 +74,7 @@ func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	}
 	owners, err := w.fetch(r, "")
 	if err != nil {
-		return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "+err.Error())
+		return forbidden(c, unknownObjects+err.Error())
 	}
 	for _, owner := range owners {
 		if err := c.dependents(ctx, owner.UID); err != nil {

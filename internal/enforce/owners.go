@@ -65,6 +65,12 @@ func (c *cause) delete(ctx context.Context) error {
 		}
 	}
 	was := c.old()
+	if c.GetName() == "" && was != nil && c.reached(c.GetNamespace()) {
+		// A right to delete the collection is none to delete what is denied one by one.
+		if why, denied := c.itself(ctx); denied {
+			return forbidden(c, "this would delete an object of the collection, and a rule denies you to delete it: "+why)
+		}
+	}
 	if was == nil {
 		if !c.reached(c.GetNamespace()) {
 			return nil

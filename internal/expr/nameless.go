@@ -13,11 +13,12 @@ import (
 const TypeNamed = "policy.proviso.dev/named"
 
 // OfEach makes a condition on `request.name` one on the name of each object,
-// if the request names none: a create and a deletecollection are about
-// objects with names all the same, and a condition by name must not be got
-// round by them (PO-20). Everything else stays as it is.
+// if a request about objects names none. What is created, listed or deleted as
+// a collection has names all the same, and so has what a question without a name
+// is about: a condition by name must not be got round by them (PO-20). Whoever
+// cannot show the objects decides nothing by the empty name.
 func OfEach(c Condition, req *Request) Condition {
-	if req == nil || req.Name != "" || req.Verb != "create" && req.Verb != "deletecollection" || !usesName(c) {
+	if req == nil || req.Name != "" || req.Resource == "" || !usesName(c) {
 		return c
 	}
 	return ofEach{c}

@@ -36,11 +36,14 @@ func TestOfEach(t *testing.T) {
 		data *Data
 		want bool
 	}{
-		{`request.name == "db"`, Request{Verb: "deletecollection"}, deleted(object("db", "")), true},
-		{`request.name == "db"`, Request{Verb: "deletecollection"}, deleted(object("web", "")), false},
-		{`[request].exists(r, r.name == "db")`, Request{Verb: "deletecollection"}, deleted(object("db", "")), true},
-		{`request.name == "db"`, Request{Verb: "create"}, created(object("db", "")), true},
-		{`request.name != "db"`, Request{Verb: "create"}, created(object("db", "")), false},
+		{`request.name == "db"`, Request{Verb: "deletecollection", Resource: "configmaps"}, deleted(object("db", "")), true},
+		{`request.name == "db"`, Request{Verb: "deletecollection", Resource: "configmaps"}, deleted(object("web", "")), false},
+		{`[request].exists(r, r.name == "db")`, Request{Verb: "deletecollection", Resource: "configmaps"}, deleted(object("db", "")), true},
+		{`request.name == "db"`, Request{Verb: "create", Resource: "configmaps"}, created(object("db", "")), true},
+		{`request.name != "db"`, Request{Verb: "create", Resource: "configmaps"}, created(object("db", "")), false},
+		// A question without a name, which the server asks when a namespace is deleted, is about objects with names, too.
+		{`request.name == "db"`, Request{Verb: "delete", Resource: "configmaps"}, deleted(object("db", "")), true},
+		{`request.name != "db"`, Request{Verb: "list", Resource: "configmaps"}, deleted(object("db", "")), false},
 	} {
 		p := All(program(tt.text), program("operation != 'CONNECT'"))
 		each := OfEach(p, &tt.req)
@@ -53,19 +56,19 @@ func TestOfEach(t *testing.T) {
 			t.Errorf("%s on %+v: %v, %v", tt.text, tt.req, got, err)
 		}
 	}
-	if _, err := OfEach(program(`request.name == "db"`), &Request{Verb: "create"}).Evaluate(t.Context(), &Request{Verb: "create"}, Deny, created(object("", "d"))); err == nil {
+	if _, err := OfEach(program(`request.name == "db"`), &Request{Verb: "create", Resource: "configmaps"}).Evaluate(t.Context(), &Request{Verb: "create", Resource: "configmaps"}, Deny, created(object("", "d"))); err == nil {
 		t.Error("an object without a name yet has one")
 	}
-	// Twins: a request with a name, another verb, a condition on something else.
+	// Twins: a request with a name, one that is about no object, a condition on something else.
 	for _, tt := range []struct {
 		text string
 		req  Request
 		want Truth
 	}{
-		{`request.name == "db"`, Request{Verb: "delete", Name: "db"}, True},
-		{`request.name == "db"`, Request{Verb: "deletecollection", Name: "web"}, False},
-		{`request.name == "db"`, Request{Verb: "list"}, False},
-		{`request.user == "alice"`, Request{Verb: "deletecollection", User: "alice"}, True},
+		{`request.name == "db"`, Request{Verb: "delete", Resource: "configmaps", Name: "db"}, True},
+		{`request.name == "db"`, Request{Verb: "deletecollection", Resource: "configmaps", Name: "web"}, False},
+		{`request.name == "db"`, Request{Verb: "get"}, False}, // a path
+		{`request.user == "alice"`, Request{Verb: "deletecollection", Resource: "configmaps", User: "alice"}, True},
 	} {
 		if got := OfEach(program(tt.text), &tt.req).Decide(&tt.req, Deny).Truth(); got != tt.want {
 			t.Errorf("%s on %+v: %v, want %v", tt.text, tt.req, got, tt.want)

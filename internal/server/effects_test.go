@@ -74,7 +74,8 @@ rules:
 {apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: mutable, namespace: hammer}, roleRef: {namespace: hammer, name: mutable}, userNames: [muriel]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: places}, rules: [
-  {apiGroups: [""], resources: [namespaces], verbs: [get, delete]}, {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [delete]}]}
+  {apiGroups: [""], resources: [namespaces], verbs: [get, delete]}, {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [delete, deletecollection]},
+  {apiGroups: [""], resources: [pods], verbs: [deletecollection]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: places}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: places},
   subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: edgar}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: frieda}]}
@@ -152,6 +153,12 @@ func TestDenyHoldsByEffect(t *testing.T) {
 		}
 		refusedWith(t, "delete the definition of a protected object", definitions("edgar"), "denies you delete on widgets.example.com")
 		fine(t, "delete it without a deny", definitions("frieda"))
+		one := metav1.ListOptions{FieldSelector: "metadata.name=widgets.example.com"}
+		refusedWith(t, "delete it in a collection", apiextensionsclient.NewForConfigOrDie(s.as("edgar")).ApiextensionsV1().CustomResourceDefinitions().DeleteCollection(ctx, dry, one), "denies you delete on widgets.example.com")
+		fine(t, "and without a deny", apiextensionsclient.NewForConfigOrDie(s.as("frieda")).ApiextensionsV1().CustomResourceDefinitions().DeleteCollection(ctx, dry, one))
+		// A cluster-wide grant of deletecollection is none of delete, which the namespace denies.
+		refusedWith(t, "delete the pods in a collection", edgar.CoreV1().Pods("hammer").DeleteCollection(ctx, dry, metav1.ListOptions{FieldSelector: "metadata.name=kept"}), "protected objects stay")
+		fine(t, "and another pod", edgar.CoreV1().Pods("hammer").DeleteCollection(ctx, dry, metav1.ListOptions{FieldSelector: "metadata.name=plain"}))
 		widgets := dynamic.NewForConfigOrDie(s.admin).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("hammer")
 		fine(t, "delete the object", widgets.Delete(ctx, "kept", metav1.DeleteOptions{}))
 		fine(t, "delete the definition of nothing protected", definitions("edgar"))

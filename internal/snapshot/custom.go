@@ -41,16 +41,24 @@ func CustomKind(d *apiextensions.CustomResourceDefinition) string {
 	return cmp.Or(d.Status.AcceptedNames.Kind, d.Spec.Names.Kind)
 }
 
+// unlisted are the verbs of a definition of which no version is served. What was stored before still is, and a rule about its kind still
+// means it; it goes with the definition, and the garbage collector looks at it again when it is served again.
+var unlisted = metav1.Verbs{"delete"}
+
 // customLists is what one definition makes the server serve, in the order in which Kubernetes prefers versions. It does not
 // ask how the group ranks its versions, which others have a say in.
 func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	kind, plural := CustomKind(d), d.Spec.Names.Plural
 	var verbs metav1.Verbs
+	served := slices.ContainsFunc(d.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Served })
 	if holds(d, apiextensions.NamesAccepted) || holds(d, apiextensions.Established) { // before, there is nothing to list
 		verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		if !served {
+			verbs = unlisted
+		}
 	}
 	for _, v := range d.Spec.Versions {
-		if !v.Served {
+		if !v.Served && (served || !v.Storage) {
 			continue
 		}
 		list := &metav1.APIResourceList{GroupVersion: d.Spec.Group + "/" + v.Name}

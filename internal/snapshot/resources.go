@@ -14,9 +14,11 @@ type Resource struct {
 	Namespaced bool
 	// Deletable tells that somebody, and so the garbage collector too, can delete its objects one by one.
 	Deletable bool
+	// Unlisted: objects may be stored, and at the moment nobody can list them.
+	Unlisted bool
 }
 
-// Resources are those that are served and can be listed.
+// Resources are those that are served and can be listed, and those that are stored and not served now.
 type Resources []Resource
 
 // NewResources reads discovery, in which the preferred version of a group comes first.
@@ -30,11 +32,12 @@ func NewResources(lists []*metav1.APIResourceList) Resources {
 		}
 		for _, r := range list.APIResources {
 			gvr := gv.WithResource(r.Name)
-			if isSubresource(r.Name) || seen[gvr.GroupResource()] || !slices.Contains(r.Verbs, "list") {
+			dormant := slices.Equal(r.Verbs, unlisted)
+			if isSubresource(r.Name) || seen[gvr.GroupResource()] || !dormant && !slices.Contains(r.Verbs, "list") {
 				continue
 			}
 			seen[gvr.GroupResource()] = true
-			all = append(all, Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced, Deletable: slices.Contains(r.Verbs, "delete")})
+			all = append(all, Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced, Deletable: slices.Contains(r.Verbs, "delete"), Unlisted: dormant})
 		}
 	}
 	return all

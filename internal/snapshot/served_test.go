@@ -115,3 +115,28 @@ func TestDefinitionsThatHaveObjects(t *testing.T) {
 		}
 	}
 }
+
+// PO-20: what is stored and not served now is still known, by its kind and as something that cannot be listed.
+func TestDefinitionsThatAreNotServed(t *testing.T) {
+	asleep := definition("farm.io", "geese", "Goose", true, "v1", "v2")
+	asleep.Spec.Versions[0].Served, asleep.Spec.Versions[1].Served, asleep.Spec.Versions[1].Storage = false, false, true
+	halfway := asleep.DeepCopy()
+	halfway.Spec.Versions[0].Served = true
+	for _, d := range []*apiextensions.CustomResourceDefinition{asleep, halfway} {
+		from := Sources{Custom: CustomLists([]*apiextensions.CustomResourceDefinition{d})}
+		got := from.Resources()
+		if len(got) != 1 || !got[0].Deletable || got[0].Unlisted != (d == asleep) {
+			t.Errorf("resources: %+v", got)
+		}
+		if kinds := from.Served().Kinds().Resolve("Goose"); len(kinds) != 1 {
+			t.Errorf("a Goose is %v", kinds)
+		}
+		want := "v1"
+		if d == asleep {
+			want = "v2" // as it is stored
+		}
+		if version := from.Served().PreferredVersion(schema.GroupKind{Group: "farm.io", Kind: "Goose"}); version != want {
+			t.Errorf("version %q, want %q", version, want)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (g *table) await(d *doing) {
 		g.settle()
 	}
 	switch main {
-	case "customresourcedefinitions.apiextensions.k8s.io":
+	case definitions:
 		g.policyWritten = true
 		g.defined(d)
 	case "namespaces":
@@ -54,8 +54,12 @@ func (g *table) await(d *doing) {
 
 // defined waits until a definition is served, and knows its names from then on.
 func (g *table) defined(d *doing) {
+	if d.Name == "" { // a collection of one
+		d = &doing{Step: game.Step{Resource: d.Resource, Name: strings.TrimPrefix(d.Query, game.ByName)}}
+	}
 	o := g.get(game.Ref{Resource: d.Resource, Name: d.Name})
-	if o == nil || d.Name == "" {
+	if o == nil {
+		time.Sleep(300 * time.Millisecond)
 		return
 	}
 	g.leave(g.place(d.Resource, "", d.Name))
@@ -76,13 +80,61 @@ func (g *table) defined(d *doing) {
 	})
 	served := func() bool { return g.sudo("GET", "/apis/"+group+"/v1/"+plural, nil).code != http.StatusNotFound }
 	wait := 3 * time.Second // whether it is served at all is not known
-	if is("Established", "True") {
+	switch {
+	case g.dormant(plural+"."+group) || game.Dig(o, "metadata", "deletionTimestamp") != nil:
+		wait = 0
+	case is("Established", "True"):
 		wait = patience
 	}
 	for deadline := time.Now().Add(wait); !served() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond) // nothing tells when the policy has seen what is served; with less the attack is weaker
+}
+
+// definitions is the resource of custom resource definitions.
+const definitions = "customresourcedefinitions.apiextensions.k8s.io"
+
+// define makes the definition of a prey that has none.
+func (g *table) define(p game.Prey) {
+	r, builtIn := g.catalog.Find(p.Resource)
+	if _, known := g.custom[p.Resource]; builtIn || known {
+		return
+	}
+	body := g.stub(definitions, "", p.Resource, "")
+	put(body, "spec group", r.Group)
+	put(body, "spec names", object{"plural": r.Plural, "kind": r.Kind, "listKind": r.Kind + "List", "singular": strings.ToLower(r.Kind)})
+	g.must("POST", g.place(definitions, "", ""), body)
+	g.defined(&doing{Step: game.Step{Resource: definitions, Name: p.Resource}})
+}
+
+// dormant tells whether a custom resource is defined and not served: its objects are there, and nobody sees them.
+func (g *table) dormant(resource string) bool {
+	if _, custom := g.custom[resource]; !custom {
+		return false
+	}
+	o := g.get(game.Ref{Resource: definitions, Name: resource})
+	return o != nil && game.Dig(o, "metadata", "deletionTimestamp") == nil && !slices.ContainsFunc(list(game.Dig(o, "spec", "versions")), func(v any) bool {
+		version, _ := v.(map[string]any)
+		return version["served"] == true
+	})
+}
+
+// wake has everything served that is defined.
+func (g *table) wake() {
+	for resource, r := range g.custom {
+		if !g.dormant(resource) {
+			continue
+		}
+		versions := list(game.Dig(g.get(game.Ref{Resource: definitions, Name: resource}), "spec", "versions"))
+		for _, v := range versions {
+			if version, ok := v.(map[string]any); ok {
+				version["served"] = true
+			}
+		}
+		g.must("PATCH", g.place(definitions, "", resource), object{"spec": object{"versions": versions}})
+		g.poll(resource+" to be served again", func() bool { return g.sudo("GET", "/apis/"+r.Group+"/v1/"+r.Plural, nil).ok() })
+	}
 }
 
 // lived waits until a namespace that is deleted is gone, or cannot go. The controller begins after five seconds.

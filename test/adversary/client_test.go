@@ -142,9 +142,13 @@ func (h *hunt) resource(name string) game.Resource {
 	return r
 }
 
-// get reads an object as an admin; nil if there is none.
+// get reads an object as an admin; nil if there is none. A server that is busy, or that takes in a definition, is asked again.
 func (h *hunt) get(ref game.Ref) map[string]any {
 	a := h.sudo("GET", h.place(ref.Resource, ref.NS, ref.Name), nil)
+	for deadline := time.Now().Add(patience); (a.code == http.StatusServiceUnavailable || a.code == http.StatusTooManyRequests) && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+		a = h.sudo("GET", h.place(ref.Resource, ref.NS, ref.Name), nil)
+	}
 	if !a.ok() {
 		return nil
 	}

@@ -22,7 +22,9 @@ const bound = 10 * time.Second
 func (g *table) look() []map[string]any {
 	out := make([]map[string]any, len(g.c.Prey))
 	for i, p := range g.c.Prey {
-		out[i] = g.get(p.Ref())
+		if out[i] = g.get(p.Ref()); out[i] == nil && i < len(g.prey) && g.dormant(p.Resource) {
+			out[i] = g.prey[i]
+		}
 	}
 	return out
 }
@@ -231,6 +233,7 @@ func (g *table) universe() (out []game.Ask) {
 // finish is what is checked in the end.
 func (g *table) finish() {
 	time.Sleep(10 * time.Millisecond)
+	g.wake()
 	after := g.look()
 	for i, p := range g.c.Prey { // what came late
 		if g.prey[i] != nil && after[i] == nil && game.Dig(g.prey[i], "metadata", "deletionTimestamp") == nil {

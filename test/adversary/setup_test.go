@@ -45,6 +45,7 @@ func (g *table) install() {
 		g.uids[ns], _ = game.Dig(h.get(game.Ref{Resource: "namespaces", Name: ns}), "metadata", "uid").(string)
 	}
 	for i, p := range c.Prey {
+		g.define(p)
 		g.bait(i, p)
 	}
 	for _, f := range c.Fields {
@@ -91,7 +92,13 @@ func (g *table) bait(i int, p game.Prey) {
 			}
 		}
 	}
-	h.must("POST", h.place(p.Resource, p.NS, ""), body)
+	h.poll(p.Resource+" to be served", func() bool { // the definition may be new
+		a := h.sudo("POST", h.place(p.Resource, p.NS, ""), body)
+		return a.code != http.StatusNotFound && a.code != http.StatusServiceUnavailable
+	})
+	if h.get(p.Ref()) == nil {
+		h.must("POST", h.place(p.Resource, p.NS, ""), body)
+	}
 	if p.Shared {
 		for manager := range shared {
 			h.reapply(p, manager)

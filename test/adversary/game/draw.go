@@ -19,9 +19,14 @@ const (
 	markedLabel    = "marked.example.com"
 	ownLabel       = "own.example.com/x"
 	customGroup    = "hunt" + Run + ".example.com"
+	customPrey     = "gems." + customGroup
+	definitions    = "customresourcedefinitions.apiextensions.k8s.io"
 	keeper         = "keep.example.com/it"
 	gitops, second = "gitops", "second"
 )
+
+// ByName is the query of a collection that holds one object.
+const ByName = "fieldSelector=metadata.name%3D"
 
 // Gitops and Second are the appliers of shared prey.
 const (

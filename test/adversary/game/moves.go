@@ -67,7 +67,7 @@ func touch(d *draw, _ *Actor) (Step, bool) {
 	case "list", "deletecollection":
 		s.Name = ""
 		if d.chance(30) {
-			s.Query = "fieldSelector=metadata.name%3D" + ref.Name
+			s.Query = ByName + ref.Name
 		}
 	case "update", "patch", "apply":
 		s.Edits = []Edit{d.edit()}

@@ -7,7 +7,6 @@ import (
 
 // define makes a custom resource definition whose names are somebody else's.
 func define(d *draw, _ *Actor) (Step, bool) {
-	const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 	if refs := d.made[definitions]; len(refs) > 0 && d.chance(15) {
 		return Step{Verb: "delete", Resource: definitions, Name: pick(d, refs).Name}, true
 	}
@@ -26,6 +25,22 @@ func define(d *draw, _ *Actor) (Step, bool) {
 	d.add(s)
 	d.made[plural+"."+group] = append(d.made[plural+"."+group], Ref{plural + "." + group, Home, d.fresh("c")})
 	return s, true
+}
+
+// redefine is about the definition of a prey: with it, all objects of the kind go.
+func redefine(d *draw, _ *Actor) (Step, bool) {
+	s := Step{Resource: definitions, Name: customPrey}
+	switch d.IntN(5) {
+	case 0, 1:
+		s.Verb = "delete"
+	case 2:
+		s.Verb, s.Query, s.Name = "deletecollection", ByName+s.Name, ""
+	default: // what is not served cannot be looked at
+		version := map[string]any{"name": "v1", "served": d.chance(20), "storage": true,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+		s.Verb, s.Edits = "patch", []Edit{{"spec versions", []any{version}}}
+	}
+	return s, slices.ContainsFunc(d.Prey, func(p Prey) bool { return p.Resource == customPrey })
 }
 
 // instance makes an object of a custom resource.

@@ -35,6 +35,12 @@ var themes = []theme{
 	{name: "names", prey: []string{"configmaps", "secrets", "services"}, styles: []string{ByClusterRole, ByMaster, "star", "star", "edit", "nothing"},
 		powers: []power{{verbs: []string{"create", "update", "delete"}, kinds: []string{"customresourcedefinitions.apiextensions.k8s.io"}, cluster: true}},
 		moves:  []move{touch, touch, touch, define, define, instance}},
+	{name: "kinds", prey: []string{customPrey, customPrey, "configmaps"}, styles: append([]string{"nothing"}, plain...),
+		powers: []power{
+			{verbs: []string{"delete", "deletecollection"}, kinds: []string{definitions}, cluster: true},
+			{verbs: []string{"update", "patch"}, kinds: []string{definitions}, cluster: true},
+		},
+		moves: []move{redefine, redefine, redefine, touch, touch, own, remove}},
 	{name: "defaults", prey: []string{"configmaps", "resourcequotas", "limitranges", "pods", "roles.rbac.authorization.k8s.io", "services"}, styles: []string{"view", "edit", "edit", "admin"},
 		moves: []move{touch, touch, life, life, bind, author, pods, anything, anything}},
 	{name: "life", prey: []string{"configmaps", "secrets", "serviceaccounts"}, styles: local, kept: 50, accounts: true,
