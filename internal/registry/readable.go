@@ -121,9 +121,20 @@ func (r recovering) identity(key string) (namespace, name string) {
 	return namespace, name
 }
 
+// look decodes the bytes for a look at the object.
+func (r recovering) look(data []byte) (runtime.Object, error) {
+	if c, ok := r.codec.(interface {
+		Peek([]byte) (runtime.Object, error)
+	}); ok {
+		return c.Peek(data)
+	}
+	obj, _, err := r.codec.Decode(data, nil, nil)
+	return obj, err
+}
+
 // mismatch says why the bytes are not the object that their key says; empty if they are.
 func (r recovering) mismatch(data []byte, namespace, name string) string {
-	obj, _, err := r.codec.Decode(data, nil, nil)
+	obj, err := r.look(data)
 	if err != nil {
 		return "the stored bytes are no " + r.kind.Kind + " that this server can decode"
 	}

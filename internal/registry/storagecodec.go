@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,20 +16,56 @@ import (
 // StorageCodec is what the groups are stored with: JSON, in their only version. What it cannot read as such it quarantines
 // instead of failing: a list fails as a whole if one of its objects cannot be decoded, so that one bad object would freeze
 // every other, revocations included (SV-8).
-func StorageCodec() runtime.Codec {
-	return storageCodec{Codec: Codecs.LegacyCodec(GroupVersions()...)}
-}
+//
+// There is one, so that what was decoded for one purpose is known for the next.
+func StorageCodec() runtime.Codec { return theStorageCodec() }
+
+var theStorageCodec = sync.OnceValue(func() storageCodec {
+	return storageCodec{Codec: Codecs.LegacyCodec(GroupVersions()...), memory: newMemory()}
+})
 
 type storageCodec struct {
 	runtime.Codec
+	memory *memory
 }
 
 // Decode reads a stored object. An object that a newer version has stored, or that does not have the shape of its kind, comes
 // back marked and reduced to what is safe to know about it. Only what does not even tell its kind and name is an error.
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if defaults == nil {
+		if known := c.memory.recall(data); known != nil {
+			if obj, ok := given(known.object.DeepCopyObject(), into); ok {
+				kind := known.kind
+				return obj, &kind, nil
+			}
+		}
+	}
+	obj, gvk, err := c.read(data, defaults, into)
+	if err == nil && defaults == nil && gvk != nil {
+		c.memory.keep(data, obj.DeepCopyObject(), *gvk)
+	}
+	return obj, gvk, err
+}
+
+// Peek is Decode for somebody who only looks: the object may be another's.
+func (c storageCodec) Peek(data []byte) (runtime.Object, error) {
+	if known := c.memory.recall(data); known != nil {
+		return known.object, nil
+	}
+	obj, gvk, err := c.read(data, nil, nil)
+	if err == nil && gvk != nil {
+		c.memory.keep(data, obj, *gvk)
+	}
+	return obj, err
+}
+
+func (c storageCodec) read(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := c.Codec.Decode(data, defaults, into)
 	if err == nil {
-		if err = unknownParts(data, obj); err == nil {
+		if !plain(data, obj) {
+			err = unknownParts(data, obj)
+		}
+		if err == nil {
 			readRules(obj)
 			return obj, gvk, nil
 		}
@@ -37,15 +74,23 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if !ok {
 		return obj, gvk, err
 	}
-	if into == nil {
-		return saved, &kind, nil
-	}
-	to, from := reflect.ValueOf(into), reflect.ValueOf(saved)
-	if to.Type() != from.Type() {
+	if saved, ok = given(saved, into); !ok {
 		return obj, gvk, err
 	}
+	return saved, &kind, nil
+}
+
+// given is the object itself, or what was to become it if that is of its type.
+func given(object, into runtime.Object) (runtime.Object, bool) {
+	if into == nil {
+		return object, true
+	}
+	to, from := reflect.ValueOf(into), reflect.ValueOf(object)
+	if to.Type() != from.Type() {
+		return object, false
+	}
 	to.Elem().Set(from.Elem())
-	return into, &kind, nil
+	return into, true
 }
 
 // readRules makes deny rules of those that spell it in another case: by what else they say they would be allow rules that grant

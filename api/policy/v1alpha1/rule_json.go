@@ -33,12 +33,19 @@ func (r *PolicyRule) UnmarshalJSON(data []byte) error {
 	if isNull(data) {
 		return nil
 	}
+	type plain PolicyRule
+	var out plain
+	// Nearly every rule has only fields that are known, each once, and is read in one pass.
+	if strict, err := json.UnmarshalStrict(data, &out); err == nil && len(strict) == 0 {
+		*r = PolicyRule(out)
+		r.Unrecognized = nil
+		return nil
+	}
 	keys, err := closedObject(data, "rule")
 	if err != nil {
 		return err
 	}
-	type plain PolicyRule
-	var out plain
+	out = plain{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return err
 	}
