@@ -5,13 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/handoff"
 )
 
 var (
@@ -266,6 +270,44 @@ func TestDefinitionsThatAreNotServed(t *testing.T) {
 	expect("not served", true, true) // nobody can tell what widgets own: pods, perhaps
 	w.expect("the namespace, not served", true, request{who: "wim", operation: admission.Delete, old: ns})
 	w.expect("the namespace, not served", false, request{who: "free", operation: admission.Delete, old: ns})
+}
+
+// PO-20: the garbage collector takes an owner for gone that is not served any more.
+func TestUnservingAVersion(t *testing.T) {
+	w := newEffectsWorld(t, nil, map[string][]rule{"edgar": {everything, protectedMaps}, "porter": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}}}, "free": {everything}})
+	w.put("v1", "ConfigMap", "hammer", "c", labelled, w.put("example.com/v1", "Widget", "hammer", "w", nil))
+	definition := func(plural string, served ...bool) *apiextensions.CustomResourceDefinition {
+		d := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"}}
+		d.Spec.Group, d.Spec.Names.Plural = "example.com", plural
+		for i, one := range served {
+			d.Spec.Versions = append(d.Spec.Versions, apiextensions.CustomResourceDefinitionVersion{Name: fmt.Sprint("v", i+1), Served: one})
+		}
+		return d
+	}
+	both := definition("widgets", true, true)
+	for name, c := range map[string]struct {
+		old, new *apiextensions.CustomResourceDefinition
+		// refused to edgar, who is denied to delete what a widget owns, and to porter, who is not.
+		edgar, porter bool
+	}{
+		"all":                      {both, definition("widgets", false, false), true, false},
+		"one":                      {both, definition("widgets", true, false), true, false},
+		"one, by leaving it out":   {both, definition("widgets", true), true, false},
+		"none":                     {both, definition("widgets", true, true, true), false, false},
+		"one that was not":         {definition("widgets", true, false), definition("widgets", true), false, false},
+		"serve one more":           {definition("widgets", true, false), both, false, false},
+		"of what is not known yet": {definition("gadgets", true), definition("gadgets", false), true, true},
+	} {
+		for who, refused := range map[string]bool{"edgar": c.edgar, "porter": c.porter, "free": false} {
+			attrs := admission.NewAttributesRecord(c.new, c.old, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", c.old.Name,
+				definitionResource.WithVersion("v1"), "", admission.Update, nil, false, &user.DefaultInfo{Name: who})
+			ctx := w.context()
+			known := (&Plugin{}).facts(handoff.From(ctx), attrs, nil)
+			if err := w.effects.check(ctx, handoff.From(ctx), known, nil); apierrors.IsForbidden(err) != refused || err != nil && !refused {
+				t.Errorf("%s stops serving %s: %v, want refused %v", who, name, err, refused)
+			}
+		}
+	}
 }
 
 // PO-20: a right to delete the collection does not reach what is denied one by one, wherever the right comes from. Who holds delete in the whole

@@ -2,8 +2,10 @@ package enforce
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/snapshot"
@@ -55,7 +57,7 @@ func (c *cause) definition(ctx context.Context) error {
 	return forbidden(c, unknownObjects+"it is not served")
 }
 
-const unknownObjects = "rules deny you some deletes, and the server cannot tell what would be deleted with the definition: "
+const unknownObjects = "rules deny you some deletes, and the server cannot tell what would be deleted because of the definition: "
 
 func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	w := &climb{cause: c, ctx: ctx}
@@ -72,6 +74,36 @@ func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 			return err
 		}
 	}
+	return c.ownedBy(ctx, w, r)
+}
+
+// unserves refuses to stop serving a version if the caller is denied to delete what objects of the definition own: the garbage collector takes an
+// owner that it is not given for one that is gone.
+func (c *cause) unserves(ctx context.Context) error {
+	if !c.reached("") {
+		return nil
+	}
+	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
+	if !ok || !too {
+		return forbidden(c, unknownObjects+"it cannot be read")
+	}
+	gone := slices.ContainsFunc(was.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool {
+		return v.Served && !slices.ContainsFunc(is.Spec.Versions, func(n apiextensions.CustomResourceDefinitionVersion) bool { return n.Name == v.Name && n.Served })
+	})
+	if !gone {
+		return nil
+	}
+	for _, r := range c.snapshot().Resources {
+		if r.Resource == was.Spec.Names.Plural && r.Group == was.Spec.Group {
+			return c.ownedBy(ctx, &climb{cause: c, ctx: ctx}, r)
+		}
+	}
+	return forbidden(c, unknownObjects+"it is not known yet; try again")
+}
+
+// ownedBy refuses if the caller is denied to delete what some object of a resource owns.
+func (c *cause) ownedBy(ctx context.Context, w *climb, r snapshot.Resource) error {
 	owners, err := w.fetch(r, "")
 	if err != nil {
 		return forbidden(c, unknownObjects+err.Error())

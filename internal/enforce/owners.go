@@ -18,6 +18,11 @@ func (c *cause) update(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // without metadata it has no owners
 	}
+	if c.GetResource().GroupResource() == definitionResource {
+		if err := c.unserves(ctx); err != nil {
+			return err
+		}
+	}
 	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
 	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))
 	if !rehung && !ends {

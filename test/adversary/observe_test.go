@@ -282,10 +282,11 @@ func (g *table) handedOver(now []map[string]any) {
 		if len(lost) == 0 {
 			continue
 		}
-		ask := game.Ask{Verb: "update", Resource: p.Resource, NS: p.NS, Name: p.Name, Old: now[i], New: worse}
 		if !slices.ContainsFunc(g.c.Actors, func(a game.Actor) bool {
-			may, _ := g.party.May(game.Who{User: a.Name, Groups: a.Groups}, ask)
-			return may
+			return slices.ContainsFunc([]string{"update", "patch"}, func(verb string) bool {
+				may, _ := g.party.May(game.Who{User: a.Name, Groups: a.Groups}, game.Ask{Verb: verb, Resource: p.Resource, NS: p.NS, Name: p.Name, Old: now[i], New: worse})
+				return may
+			})
 		}) {
 			g.report("handed over", p.Resource, "%s lost %v when its appliers applied again: somebody has changed its managed fields", p.Ref(), lost)
 		}
@@ -296,6 +297,9 @@ func (g *table) handedOver(now []map[string]any) {
 // changed policy.
 func (g *table) changedDecisions() {
 	for _, a := range g.universe() {
+		if _, builtIn := g.catalog.Find(a.Resource); !builtIn && g.get(game.Ref{Resource: definitions, Name: a.Resource}) == nil {
+			continue // nothing of it is left, and its kind is known to nobody
+		}
 		was, is := g.before[key(a)], g.allowed(a)
 		ns := a.NS
 		if a.Resource == "namespaces" {
