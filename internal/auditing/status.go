@@ -23,6 +23,7 @@ import (
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/durable"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/statusreport"
@@ -74,11 +75,8 @@ func replicaName(spoolDir, server string) (string, error) {
 		return name, nil
 	}
 	name := server + "-" + rand.String(5)
-	// Renamed into place: a half-written name would be another replica's.
-	if err := os.WriteFile(path+".new", []byte(name), 0o600); err != nil {
-		return "", fmt.Errorf("name of this replica: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	// A half-written name would be another replica's.
+	if err := durable.Replace(path, []byte(name), durable.Options{}); err != nil {
 		return "", fmt.Errorf("name of this replica: %w", err)
 	}
 	return name, nil

@@ -2,10 +2,11 @@ package auditsink
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"proviso.dev/proviso/internal/durable"
 )
 
 // cursor says which events have been delivered, and counts what has become of the others. It is replaced as a whole, so
@@ -49,7 +50,7 @@ func (s *spool) saveCursor() {
 	text, err := json.Marshal(saved)
 	if err == nil {
 		text = fmt.Appendf(text, "\n%08x\n", checksum(text))
-		err = replaceFile(filepath.Join(s.dir, cursorName), text, s.fsync)
+		err = durable.Replace(filepath.Join(s.dir, cursorName), text, durable.Options{Sync: s.fsync})
 	}
 	if s.trouble = err; err != nil {
 		s.trouble = fmt.Errorf("cursor of the spool cannot be saved: %w", err)
@@ -68,24 +69,4 @@ func loadCursor(dir string) (cursor, bool) {
 		return cursor{}, false
 	}
 	return c, true
-}
-
-// replaceFile writes a file so that a reader sees the old text or the new, never a part.
-func replaceFile(path string, text []byte, fsync bool) error {
-	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil && fsync {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"proviso.dev/proviso/internal/durable"
 )
 
 // lockPatience is how long a server that ends may still hold the directory of the one that replaces it.
@@ -19,12 +20,12 @@ func (r *Router) lock() error {
 		return fmt.Errorf("audit spool: %w", err)
 	}
 	for deadline := time.Now().Add(lockPatience); ; {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := durable.TryLock(f)
 		if err == nil {
 			r.lockFile = f
 			return nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+		if !errors.Is(err, durable.ErrLocked) || time.Now().After(deadline) {
 			_ = f.Close()
 			return fmt.Errorf("audit spool: directory %s is in use by another server: %w", r.cfg.Dir, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/durable"
 )
 
 // A server that has just started serves its first requests before it has read the sinks from its storage. So that their
@@ -34,7 +35,7 @@ func (r *Router) remember() {
 	}
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = replaceFile(filepath.Join(r.cfg.Dir, memoryName), text, r.cfg.Fsync)
+		err = durable.Replace(filepath.Join(r.cfg.Dir, memoryName), text, durable.Options{Sync: r.cfg.Fsync})
 	}
 	if err != nil {
 		klog.ErrorS(err, "Audit sinks cannot be remembered; events of the first requests after the next start may be lost")

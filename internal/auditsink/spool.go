@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"proviso.dev/proviso/internal/durable"
 )
 
 // spool keeps the events of one sink on disk from before the response to the request ends until the sink has
@@ -267,11 +269,7 @@ func (s *spool) syncDir() error {
 	if !s.fsync {
 		return nil
 	}
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(s.dir)
 }
 
 // close stops appending and keeps what is there for the next process.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/spelling"
 )
 
 // target is what a question is about, as the user names it and the server serves it.
@@ -150,7 +152,7 @@ func (c *client) suggest(name string) string {
 	best, distance := "", 3
 	for _, r := range c.resourceNames() {
 		plain, _, _ := strings.Cut(r, ".")
-		if d := editDistance(name, plain); d < distance {
+		if d := spelling.Distance(name, plain); d < distance {
 			best, distance = r, d
 		}
 	}
@@ -158,27 +160,6 @@ func (c *client) suggest(name string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// editDistance is how many letters have to be changed, added or left out to get from one word to the other.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // qualified is the resource as our reviews take it: pods, deployments.apps, pods/exec, /metrics.

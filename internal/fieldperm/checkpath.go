@@ -1,12 +1,12 @@
 package fieldperm
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"proviso.dev/proviso/internal/spelling"
 )
 
 // CheckPath tells whether a kind of object has a field. The error names the first part of the path that the schema does not
@@ -67,7 +67,7 @@ func isEmpty(tr schema.TypeRef) bool { return tr.NamedType == nil && tr.Inlined 
 func suggestion(at Path, name string, m *schema.Map) string {
 	best, distance := "", max(len(name)/3, 1)+1
 	for _, f := range m.Fields {
-		if d := editDistance(name, f.Name); d < distance {
+		if d := spelling.Distance(name, f.Name); d < distance {
 			best, distance = f.Name, d
 		}
 	}
@@ -75,66 +75,4 @@ func suggestion(at Path, name string, m *schema.Map) string {
 		return ""
 	}
 	return fmt.Sprintf(": did you mean %s%s?", at, Path{Field(best)})
-}
-
-// editDistance counts the letters to insert, remove or replace.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// CheckVersions tells whether the declarations of a custom resource give every version the same permissions (FP-1): a
-// caller who may not change a field in one version must not find it free in another.
-func CheckVersions(versions []string, declared []Declaration) error {
-	type trait struct {
-		permission    string
-		parameterized bool
-		exclusive     bool
-	}
-	have := map[string]map[trait]bool{}
-	var all []trait
-	for _, d := range declared {
-		t := trait{d.Permission, d.Parameter != nil, d.Exclusive}
-		if have[d.Version] == nil {
-			have[d.Version] = map[trait]bool{}
-		}
-		have[d.Version][t] = true
-		if !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b trait) int { return cmp.Compare(a.permission, b.permission) })
-	for _, t := range all {
-		if have[""][t] {
-			continue
-		}
-		var with, without string
-		for _, v := range versions {
-			if have[v][t] {
-				with = v
-			} else {
-				without = v
-			}
-		}
-		if with != "" && without != "" {
-			return fmt.Errorf("permission %q is declared in version %s and not, or not in the same way, in version %s: "+
-				"a permission is the same in every version of a resource", t.permission, with, without)
-		}
-	}
-	return nil
 }

@@ -100,17 +100,6 @@ func (d *inspection) run(old *typed.TypedValue) Result {
 	return Result{allowed: true}
 }
 
-// ChangedFields lists the fields that differ between two objects, in order and without those that never count (FP-7). old is
-// nil for a new object, of which every field that is set counts.
-func ChangedFields(old, new *typed.TypedValue) ([]Path, error) {
-	w := walker{create: old == nil, keepPaths: true}
-	if err := w.run(&node{}, old, new, nil); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(w.paths, Path.compare)
-	return w.paths, nil
-}
-
 // diff returns the classes of changed fields in the order of their first field.
 func (d *inspection) diff(old *typed.TypedValue, keepLeaves bool) ([]*class, error) {
 	w := walker{ctx: d.req.Context, general: d.req.Mode == General, create: old == nil, keepLeaves: keepLeaves, standIn: standInType(d.req.Target)}

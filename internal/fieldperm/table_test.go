@@ -210,16 +210,6 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", tc.version, tc.text, got, tc.want)
 		}
 	}
-	if err := CheckVersions([]string{"v1", "v2"}, declared); err != nil {
-		t.Error(err)
-	}
-	if err := CheckVersions([]string{"v1", "v2", "v3"}, declared); err == nil || !strings.Contains(err.Error(), "not in the same way, in version v3") {
-		t.Errorf("v3 has no declaration: %v", err)
-	}
-	declared[1].Exclusive = false
-	if err := CheckVersions([]string{"v1", "v2"}, declared); err == nil {
-		t.Error("exclusive in one version only")
-	}
 }
 
 // FP-2, FP-3: a custom resource with a scale subresource has the permission replicas where its scale field is.

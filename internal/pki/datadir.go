@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"proviso.dev/proviso/internal/durable"
 )
 
 const lockName = "proviso.lock"
@@ -51,9 +53,9 @@ func LockDataDir(dir string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data dir %s is not writable: %s; choose another --data-dir or change its owner", dir, cause(err))
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := durable.TryLock(file); err != nil {
 		defer file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, durable.ErrLocked) {
 			return nil, fmt.Errorf("data dir %s is in use by %s; stop it or choose another --data-dir", dir, occupant(file))
 		}
 		return nil, fmt.Errorf("data dir %s cannot be locked: %s; it must be on a file system that supports locks", dir, cause(err))

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"proviso.dev/proviso/internal/durable"
 )
 
 const (
@@ -76,57 +78,24 @@ func cause(err error) string {
 
 // write replaces a file such that after a crash at any moment either the old or the new content is there.
 func (e *ensurer) write(path string, data []byte) error {
-	fail := func(err error) error { return fmt.Errorf("pki file %s cannot be written: %w", path, err) }
 	if err := e.cfg.fault("create", path); err != nil {
 		return err
 	}
-	// CreateTemp uses mode 0600 whatever the umask.
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempMark+"*")
-	if err != nil {
-		return fail(err)
+	var crash error
+	err := durable.Replace(path, data, durable.Options{
+		Sync: !e.cfg.noSync, SyncDir: !e.cfg.noSync, Temp: "." + filepath.Base(path) + tempMark + "*",
+		Step: func(step string) error {
+			if step == "renamed" {
+				e.files.Changed = append(e.files.Changed, path)
+			}
+			crash = e.cfg.fault(step, path)
+			return crash
+		},
+	})
+	if err != nil && crash == nil {
+		return fmt.Errorf("pki file %s cannot be written: %w", path, err)
 	}
-	done := false
-	defer func() {
-		if !done {
-			_ = tmp.Close()
-			_ = os.Remove(tmp.Name())
-		}
-	}()
-	if _, err := tmp.Write(data); err != nil {
-		return fail(err)
-	}
-	if err := e.cfg.fault("sync", path); err != nil {
-		done = true // a crash cleans nothing up
-		return err
-	}
-	if !e.cfg.noSync {
-		if err := tmp.Sync(); err != nil {
-			return fail(err)
-		}
-	}
-	if err := tmp.Close(); err != nil {
-		return fail(err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fail(err)
-	}
-	done = true
-	if !e.cfg.noSync {
-		if err := syncDir(filepath.Dir(path)); err != nil {
-			return fail(err)
-		}
-	}
-	e.files.Changed = append(e.files.Changed, path)
-	return e.cfg.fault("renamed", path)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return crash
 }
 
 // privateDir makes a directory that only its owner can enter and clears what a killed process left half-written there.

@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // edit is an Apply in progress. It collects what the changes come to first, so that every structure is touched once
@@ -14,7 +15,7 @@ import (
 type edit struct {
 	base     *Index
 	next     *Index
-	owner    *owner
+	owner    *persist.Owner
 	compiler compiler
 
 	roles    map[RoleRef]*roleSource // nil is deleted
@@ -36,7 +37,7 @@ type roleSource struct {
 // Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the same.
 func (ix *Index) Apply(changes ...Change) *Index {
 	next := *ix
-	e := &edit{base: ix, next: &next, owner: new(owner), roles: map[RoleRef]*roleSource{},
+	e := &edit{base: ix, next: &next, owner: new(persist.Owner), roles: map[RoleRef]*roleSource{},
 		bindings: map[BindingRef]*binding{}, touched: map[uint32]bool{}}
 	for _, c := range changes {
 		e.note(c)
@@ -46,9 +47,9 @@ func (ix *Index) Apply(changes ...Change) *Index {
 		next.kinds = e.kinds
 	}
 	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip}
-	next.ids.reserve(e.owner, len(e.roles))
-	next.bindings.reserve(e.owner, len(e.bindings))
-	next.subjects.reserve(e.owner, len(e.bindings))
+	next.ids.Reserve(e.owner, len(e.roles))
+	next.bindings.Reserve(e.owner, len(e.bindings))
+	next.subjects.Reserve(e.owner, len(e.bindings))
 	e.applyRoles()
 	e.applyBindings()
 	e.settle()
@@ -58,10 +59,10 @@ func (ix *Index) Apply(changes ...Change) *Index {
 // id returns the number of a role, giving it one if it has none.
 func (e *edit) id(ref RoleRef) uint32 {
 	h := e.next.hashRole(ref)
-	id, ok := e.next.ids.get(h, ref)
+	id, ok := e.next.ids.Get(h, ref)
 	if !ok {
-		id = e.next.slots.alloc(e.owner, ref)
-		e.next.ids.set(e.owner, h, ref, id)
+		id = e.next.slots.Alloc(e.owner, ref)
+		e.next.ids.Set(e.owner, h, ref, id)
 	}
 	e.touched[id] = true
 	return id
@@ -87,8 +88,8 @@ func (e *edit) applyRoles() {
 func (e *edit) applyRole(ref RoleRef, src *roleSource, keys *keyEdit) {
 	h := e.next.hashRole(ref)
 	var old *role
-	if id, ok := e.next.ids.get(h, ref); ok {
-		old = e.next.slots.role(id)
+	if id, ok := e.next.ids.Get(h, ref); ok {
+		old = e.next.slots.Get(id)
 	}
 	switch {
 	case src == nil && old == nil:
@@ -131,8 +132,8 @@ func (e *edit) recompile(keys *keyEdit) {
 		})
 	}
 	var stale, again []*role
-	e.next.ids.each(func(ref RoleRef, id uint32) bool {
-		r := e.next.slots.role(id)
+	e.next.ids.Each(func(ref RoleRef, id uint32) bool {
+		r := e.next.slots.Get(id)
 		switch {
 		case ref.Kind != PolicyRole || r == nil || r != e.base.role(ref):
 		case checked(r):
@@ -155,7 +156,7 @@ func (e *edit) recompile(keys *keyEdit) {
 
 func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
 	id := e.id(ref)
-	e.next.slots.edit(e.owner, id).roles[id%chunkSize] = next
+	e.next.slots.Set(e.owner, id, next)
 	if old != nil {
 		keys.take(ref, id, old.keys)
 	}
@@ -164,9 +165,9 @@ func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
 	}
 	h := e.next.hashRole(ref)
 	if next != nil && len(next.problems) > 0 {
-		e.next.troubled.set(e.owner, h, ref, struct{}{})
+		e.next.troubled.Set(e.owner, h, ref, struct{}{})
 	} else {
-		e.next.troubled.remove(e.owner, h, ref)
+		e.next.troubled.Remove(e.owner, h, ref)
 	}
 }
 
@@ -178,15 +179,15 @@ func (e *edit) settle() {
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if e.base.slots.missing(id) {
+		if e.base.slots.Missing(id) {
 			e.next.missing--
 		}
-		if e.next.slots.missing(id) {
+		if e.next.slots.Missing(id) {
 			e.next.missing++
 		}
-		if meta := e.next.slots.meta(id); meta.refs == 0 && e.next.slots.role(id) == nil && meta.ref != (RoleRef{}) {
-			e.next.ids.remove(e.owner, e.next.hashRole(meta.ref), meta.ref)
-			e.next.slots.release(e.owner, id)
+		if ref := e.next.slots.Key(id); e.next.slots.Refs(id) == 0 && e.next.slots.Get(id) == nil && ref != (RoleRef{}) {
+			e.next.ids.Remove(e.owner, e.next.hashRole(ref), ref)
+			e.next.slots.Release(e.owner, id)
 		}
 	}
 }

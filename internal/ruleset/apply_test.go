@@ -93,8 +93,8 @@ func requireSameShape(t *testing.T, got, want *Index) {
 	t.Helper()
 	type counts struct{ ids, bindings, subjects, scopes, bound, keys, missing, troubled, slots int }
 	of := func(ix *Index) counts {
-		return counts{ix.ids.len(), ix.bindings.len(), ix.subjects.len(), ix.scopes.len(), ix.bound.len(), ix.keys.len(), ix.missing,
-			ix.troubled.len(), ix.slots.used - len(ix.slots.free)}
+		return counts{ix.ids.Len(), ix.bindings.Len(), ix.subjects.Len(), ix.scopes.Len(), ix.bound.Len(), ix.keys.Len(), ix.missing,
+			ix.troubled.Len(), ix.slots.Len()}
 	}
 	if of(got) != of(want) {
 		t.Fatalf("after changes %+v, from scratch %+v", of(got), of(want))
@@ -108,8 +108,8 @@ func requireSameShape(t *testing.T, got, want *Index) {
 	if !slices.Equal(text(got), text(want)) {
 		t.Fatalf("problems after changes %q, from scratch %q", text(got), text(want))
 	}
-	want.keys.each(func(k ruleKey, list []keyEntry) bool {
-		have, _ := got.keys.get(got.hashKey(k), k)
+	want.keys.Each(func(k ruleKey, list []keyEntry) bool {
+		have, _ := got.keys.Get(got.hashKey(k), k)
 		if len(have) != len(list) {
 			t.Fatalf("key %+v lists %d roles, from scratch %d", k, len(have), len(list))
 		}
@@ -156,48 +156,6 @@ func TestApplyLastChangeWins(t *testing.T) {
 	for verb, want := range map[string]Certainty{"get": Never, "list": Always} {
 		if got := ix.Decide(ask("alice", verb, "pods")).Certainty; got != want {
 			t.Errorf("%s: %v, want %v", verb, got, want)
-		}
-	}
-}
-
-// persistent map: every version keeps what it had, with and without growing.
-func TestPmapVersions(t *testing.T) {
-	var versions []pmap[int, int]
-	var m pmap[int, int]
-	hash := func(k int) uint64 { return mix(uint64(k)+1, 0x5bd1e995) }
-	for i := range 3000 {
-		o := new(owner)
-		m.set(o, hash(i), i, i)
-		if i%3 == 0 {
-			m.set(o, hash(i/2), i/2, -i)
-		}
-		if i%7 == 0 {
-			m.remove(o, hash(i/3), i/3)
-		}
-		if i%100 == 0 {
-			versions = append(versions, m)
-		}
-	}
-	model := map[int]int{}
-	for i := range 3000 {
-		model[i] = i
-		if i%3 == 0 {
-			model[i/2] = -i
-		}
-		if i%7 == 0 {
-			delete(model, i/3)
-		}
-		if i%100 != 0 {
-			continue
-		}
-		v := versions[i/100]
-		if v.len() != len(model) {
-			t.Fatalf("version %d has %d entries, want %d", i, v.len(), len(model))
-		}
-		for k, want := range model {
-			if got, ok := v.get(hash(k), k); !ok || got != want {
-				t.Fatalf("version %d: %d is %d %v, want %d", i, k, got, ok, want)
-			}
 		}
 	}
 }

@@ -9,8 +9,8 @@ func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	if u == nil || ref.Kind != Role && ref.Kind != ClusterRole {
 		return false
 	}
-	id, ok := ix.ids.get(ix.hashRole(ref), ref)
-	if !ok || ix.slots.role(id) == nil {
+	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
+	if !ok || ix.slots.Get(id) == nil {
 		return false
 	}
 	var q Query

@@ -86,7 +86,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 		return
 	}
 	h := e.next.hash(p.Namespace)
-	if old, ok := e.next.policies.get(h, p.Namespace); ok {
+	if old, ok := e.next.policies.Get(h, p.Namespace); ok {
 		for name := range old.Roles {
 			ref := RoleRef{PolicyRole, p.Namespace, name}
 			e.roles[ref] = nil
@@ -94,10 +94,10 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	}
 	e.unreadable(containerRef{"Policy", p.Namespace, p.Name}, p.Annotations, nil, deleted)
 	if deleted {
-		e.next.policies.remove(e.owner, h, p.Namespace)
+		e.next.policies.Remove(e.owner, h, p.Namespace)
 		return
 	}
-	e.next.policies.set(e.owner, h, p.Namespace, p)
+	e.next.policies.Set(e.owner, h, p.Namespace, p)
 	over := e.next.limits.Policy(p, e.next.master)
 	for name := range p.Roles {
 		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
@@ -112,17 +112,17 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying b
 	ref := func(name string) BindingRef {
 		return BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}
 	}
-	if old, ok := e.next.containers.get(h, key); ok {
+	if old, ok := e.next.containers.Get(h, key); ok {
 		for name := range old.RoleBindings {
 			e.bindings[ref(name)] = nil
 		}
 	}
 	e.unreadable(containerRef{"PolicyBinding", c.Namespace, c.Name}, c.Annotations, c.RoleBindings, deleted)
 	if deleted {
-		e.next.containers.remove(e.owner, h, key)
+		e.next.containers.Remove(e.owner, h, key)
 		return
 	}
-	e.next.containers.set(e.owner, h, key, c)
+	e.next.containers.Set(e.owner, h, key, c)
 	for name := range c.RoleBindings {
 		entry := c.RoleBindings[name]
 		b := policyBinding(c, name, &entry, e.next.master)

@@ -30,7 +30,7 @@ func (ix *Index) DeniesDeleteIn(u user.Info) []string {
 	q.asked(ix, u, "")
 	var all []string
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		s.local.each(func(namespace string, l *local) bool {
+		s.local.Each(func(namespace string, l *local) bool {
 			if ix.denyDelete(l.policy) {
 				all = append(all, namespace)
 			}
@@ -75,7 +75,7 @@ func (ix *Index) denyDelete(g grants) bool {
 	const deletes = bitDelete | bitDeleteCollection
 	covers := func(c cell) bool { return c.rule.verbs.masks[familyNone]&deletes != 0 }
 	for i := range g {
-		r := ix.slots.role(g[i].id)
+		r := ix.slots.Get(g[i].id)
 		if r != nil && !r.deny.empty() && (slices.ContainsFunc(r.deny.cells, covers) || slices.ContainsFunc(r.deny.wild, covers)) {
 			return true
 		}
@@ -91,7 +91,7 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
 		for _, g := range []grants{s.master, q.grants(s, scopePolicy)} {
 			for j := range g {
-				r := ix.slots.role(g[j].id)
+				r := ix.slots.Get(g[j].id)
 				if r == nil || r.deny.empty() {
 					continue
 				}

@@ -17,7 +17,7 @@ func (q *Query) Errors(tier Tier) error {
 	for _, kind := range q.scopes(tier) {
 		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 			for _, g := range q.grants(s, kind) {
-				if q.ix.slots.role(g.id) == nil {
+				if q.ix.slots.Get(g.id) == nil {
 					seen = append(seen, g.bindings...)
 				}
 			}
@@ -45,16 +45,16 @@ func missingErrors(seen []*binding) error {
 
 // BindingsOf lists the bindings that refer to a role, in order. A role that is bound must not be deleted.
 func (ix *Index) BindingsOf(ref RoleRef) []BindingRef {
-	id, ok := ix.ids.get(ix.hashRole(ref), ref)
-	if !ok || ix.slots.meta(id).refs == 0 {
+	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
+	if !ok || ix.slots.Refs(id) == 0 {
 		return nil
 	}
 	var out []BindingRef
-	ix.scopes.each(func(sc scope, ids []uint32) bool {
+	ix.scopes.Each(func(sc scope, ids []uint32) bool {
 		if _, found := slices.BinarySearch(ids, id); found {
 			key := scopedRole{sc, id}
-			list, _ := ix.bound.get(ix.hashScoped(key), key)
-			list.each(func(b *binding) { out = append(out, b.ref) })
+			list, _ := ix.bound.Get(ix.hashScoped(key), key)
+			list.Each(func(b *binding) { out = append(out, b.ref) })
 		}
 		return true
 	})

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any tier;
@@ -29,7 +31,7 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 		}
 		sc.ns = q.namespace
 	}
-	boundHere, _ := q.ix.scopes.get(q.ix.hashScope(sc), sc)
+	boundHere, _ := q.ix.scopes.Get(q.ix.hashScope(sc), sc)
 	var lists [2]candidates
 	total := 0
 	if !q.wild {
@@ -62,17 +64,17 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 
 // everyoneOf visits the subjects of one role in one scope.
 func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
-	r := q.ix.slots.role(id)
+	r := q.ix.slots.Get(id)
 	if r == nil {
 		return
 	}
-	var bindings roster
+	var bindings persist.Roster[*binding]
 	each := func(ru *rule, v fit, byDelete bool) {
-		if bindings.empty() {
+		if bindings.Empty() {
 			key := scopedRole{sc, id}
-			bindings, _ = q.ix.bound.get(q.ix.hashScoped(key), key)
+			bindings, _ = q.ix.bound.Get(q.ix.hashScoped(key), key)
 		}
-		bindings.each(func(b *binding) {
+		bindings.Each(func(b *binding) {
 			for _, s := range b.unique() {
 				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName, byDelete: byDelete})
 			}
@@ -90,12 +92,12 @@ func (ix *Index) Unresolved(namespace string) error {
 	}
 	var seen []*binding
 	for _, sc := range []scope{{kind: scopeMaster}, {scopePolicy, namespace}, {kind: scopeCluster}, {scopeRBAC, namespace}} {
-		ids, _ := ix.scopes.get(ix.hashScope(sc), sc)
+		ids, _ := ix.scopes.Get(ix.hashScope(sc), sc)
 		for _, id := range ids {
-			if ix.slots.role(id) == nil {
+			if ix.slots.Get(id) == nil {
 				key := scopedRole{sc, id}
-				list, _ := ix.bound.get(ix.hashScoped(key), key)
-				list.each(func(b *binding) { seen = append(seen, b) })
+				list, _ := ix.bound.Get(ix.hashScoped(key), key)
+				list.Each(func(b *binding) { seen = append(seen, b) })
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package ruleset
 import (
 	"cmp"
 	"slices"
+
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // subject is everything that is bound to one user or group. What a decision reads first stands first, and a single grant
@@ -12,7 +14,7 @@ type subject struct {
 	oneCluster [1]roleGrant
 	master     grants
 	oneMaster  [1]roleGrant
-	local      pmap[string, *local] // by namespace
+	local      persist.Map[string, *local] // by namespace
 	key        Subject
 }
 
@@ -72,7 +74,7 @@ func (g grants) apply(ops []grantOp) grants {
 	}
 	slices.SortFunc(remove, roleGrant.compare)
 	slices.SortFunc(add, roleGrant.compare)
-	return splice(g, remove, add, roleGrant.compare)
+	return persist.Splice(g, remove, add, roleGrant.compare)
 }
 
 func (r roleGrant) compare(o roleGrant) int { return cmp.Compare(r.id, o.id) }
@@ -80,7 +82,7 @@ func (r roleGrant) compare(o roleGrant) int { return cmp.Compare(r.id, o.id) }
 // applyBindings returns the list with bindings added and removed, in the order of their names.
 func applyBindings(list []*binding, ops []grantOp) []*binding {
 	add, remove := sortedOps(ops)
-	return splice(list, remove, add, (*binding).compare)
+	return persist.Splice(list, remove, add, (*binding).compare)
 }
 
 // sortedOps returns what is added and what is removed, each in order.
@@ -100,7 +102,7 @@ func sortedOps(ops []grantOp) (add, remove []*binding) {
 func (b *binding) compare(o *binding) int { return b.ref.compare(o.ref) }
 
 // apply returns a copy of the subject with the operations carried out, or nil if nothing is left.
-func (s *subject) apply(o *owner, hash func(string) uint64, ops []grantOp) *subject {
+func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantOp) *subject {
 	next := *s
 	byScope := map[scope][]grantOp{}
 	for _, op := range ops {
@@ -117,7 +119,7 @@ func (s *subject) apply(o *owner, hash func(string) uint64, ops []grantOp) *subj
 		}
 		h := hash(sc.ns)
 		var l local
-		if old, ok := next.local.get(h, sc.ns); ok {
+		if old, ok := next.local.Get(h, sc.ns); ok {
 			l = *old
 		}
 		if sc.kind == scopePolicy {
@@ -126,12 +128,12 @@ func (s *subject) apply(o *owner, hash func(string) uint64, ops []grantOp) *subj
 			l.rbac = l.rbac.apply(ops)
 		}
 		if len(l.policy) == 0 && len(l.rbac) == 0 {
-			next.local.remove(o, h, sc.ns)
+			next.local.Remove(o, h, sc.ns)
 		} else {
-			next.local.set(o, h, sc.ns, &l)
+			next.local.Set(o, h, sc.ns, &l)
 		}
 	}
-	if len(next.master) == 0 && len(next.cluster) == 0 && next.local.len() == 0 {
+	if len(next.master) == 0 && len(next.cluster) == 0 && next.local.Len() == 0 {
 		return nil
 	}
 	next.cluster = next.cluster.into(&next.oneCluster)

@@ -55,7 +55,7 @@ func (ix *Index) writerOf(g Grant) (*writer, error) {
 		for _, kind := range q.scopes(tier) {
 			for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 				for _, rg := range q.grants(s, kind) {
-					r := ix.slots.role(rg.id)
+					r := ix.slots.Get(rg.id)
 					if r == nil || slices.ContainsFunc(w.roles[kind], func(has writerRole) bool { return has.id == rg.id }) {
 						continue
 					}
@@ -69,9 +69,9 @@ func (ix *Index) writerOf(g Grant) (*writer, error) {
 	}
 	if g.Lifted && g.Namespace == "" && slices.Contains(g.Tiers, TierNamespace) {
 		for s, i := q.next(0); s != nil; s, i = q.next(i) {
-			s.local.each(func(_ string, l *local) bool {
+			s.local.Each(func(_ string, l *local) bool {
 				for _, rg := range l.policy {
-					if r := ix.slots.role(rg.id); r != nil && !r.deny.empty() {
+					if r := ix.slots.Get(rg.id); r != nil && !r.deny.empty() {
 						w.local = append(w.local, writerRole{rg.id, r})
 					}
 				}
@@ -133,8 +133,8 @@ func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) 
 	h.ix = Build(in)
 	h.take(wanted)
 	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *rule) bool { return r.deny })
-	h.ix.ids.each(func(_ RoleRef, id uint32) bool {
-		if r := h.ix.slots.role(id); r != nil {
+	h.ix.ids.Each(func(_ RoleRef, id uint32) bool {
+		if r := h.ix.slots.Get(id); r != nil {
 			h.take(r)
 		}
 		return true

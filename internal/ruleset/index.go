@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // Input is everything that an index is built from. The objects are kept and must not be changed afterwards, which holds
@@ -42,21 +43,21 @@ type Index struct {
 	future  bool // see compiler
 	skip    func(RoleRef, int) bool
 
-	slots    slots                      // role number → compiled role
-	ids      pmap[RoleRef, uint32]      // role → number
-	bindings pmap[BindingRef, *binding] // everything that is bound
-	subjects pmap[Subject, *subject]    // subject → scope → roles
+	slots    persist.Slots[RoleRef, role]      // role number → compiled role
+	ids      persist.Map[RoleRef, uint32]      // role → number
+	bindings persist.Map[BindingRef, *binding] // everything that is bound
+	subjects persist.Map[Subject, *subject]    // subject → scope → roles
 
-	scopes pmap[scope, []uint32]     // scope → roles that are bound in it, ordered
-	bound  pmap[scopedRole, roster]  // scope and role → bindings
-	keys   pmap[ruleKey, []keyEntry] // resource → roles
+	scopes persist.Map[scope, []uint32]                      // scope → roles that are bound in it, ordered
+	bound  persist.Map[scopedRole, persist.Roster[*binding]] // scope and role → bindings
+	keys   persist.Map[ruleKey, []keyEntry]                  // resource → roles
 
-	policies   pmap[string, *policyv1alpha1.Policy]        // by namespace
-	containers pmap[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name
+	policies   persist.Map[string, *policyv1alpha1.Policy]        // by namespace
+	containers persist.Map[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name
 
-	missing  int                     // roles that are bound and do not exist
-	troubled pmap[RoleRef, struct{}] // roles that have problems
-	strays   pmap[nsName, Problem]   // containers that are not where they belong
+	missing  int                            // roles that are bound and do not exist
+	troubled persist.Map[RoleRef, struct{}] // roles that have problems
+	strays   persist.Map[nsName, Problem]   // containers that are not where they belong
 }
 
 // nsName is a namespaced name.
@@ -101,12 +102,12 @@ func (ix *Index) MasterNamespace() string { return ix.master }
 func (ix *Index) Kinds() *Kinds { return ix.kinds }
 
 // Bindings is the number of bindings in the index.
-func (ix *Index) Bindings() int { return ix.bindings.len() }
+func (ix *Index) Bindings() int { return ix.bindings.Len() }
 
 // role returns the compiled role, or nil if it does not exist.
 func (ix *Index) role(ref RoleRef) *role {
-	if id, ok := ix.ids.get(ix.hashRole(ref), ref); ok {
-		return ix.slots.role(id)
+	if id, ok := ix.ids.Get(ix.hashRole(ref), ref); ok {
+		return ix.slots.Get(id)
 	}
 	return nil
 }

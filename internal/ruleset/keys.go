@@ -3,6 +3,8 @@ package ruleset
 import (
 	"cmp"
 	"slices"
+
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // ruleKey is where the inverse index lists a role: under every resource that one of its rules names, together with the
@@ -88,7 +90,7 @@ type candidates [4][]keyEntry
 func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 	get := func(res, name string) []keyEntry {
 		k := ruleKey{kind, ns, res, name}
-		list, _ := q.ix.keys.get(q.ix.hashKey(k), k)
+		list, _ := q.ix.keys.Get(q.ix.hashKey(k), k)
 		return list
 	}
 	if !q.resourceRequest {
@@ -143,7 +145,7 @@ func (k *keyEdit) put(ref RoleRef, id uint32, keys []keyMask) {
 }
 
 func (k *keyEdit) apply(e *edit) {
-	e.next.keys.reserve(e.owner, len(k.add))
+	e.next.keys.Reserve(e.owner, len(k.add))
 	for key := range k.remove {
 		if _, ok := k.add[key]; !ok {
 			k.add[key] = nil
@@ -151,14 +153,14 @@ func (k *keyEdit) apply(e *edit) {
 	}
 	for key, add := range k.add {
 		h := e.next.hashKey(key)
-		old, _ := e.next.keys.get(h, key)
+		old, _ := e.next.keys.Get(h, key)
 		remove := k.remove[key]
 		slices.SortFunc(remove, keyEntry.compare)
 		slices.SortFunc(add, keyEntry.compare)
-		if next := splice(old, remove, add, keyEntry.compare); len(next) > 0 {
-			e.next.keys.set(e.owner, h, key, next)
+		if next := persist.Splice(old, remove, add, keyEntry.compare); len(next) > 0 {
+			e.next.keys.Set(e.owner, h, key, next)
 		} else {
-			e.next.keys.remove(e.owner, h, key)
+			e.next.keys.Remove(e.owner, h, key)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (q *Query) match(m *Match, kind scopeKind, denies bool) {
 }
 
 func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
-	r := q.ix.slots.role(g.id)
+	r := q.ix.slots.Get(g.id)
 	if r == nil {
 		return
 	}
@@ -229,7 +229,7 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 
 // collectRole appends the rules of one role that apply. Without all, only conditional ones, each once.
 func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effect Effect, all bool) []Hit {
-	r := q.ix.slots.role(g.id)
+	r := q.ix.slots.Get(g.id)
 	if r == nil {
 		return buf
 	}

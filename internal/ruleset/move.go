@@ -3,6 +3,8 @@ package ruleset
 import (
 	"cmp"
 	"slices"
+
+	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
 // applyBindings moves the bindings that changed from subject to subject.
@@ -26,13 +28,13 @@ func (e *edit) applyBindings() {
 		if !add {
 			delta = -1
 		}
-		e.next.slots.edit(e.owner, b.id).meta[b.id%chunkSize].refs += delta
+		e.next.slots.Refer(e.owner, b.id, delta)
 		e.touched[b.id] = true
 	}
 	for _, ref := range refs {
 		next := e.bindings[ref]
 		h := e.next.hashBinding(ref)
-		old, had := e.base.bindings.get(h, ref)
+		old, had := e.base.bindings.Get(h, ref)
 		if had && next != nil && old.equal(next) || !had && next == nil {
 			continue
 		}
@@ -40,12 +42,12 @@ func (e *edit) applyBindings() {
 			move(old, false)
 		}
 		if next == nil {
-			e.next.bindings.remove(e.owner, h, ref)
+			e.next.bindings.Remove(e.owner, h, ref)
 			continue
 		}
 		next.id = e.id(next.role)
 		move(next, true)
-		e.next.bindings.set(e.owner, h, ref, next)
+		e.next.bindings.Set(e.owner, h, ref, next)
 	}
 	e.moveSubjects(bySubject)
 	e.moveScopes(byRole)
@@ -55,14 +57,14 @@ func (e *edit) applyBindings() {
 func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	for key, ops := range ops {
 		h := e.next.hashSubject(key)
-		old, ok := e.next.subjects.get(h, key)
+		old, ok := e.next.subjects.Get(h, key)
 		if !ok {
 			old = &subject{key: key}
 		}
 		if next := old.apply(e.owner, e.next.hash, ops); next != nil {
-			e.next.subjects.set(e.owner, h, key, next)
+			e.next.subjects.Set(e.owner, h, key, next)
 		} else {
-			e.next.subjects.remove(e.owner, h, key)
+			e.next.subjects.Remove(e.owner, h, key)
 		}
 	}
 }
@@ -79,28 +81,29 @@ func (e *edit) moveScopes(ops map[scopedRole][]grantOp) {
 	}
 	for key, ops := range ops {
 		h := e.next.hashScoped(key)
-		old, had := e.next.bound.get(h, key)
-		list := old.apply(ops)
+		old, had := e.next.bound.Get(h, key)
+		add, remove := sortedOps(ops)
+		list := old.Apply(remove, add, (*binding).compare)
 		switch {
-		case !list.empty():
-			e.next.bound.set(e.owner, h, key, list)
+		case !list.Empty():
+			e.next.bound.Set(e.owner, h, key, list)
 			if !had {
 				at(key.scope).came = append(at(key.scope).came, key.id)
 			}
 		case had:
-			e.next.bound.remove(e.owner, h, key)
+			e.next.bound.Remove(e.owner, h, key)
 			at(key.scope).went = append(at(key.scope).went, key.id)
 		}
 	}
 	for sc, d := range diffs {
 		h := e.next.hashScope(sc)
-		old, _ := e.next.scopes.get(h, sc)
+		old, _ := e.next.scopes.Get(h, sc)
 		slices.Sort(d.came)
 		slices.Sort(d.went)
-		if next := splice(old, d.went, d.came, cmp.Compare[uint32]); len(next) > 0 {
-			e.next.scopes.set(e.owner, h, sc, next)
+		if next := persist.Splice(old, d.went, d.came, cmp.Compare[uint32]); len(next) > 0 {
+			e.next.scopes.Set(e.owner, h, sc, next)
 		} else {
-			e.next.scopes.remove(e.owner, h, sc)
+			e.next.scopes.Remove(e.owner, h, sc)
 		}
 	}
 }

@@ -41,13 +41,13 @@ func (p Problem) Unwrap() error { return p.Err }
 // not for requests.
 func (ix *Index) Problems() []Problem {
 	var out []Problem
-	ix.strays.each(func(_ nsName, p Problem) bool {
+	ix.strays.Each(func(_ nsName, p Problem) bool {
 		out = append(out, p)
 		return true
 	})
 	slices.SortFunc(out, func(a, b Problem) int { return strings.Compare(a.Err.Error(), b.Err.Error()) })
 	var refs []RoleRef
-	ix.troubled.each(func(ref RoleRef, _ struct{}) bool {
+	ix.troubled.Each(func(ref RoleRef, _ struct{}) bool {
 		refs = append(refs, ref)
 		return true
 	})
@@ -64,8 +64,8 @@ func (ix *Index) unresolved() []Problem {
 		return nil
 	}
 	var out []Problem
-	ix.bindings.each(func(_ BindingRef, b *binding) bool {
-		if ix.slots.role(b.id) == nil {
+	ix.bindings.Each(func(_ BindingRef, b *binding) bool {
+		if ix.slots.Get(b.id) == nil {
 			out = append(out, Problem{Binding: b.ref, Role: b.role, Err: b.missing()})
 		}
 		return true
@@ -86,9 +86,9 @@ func (b *binding) missing() error {
 func (e *edit) stray(key nsName, deleted bool) {
 	h := e.next.hashName(key)
 	if deleted {
-		e.next.strays.remove(e.owner, h, key)
+		e.next.strays.Remove(e.owner, h, key)
 		return
 	}
-	e.next.strays.set(e.owner, h, key, Problem{Err: fmt.Errorf(
+	e.next.strays.Set(e.owner, h, key, Problem{Err: fmt.Errorf(
 		"policy %q has no effect: the only Policy of a namespace is named %q", key.ns+"/"+key.name, policyv1alpha1.PolicyName)})
 }

@@ -53,7 +53,7 @@ func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject
 	q.setRequest(ix, a)
 	q.setUser(nil)
 	for _, s := range subjects {
-		if found, ok := ix.subjects.get(ix.hashSubject(s), s); ok && q.found < inlineSubjects {
+		if found, ok := ix.subjects.Get(ix.hashSubject(s), s); ok && q.found < inlineSubjects {
 			q.subjects[q.found] = found
 			q.found++
 		}
@@ -111,7 +111,7 @@ func (q *Query) setUser(u user.Info) {
 		return
 	}
 	q.user, q.groups = u.GetName(), u.GetGroups()
-	if s, ok := q.ix.subjects.get(q.ix.hash(q.user), Subject{Name: q.user}); ok {
+	if s, ok := q.ix.subjects.Get(q.ix.hash(q.user), Subject{Name: q.user}); ok {
 		q.subjects[0] = s
 		q.found = 1
 	}
@@ -129,7 +129,7 @@ func (q *Query) setUser(u user.Info) {
 }
 
 func (q *Query) groupSubject(name string) *subject {
-	s, _ := q.ix.subjects.get(^q.ix.hash(name), Subject{Group: true, Name: name})
+	s, _ := q.ix.subjects.Get(^q.ix.hash(name), Subject{Group: true, Name: name})
 	return s
 }
 
@@ -155,10 +155,10 @@ func (q *Query) grants(s *subject, kind scopeKind) grants {
 	case scopeCluster:
 		return s.cluster
 	}
-	if q.namespace == "" || s.local.len() == 0 {
+	if q.namespace == "" || s.local.Len() == 0 {
 		return nil
 	}
-	l, ok := s.local.get(q.nsHash, q.namespace)
+	l, ok := s.local.Get(q.nsHash, q.namespace)
 	if !ok {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (ix *Index) visitRoles(u user.Info, namespace string, tier Tier, visit func
 	}
 	slices.Sort(seen)
 	for _, id := range slices.Compact(seen) {
-		if r := ix.slots.role(id); r != nil {
+		if r := ix.slots.Get(id); r != nil {
 			visit(r)
 		}
 	}

@@ -58,7 +58,7 @@ func (ix *Index) sharesOf(g Grant, w *writer) []sharedDenies {
 func (ix *Index) shared(roles []writerRole, subjects ...Subject) sharedDenies {
 	out := sharedDenies{}
 	for _, s := range subjects {
-		if has, ok := ix.subjects.get(ix.hashSubject(s), s); ok {
+		if has, ok := ix.subjects.Get(ix.hashSubject(s), s); ok {
 			for _, r := range roles {
 				if has.master.find(r.id) != nil {
 					out[r.role] = true
@@ -114,17 +114,17 @@ var strangers = []Subject{{Name: user.Anonymous}, {Group: true, Name: user.AllUn
 
 // boundToStrangers tells whether a role is bound to somebody who has not logged in, anywhere.
 func (ix *Index) boundToStrangers(ref RoleRef) bool {
-	id, ok := ix.ids.get(ix.hashRole(ref), ref)
+	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
 	if !ok {
 		return false
 	}
 	for _, s := range strangers {
-		has, ok := ix.subjects.get(ix.hashSubject(s), s)
+		has, ok := ix.subjects.Get(ix.hashSubject(s), s)
 		if !ok {
 			continue
 		}
 		bound := has.master.find(id) != nil || has.cluster.find(id) != nil
-		has.local.each(func(_ string, l *local) bool {
+		has.local.Each(func(_ string, l *local) bool {
 			bound = bound || l.policy.find(id) != nil || l.rbac.find(id) != nil
 			return !bound
 		})

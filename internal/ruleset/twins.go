@@ -17,7 +17,7 @@ func (e *edit) twins() {
 	}
 	for ref := range e.roles {
 		for _, twin := range []RoleRef{ref.twin(), ref.softTwin()} {
-			if _, known := e.next.ids.get(e.next.hashRole(twin), twin); known && ref.Kind == PolicyRole {
+			if _, known := e.next.ids.Get(e.next.hashRole(twin), twin); known && ref.Kind == PolicyRole {
 				wanted[twin] = true
 			}
 		}
@@ -29,7 +29,7 @@ func (e *edit) twins() {
 
 // denialsOf is the source of a role as it is after the edit, if it denies anything; nil otherwise.
 func (e *edit) denialsOf(ref RoleRef) *roleSource {
-	p, ok := e.next.policies.get(e.next.hash(ref.Namespace), ref.Namespace)
+	p, ok := e.next.policies.Get(e.next.hash(ref.Namespace), ref.Namespace)
 	if !ok {
 		return nil
 	}

@@ -46,7 +46,7 @@ func (e *edit) unreadable(c containerRef, annotations map[string]string, entries
 		wanted = wanted || !deleted && roleUnreadable(&b)
 	}
 	role, ref := c.role(), c.binding()
-	if _, known := e.next.ids.get(e.next.hashRole(role), role); !wanted && !known && e.roles[role] == nil {
+	if _, known := e.next.ids.Get(e.next.hashRole(role), role); !wanted && !known && e.roles[role] == nil {
 		return // nearly always
 	}
 	e.roles[role], e.bindings[ref] = nil, nil

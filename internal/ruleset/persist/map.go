@@ -1,10 +1,10 @@
-package ruleset
+package persist
 
 import "slices"
 
-// owner marks the nodes that one Apply has made, so that it may change them in place until it is done. It must not be of
+// Owner marks what one edit has made, so that it may change them in place until it is done. It must not be of
 // size zero, since two of those can share an address.
-type owner struct{ _ byte }
+type Owner struct{ _ byte }
 
 const (
 	// smallMax is up to how many entries a map is one slice: most maps by namespace have one entry.
@@ -15,13 +15,13 @@ const (
 	bucketLoad = 4
 )
 
-// pmap is a persistent hash map: a copy of the struct is a snapshot, and a change copies only the path to what changes.
+// Map is a persistent hash map: a copy of the struct is a snapshot, and a change copies only the path to what changes.
 // The caller brings the hash, so that one string is hashed once per request for every map. The hash has to be seeded,
 // because names come from users.
-type pmap[K comparable, V any] struct {
+type Map[K comparable, V any] struct {
 	small []item[K, V]
 	nodes []*node[K, V] // a power of two, or none while small is in use
-	owner *owner        // of the slice nodes
+	owner *Owner        // of the slice nodes
 	n     int
 }
 
@@ -32,20 +32,22 @@ type item[K comparable, V any] struct {
 }
 
 type node[K comparable, V any] struct {
-	owner   *owner
+	owner   *Owner
 	buckets [nodeBuckets][]item[K, V]
 }
 
-func (m *pmap[K, V]) len() int { return m.n }
+// Len is the number of entries.
+func (m *Map[K, V]) Len() int { return m.n }
 
-func (m *pmap[K, V]) bucket(hash uint64) []item[K, V] {
+func (m *Map[K, V]) bucket(hash uint64) []item[K, V] {
 	if len(m.nodes) == 0 {
 		return m.small
 	}
 	return m.nodes[(hash/nodeBuckets)&uint64(len(m.nodes)-1)].buckets[hash%nodeBuckets]
 }
 
-func (m *pmap[K, V]) get(hash uint64, key K) (V, bool) {
+// Get looks up a key by its hash.
+func (m *Map[K, V]) Get(hash uint64, key K) (V, bool) {
 	b := m.bucket(hash)
 	for i := range b {
 		if b[i].hash == hash && b[i].key == key {
@@ -56,8 +58,8 @@ func (m *pmap[K, V]) get(hash uint64, key K) (V, bool) {
 	return none, false
 }
 
-// each visits all entries until visit returns false. The order depends on the seed: sort what is shown to people.
-func (m *pmap[K, V]) each(visit func(K, V) bool) {
+// Each visits all entries until visit returns false. The order depends on the seed: sort what is shown to people.
+func (m *Map[K, V]) Each(visit func(K, V) bool) {
 	for i := range m.small {
 		if !visit(m.small[i].key, m.small[i].val) {
 			return
@@ -74,8 +76,8 @@ func (m *pmap[K, V]) each(visit func(K, V) bool) {
 	}
 }
 
-// set stores val under key in this copy of the map; other copies keep what they had.
-func (m *pmap[K, V]) set(o *owner, hash uint64, key K, val V) {
+// Set stores val under key in this copy of the map; other copies keep what they had.
+func (m *Map[K, V]) Set(o *Owner, hash uint64, key K, val V) {
 	b := m.bucket(hash)
 	i := find(b, hash, key)
 	if i < 0 && len(m.nodes) == 0 && len(m.small) == smallMax {
@@ -96,8 +98,8 @@ func (m *pmap[K, V]) set(o *owner, hash uint64, key K, val V) {
 	m.replace(o, hash, next)
 }
 
-// remove deletes key from this copy of the map.
-func (m *pmap[K, V]) remove(o *owner, hash uint64, key K) {
+// Remove deletes key from this copy of the map.
+func (m *Map[K, V]) Remove(o *Owner, hash uint64, key K) {
 	b := m.bucket(hash)
 	i := find(b, hash, key)
 	if i < 0 {
@@ -108,8 +110,8 @@ func (m *pmap[K, V]) remove(o *owner, hash uint64, key K) {
 	m.replace(o, hash, next)
 }
 
-// reserve makes room for n entries in a map that is still empty.
-func (m *pmap[K, V]) reserve(o *owner, n int) {
+// Reserve makes room for n entries in a map that is still empty.
+func (m *Map[K, V]) Reserve(o *Owner, n int) {
 	if m.n > 0 || n <= smallMax {
 		return
 	}
@@ -129,7 +131,7 @@ func find[K comparable, V any](b []item[K, V], hash uint64, key K) int {
 	return -1
 }
 
-func (m *pmap[K, V]) replace(o *owner, hash uint64, b []item[K, V]) {
+func (m *Map[K, V]) replace(o *Owner, hash uint64, b []item[K, V]) {
 	if len(m.nodes) == 0 {
 		m.small = b
 		return
@@ -147,7 +149,7 @@ func (m *pmap[K, V]) replace(o *owner, hash uint64, b []item[K, V]) {
 }
 
 // grow spreads the entries over more nodes. The buckets are new, so that appending never reaches into another copy.
-func (m *pmap[K, V]) grow(o *owner, nodes int) {
+func (m *Map[K, V]) grow(o *Owner, nodes int) {
 	next := make([]*node[K, V], nodes)
 	for i := range next {
 		next[i] = &node[K, V]{owner: o}

@@ -1,0 +1,45 @@
+package persist
+
+import "testing"
+
+// Every version keeps what it had, with and without growing.
+func TestMapVersions(t *testing.T) {
+	var versions []Map[int, int]
+	var m Map[int, int]
+	hash := func(k int) uint64 { return (uint64(k) + 1) * 0x9e3779b97f4a7c15 }
+	for i := range 3000 {
+		o := new(Owner)
+		m.Set(o, hash(i), i, i)
+		if i%3 == 0 {
+			m.Set(o, hash(i/2), i/2, -i)
+		}
+		if i%7 == 0 {
+			m.Remove(o, hash(i/3), i/3)
+		}
+		if i%100 == 0 {
+			versions = append(versions, m)
+		}
+	}
+	model := map[int]int{}
+	for i := range 3000 {
+		model[i] = i
+		if i%3 == 0 {
+			model[i/2] = -i
+		}
+		if i%7 == 0 {
+			delete(model, i/3)
+		}
+		if i%100 != 0 {
+			continue
+		}
+		v := versions[i/100]
+		if v.Len() != len(model) {
+			t.Fatalf("version %d has %d entries, want %d", i, v.Len(), len(model))
+		}
+		for k, want := range model {
+			if got, ok := v.Get(hash(k), k); !ok || got != want {
+				t.Fatalf("version %d: %d is %d %v, want %d", i, k, got, ok, want)
+			}
+		}
+	}
+}
