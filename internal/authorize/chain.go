@@ -19,10 +19,15 @@ type Link struct {
 	// Name appears in reviews, reasons, audit annotations and metrics.
 	Name       string
 	Authorizer authorizer.Authorizer
+	// Type is the type of a configured authorizer, as the configuration spells it; empty for what cannot be configured.
+	Type string
 	// FailOpen turns the failure of a Deny condition into NoOpinion instead of Deny. It exists for webhooks that are
 	// configured so; nothing of ours sets it.
 	FailOpen bool
 }
+
+// TypeWebhook is the type of webhooks.
+const TypeWebhook = "Webhook"
 
 // Chain asks its links in order. It is lazy: at the first answer that can become Allow the walk stops, and what is left
 // of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that

@@ -104,6 +104,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 	switch {
 	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
 		holder.Put(slot, attrs, handoff.Allowed())
+		g.record(ctx, slot, attrs, v.outcome())
 		return authorizer.DecisionAllow, v.Reason, v.Err
 	case v.Pending == nil:
 		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) {
@@ -112,12 +113,14 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 			}
 		}
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(v.Decision))
+		g.record(ctx, slot, attrs, v.outcome())
 		return v.Decision, v.Reason, v.Err
 	}
 	if err := g.Honours(attrs); err != nil || !g.Conditional {
 		decision, reason, aerr := v.Fold(ctx)
 		if decision == authorizer.DecisionAllow {
 			holder.Put(slot, attrs, handoff.Allowed())
+			g.record(ctx, slot, attrs, handoff.Outcome{Decision: decision, Reason: reason})
 			return decision, reason, aerr
 		}
 		if decision == authorizer.DecisionNoOpinion {
@@ -126,6 +129,7 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 			}
 		}
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+		g.record(ctx, slot, attrs, handoff.Outcome{Decision: decision, Reason: reason})
 		return decision, joinReasons(reason, err), aerr
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))

@@ -90,6 +90,9 @@ func Enforce(ctx context.Context, p handoff.Pending, data authorizer.ConditionsD
 		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
 		span.End()
 	}
+	if waiting, ok := p.(*pending); ok && out.Decision != authorizer.DecisionNoOpinion && wanted(ctx) {
+		waiting.walk.record(ctx, out)
+	}
 	return out
 }
 

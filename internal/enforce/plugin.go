@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
@@ -118,6 +119,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 	if out.Decision == authorizer.DecisionNoOpinion {
 		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
 		if reach.Decision == authorizer.DecisionAllow {
+			authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "allow", Authorizer: reach.Authorizer})
 			return true, nil
 		}
 		if d.IsGranular() {
@@ -130,6 +132,9 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 // settle turns an outcome into the answer of admission and records it.
 func settle(ctx context.Context, attrs admission.Attributes, out handoff.Outcome) error {
 	annotate(ctx, out)
+	if out.Decision == authorizer.DecisionNoOpinion {
+		authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "deny"})
+	}
 	if out.Decision == authorizer.DecisionAllow {
 		return nil
 	}

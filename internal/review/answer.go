@@ -95,6 +95,7 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	}
 	status := reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
 	if decision.IsUnconditional() {
+		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
 	}
 	switch want {
@@ -104,6 +105,17 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		status.ConditionsChain = chainOf(steps, want == chainForPeople)
 	}
 	return status
+}
+
+// decidedBy says who decided, in the shape of KEP-6001: the first step that says the same without a condition; nobody if there is none.
+func decidedBy(ctx context.Context, walk authorize.Walk, decision authorizer.ConditionsAwareDecision, steps []step) *reviewv1.AuthorizationDecision {
+	final, _, _ := authorize.Parts(decision)
+	for _, s := range steps {
+		if final != authorizer.DecisionNoOpinion && s.decision.IsAllow() == decision.IsAllow() && s.decision.IsDeny() == decision.IsDeny() {
+			return walk.Decided(ctx, s.link, final, s.decision.Reason())
+		}
+	}
+	return walk.Decided(ctx, authorize.Link{}, final, "")
 }
 
 // stock is the answer of a server that knows no conditions. It is given to callers that know none, and where conditions
@@ -128,6 +140,7 @@ func stock(ctx context.Context, walk authorize.Walk, attrs authorizer.Attributes
 type step struct {
 	name     string
 	failOpen bool
+	link     authorize.Link
 	decision authorizer.ConditionsAwareDecision
 }
 
@@ -136,7 +149,7 @@ func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAt
 	var steps []step
 	walk := a.chain.Walk(attrs)
 	for link, d := range walk.Answers(ctx) {
-		steps = append(steps, step{name: link.Name, failOpen: link.FailOpen, decision: d})
+		steps = append(steps, step{name: link.Name, failOpen: link.FailOpen, link: link, decision: d})
 		walk.Keep(link, d)
 		if d.ContainsUnconditionalAllowOrDeny() || stopAtAllow && d.PossibleDecisions().Has(authorizer.DecisionAllow) {
 			break
@@ -159,7 +172,7 @@ func (a *answerer) inFront(ctx context.Context, attrs authorizer.Attributes) []s
 		case d.PossibleDecisions().Has(authorizer.DecisionAllow):
 			d = authorizer.ConditionsAwareDecisionDeny("failed closed", fmt.Errorf("%s can only deny, but answered %s", e.Name, d))
 		}
-		steps = append(steps, step{name: e.Name, decision: d})
+		steps = append(steps, step{name: e.Name, link: authorize.Link{Name: e.Name}, decision: d})
 	}
 	return steps
 }

@@ -65,6 +65,9 @@ func TestConditionalAnswers(t *testing.T) {
 	}{
 		{"whole chain with descriptions", []authorizer.ConditionsAwareDecision{noOpinion, onlyDev, allow}, askReadable, `
 			allowed: true
+			authorizationDecision:
+			  authorizer: c
+			  decision: allow
 			reason: role admin`}, // whatever the condition comes to
 		{"nobody after the condition", []authorizer.ConditionsAwareDecision{noOpinion, onlyDev}, askReadable, `
 			allowed: false
@@ -204,10 +207,16 @@ func TestConditionalAnswers(t *testing.T) {
 			reason: 'a: no such role'`},
 		{"unconditional, asked for conditions", []authorizer.ConditionsAwareDecision{noOpinion, deny}, askTree, `
 			allowed: false
+			authorizationDecision:
+			  authorizer: b
+			  decision: deny
 			denied: true
 			reason: not on Sundays`},
 		{"deny, whatever the condition", []authorizer.ConditionsAwareDecision{notProd, deny}, askReadable, `
 			allowed: false
+			authorizationDecision:
+			  authorizer: b
+			  decision: deny
 			denied: true
 			reason: not on Sundays`},
 		{"not asked: an Allow condition is no opinion", []authorizer.ConditionsAwareDecision{onlyDev}, askNothing, `

@@ -141,7 +141,7 @@ func (k *authorizerKit) configured(a authzconfig.AuthorizerConfiguration, plan *
 		links = []authorize.Link{{Authorizer: az, FailOpen: failsOpen(a)}}
 	}
 	for i := range links {
-		links[i].Name = cmp.Or(links[i].Name, a.Name)
+		links[i].Name, links[i].Type = cmp.Or(links[i].Name, a.Name), string(a.Type)
 		links[i].Authorizer = instrumented(string(a.Type), links[i].Name, links[i].Authorizer)
 	}
 	return links, nil

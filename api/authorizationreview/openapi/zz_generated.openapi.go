@@ -14,7 +14,9 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1.AuthorizationDecision{}.OpenAPIModelName():                 schema_proviso_api_authorizationreview_v1_AuthorizationDecision(ref),
 		v1.AuthorizationOptions{}.OpenAPIModelName():                  schema_proviso_api_authorizationreview_v1_AuthorizationOptions(ref),
+		v1.BindingReference{}.OpenAPIModelName():                      schema_proviso_api_authorizationreview_v1_BindingReference(ref),
 		v1.Condition{}.OpenAPIModelName():                             schema_proviso_api_authorizationreview_v1_Condition(ref),
 		v1.ConditionalAuthorization{}.OpenAPIModelName():              schema_proviso_api_authorizationreview_v1_ConditionalAuthorization(ref),
 		v1.ConditionsAwareDecision{}.OpenAPIModelName():               schema_proviso_api_authorizationreview_v1_ConditionsAwareDecision(ref),
@@ -22,6 +24,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.LocalSubjectAccessReview{}.OpenAPIModelName():              schema_proviso_api_authorizationreview_v1_LocalSubjectAccessReview(ref),
 		v1.NamedConditionsAwareDecision{}.OpenAPIModelName():          schema_proviso_api_authorizationreview_v1_NamedConditionsAwareDecision(ref),
 		v1.Question{}.OpenAPIModelName():                              schema_proviso_api_authorizationreview_v1_Question(ref),
+		v1.RoleReference{}.OpenAPIModelName():                         schema_proviso_api_authorizationreview_v1_RoleReference(ref),
+		v1.RuleDecision{}.OpenAPIModelName():                          schema_proviso_api_authorizationreview_v1_RuleDecision(ref),
 		v1.SelfSubjectAccessReview{}.OpenAPIModelName():               schema_proviso_api_authorizationreview_v1_SelfSubjectAccessReview(ref),
 		v1.SelfSubjectAccessReviewSpec{}.OpenAPIModelName():           schema_proviso_api_authorizationreview_v1_SelfSubjectAccessReviewSpec(ref),
 		v1.SubjectAccessReview{}.OpenAPIModelName():                   schema_proviso_api_authorizationreview_v1_SubjectAccessReview(ref),
@@ -29,11 +33,62 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName():       schema_proviso_api_authorizationreview_v1_SubjectAccessReviewConditionSet(ref),
 		v1.SubjectAccessReviewSpec{}.OpenAPIModelName():               schema_proviso_api_authorizationreview_v1_SubjectAccessReviewSpec(ref),
 		v1.SubjectAccessReviewStatus{}.OpenAPIModelName():             schema_proviso_api_authorizationreview_v1_SubjectAccessReviewStatus(ref),
+		v1.SubjectReference{}.OpenAPIModelName():                      schema_proviso_api_authorizationreview_v1_SubjectReference(ref),
 		v1.UnconditionalDecision{}.OpenAPIModelName():                 schema_proviso_api_authorizationreview_v1_UnconditionalDecision(ref),
+		v1.WebhookDecision{}.OpenAPIModelName():                       schema_proviso_api_authorizationreview_v1_WebhookDecision(ref),
 		v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName():  schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsRequest(ref),
 		v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName(): schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResponse(ref),
 		v1alpha1.AuthorizationConditionsReview{}.OpenAPIModelName():   schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsReview(ref),
 		v1alpha1.ImpersonatedRequest{}.OpenAPIModelName():             schema_proviso_api_authorizationreview_v1alpha1_ImpersonatedRequest(ref),
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_AuthorizationDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AuthorizationDecision says what was decided and who decided it, in the shape of KEP-6001. Audit events have it too, as the text of an annotation.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is allow or deny.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"authorizer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "authorizer is the type of the authorizer that decided: RBAC, Policy, Node, Webhook, ABAC, AlwaysAllow or AlwaysDeny, or the name of a part of the server that stands in front of them. It is empty if nobody had an opinion, so that the request is refused.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rbac": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rbac is what made RBAC decide.",
+							Ref:         ref(v1.RuleDecision{}.OpenAPIModelName()),
+						},
+					},
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy is what made Policy decide. It is left out where one of several conditional rules did.",
+							Ref:         ref(v1.RuleDecision{}.OpenAPIModelName()),
+						},
+					},
+					"webhook": {
+						SchemaProps: spec.SchemaProps{
+							Description: "webhook is the webhook that decided.",
+							Ref:         ref(v1.WebhookDecision{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"decision"},
+			},
+		},
+		Dependencies: []string{
+			v1.RuleDecision{}.OpenAPIModelName(), v1.WebhookDecision{}.OpenAPIModelName()},
 	}
 }
 
@@ -66,6 +121,52 @@ func schema_proviso_api_authorizationreview_v1_AuthorizationOptions(ref common.R
 				},
 			},
 		},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_BindingReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BindingReference names a binding, and the subject that matched.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is RoleBinding or ClusterRoleBinding.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the binding.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of a RoleBinding.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"matchedSubject": {
+						SchemaProps: spec.SchemaProps{
+							Description: "matchedSubject is the entry of the binding that is about the user.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.SubjectReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"kind", "name", "matchedSubject"},
+			},
+		},
+		Dependencies: []string{
+			v1.SubjectReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -388,6 +489,73 @@ func schema_proviso_api_authorizationreview_v1_Question(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_RoleReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RoleReference names a role.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is Role or ClusterRole.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the role.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of a Role.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_RuleDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RuleDecision names the role and the binding that made an authorizer decide.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"role": {
+						SchemaProps: spec.SchemaProps{
+							Description: "role has the rule.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.RoleReference{}.OpenAPIModelName()),
+						},
+					},
+					"binding": {
+						SchemaProps: spec.SchemaProps{
+							Description: "binding gives the role.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.BindingReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"role", "binding"},
+			},
+		},
+		Dependencies: []string{
+			v1.BindingReference{}.OpenAPIModelName(), v1.RoleReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -810,12 +978,55 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewStatus(ref com
 							Ref:         ref(v1.ConditionsAwareDecision{}.OpenAPIModelName()),
 						},
 					},
+					"authorizationDecision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "authorizationDecision says who decided, if spec.conditionalAuthorization or spec.authorizationOptions asks for more than Kubernetes' answer and the answer depends on no condition.",
+							Ref:         ref(v1.AuthorizationDecision{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},
 		},
 		Dependencies: []string{
-			v1.ConditionsAwareDecision{}.OpenAPIModelName(), v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+			v1.AuthorizationDecision{}.OpenAPIModelName(), v1.ConditionsAwareDecision{}.OpenAPIModelName(), v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_SubjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SubjectReference names a subject of a binding.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is User, Group or ServiceAccount.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the subject.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of a ServiceAccount.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
 	}
 }
 
@@ -841,6 +1052,28 @@ func schema_proviso_api_authorizationreview_v1_UnconditionalDecision(ref common.
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_authorizationreview_v1_WebhookDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WebhookDecision names a webhook.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the authorizer in the authorization configuration.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
 			},
 		},
 	}

@@ -20,6 +20,11 @@ type SubjectAccessReviewStatus struct {
 	// is ConditionsMap or Union.
 	// +optional
 	ConditionalDecision *ConditionsAwareDecision `json:"conditionalDecision,omitempty"`
+
+	// authorizationDecision says who decided, if spec.conditionalAuthorization or spec.authorizationOptions asks for more than Kubernetes'
+	// answer and the answer depends on no condition.
+	// +optional
+	AuthorizationDecision *AuthorizationDecision `json:"authorizationDecision,omitempty"`
 }
 
 // FailureMode is what follows when a Deny condition cannot be evaluated.

@@ -6,8 +6,18 @@
 package v1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AuthorizationDecision) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.AuthorizationDecision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AuthorizationOptions) OpenAPIModelName() string {
 	return "io.k8s.api.authorization.v1.AuthorizationOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BindingReference) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.BindingReference"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -46,6 +56,16 @@ func (in Question) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RoleReference) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.RoleReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RuleDecision) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.RuleDecision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SelfSubjectAccessReview) OpenAPIModelName() string {
 	return "io.k8s.api.authorization.v1.SelfSubjectAccessReview"
 }
@@ -81,6 +101,16 @@ func (in SubjectAccessReviewStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SubjectReference) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.SubjectReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in UnconditionalDecision) OpenAPIModelName() string {
 	return "io.k8s.api.authorization.v1.UnconditionalDecision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WebhookDecision) OpenAPIModelName() string {
+	return "io.k8s.api.authorization.v1.WebhookDecision"
 }
