@@ -2035,14 +2035,14 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 					},
 					"referencesGlobalRole": {
 						SchemaProps: spec.SchemaProps{
-							Description: "referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as roleRef.namespace and is not kept.",
+							Description: "referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as roleRef.namespace, and shown again as it was written.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"roleName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roleName is the original design's way to say roleRef.name. It is read as that and is not kept.",
+							Description: "roleName is the original design's way to say roleRef.name. It is read as that, and shown again as it was written.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3451,6 +3451,25 @@ func schema_proviso_api_policy_v1alpha1_PolicyRoleBinding(ref common.ReferenceCa
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "groupNames are the groups whose members have the role.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"spellings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "spellings are the fields of the original design in which the role binding was written, roleName and referencesGlobalRole, so that it can be shown as it was written. They mean nothing more than what is said otherwise.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -43,14 +43,14 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 	}
 }
 
-// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. What says two different things stays
-// as it is, for validation to refuse.
+// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays, so that applying the
+// file again changes nothing. What says two different things is left for validation to refuse.
 func settleRoleRef(b *authz.RoleBinding, masterNamespace string) {
-	if b.RoleName != "" && (b.RoleRef.Name == "" || b.RoleRef.Name == b.RoleName) {
-		b.RoleRef.Name, b.RoleName = b.RoleName, ""
+	if b.RoleRef.Name == "" {
+		b.RoleRef.Name = b.RoleName
 	}
-	if b.ReferencesGlobalRole && (b.RoleRef.Namespace == "" || b.RoleRef.Namespace == masterNamespace) {
-		b.RoleRef.Namespace, b.ReferencesGlobalRole = masterNamespace, false
+	if b.ReferencesGlobalRole && b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = masterNamespace
 	}
 	if b.RoleRef.Namespace == "" {
 		b.RoleRef.Namespace = b.Namespace
@@ -59,6 +59,17 @@ func settleRoleRef(b *authz.RoleBinding, masterNamespace string) {
 
 func sameBinding(a, b *authz.RoleBinding) bool {
 	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
+}
+
+// spellings are the fields of the original design that a role binding was written with.
+func spellings(b *authz.RoleBinding) (used []string) {
+	if b.RoleName != "" {
+		used = append(used, policy.SpellingRoleName)
+	}
+	if b.ReferencesGlobalRole {
+		used = append(used, policy.SpellingGlobalRole)
+	}
+	return used
 }
 
 // roleBindingLayout says where role bindings are in a PolicyBinding.
@@ -76,6 +87,10 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName},
 			}
 			binding.Name, binding.Namespace = name, b.Namespace
+			if slices.Contains(entry.Spellings, policy.SpellingRoleName) {
+				binding.RoleName = entry.RoleName
+			}
+			binding.ReferencesGlobalRole = slices.Contains(entry.Spellings, policy.SpellingGlobalRole)
 			return binding, true
 		},
 		put: func(b *policy.PolicyBinding, entry *authz.RoleBinding) {
@@ -85,7 +100,7 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 				all = map[string]policy.PolicyRoleBinding{}
 			}
 			all[entry.Name] = policy.PolicyRoleBinding{
-				ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
+				ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames, Spellings: spellings(entry),
 			}
 			b.RoleBindings = all
 		},

@@ -128,7 +128,7 @@ var (
 	policyKeys        = []string{"apiVersion", "kind", "metadata", "lastModified", "roles", "status"}
 	roleKeys          = []string{"metadata", "rules"}
 	policyBindingKeys = []string{"apiVersion", "kind", "metadata", "lastModified", "policyRef", "roleBindings", "status"}
-	roleBindingKeys   = []string{"metadata", "roleName", "userNames", "groupNames"}
+	roleBindingKeys   = []string{"metadata", "roleName", "userNames", "groupNames", "spellings"}
 )
 
 func unknownField(key string) error {

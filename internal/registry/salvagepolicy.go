@@ -163,6 +163,7 @@ func salvageBinding(raw json.RawMessage, reason string, whole bool) policy.Polic
 	if !clear && fields == nil {
 		out.GroupNames = []string{user.AllAuthenticated, user.AllUnauthenticated}
 	}
+	clear = fields.one("spellings", &out.Spellings) && clear
 	subjects := true
 	if !fields.one("userNames", &out.UserNames) || !fields.one("groupNames", &out.GroupNames) {
 		out.UserNames, out.GroupNames = nil, []string{user.AllAuthenticated, user.AllUnauthenticated}

@@ -76,6 +76,25 @@ func TestRolesAreHandledLikeAnyObject(t *testing.T) {
 		s.kubectl("delete", "-f", example, "--timeout=60s")
 	}
 
+	// So are bindings and classes that leave out what is filled in.
+	const spelled = `{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: viewers, namespace: hammer}, roleName: view, referencesGlobalRole: true, userNames: [vera]}
+---
+{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditClass, metadata: {name: no-group}, spec: {rules: [{groupResourceSelectors: [{resources: [{kind: secrets}]}]}]}}
+`
+	s.apply(spelled)
+	if again := s.apply(spelled); strings.Count(again, "unchanged") != 2 {
+		t.Errorf("a binding and a class, applied again:\n%s", again)
+	}
+	if out := s.kubectl("get", "rolebindings.authorization.proviso.dev", "viewers", "-n", "hammer", "-o", "jsonpath={.roleRef.name} {.roleRef.namespace} {.roleName} {.referencesGlobalRole}"); !strings.HasPrefix(out, "view ") || !strings.HasSuffix(out, " view true") {
+		t.Errorf("the binding: %s", out)
+	}
+	if out, err := s.try("", "patch", "rolebindings.authorization.proviso.dev", "viewers", "-n", "hammer", "--type", "merge", "-p", `{"roleName": "edit"}`); err == nil || !strings.Contains(out, "is not roleRef.name") {
+		t.Errorf("another role: %v\n%s", err, out)
+	}
+	if out, err := s.try(spelled, "delete", "-f", "-"); err != nil {
+		t.Errorf("deleted by file: %v\n%s", err, out)
+	}
+
 	// What a server that died has left half done is finished.
 	s.kubectl("apply", "-f", file)
 	s.kubectl("delete", "role.authorization.proviso.dev", "editor", "-n", "hammer", "--wait=false")

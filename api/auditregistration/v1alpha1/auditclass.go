@@ -117,6 +117,9 @@ type GroupResourceSelector struct {
 	// +optional
 	Group string `json:"group"`
 
+	// NoGroup remembers that group was left out, which means the core group too.
+	NoGroup bool `json:"-"`
+
 	// resources are the resources of the group. Left out, all of them are selected, subresources included.
 	// +optional
 	// +listType=atomic

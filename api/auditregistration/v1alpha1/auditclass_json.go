@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"fmt"
 
 	"sigs.k8s.io/json"
@@ -25,6 +26,40 @@ func (t SubjectType) normalised() SubjectType {
 		return SubjectUserGroup
 	}
 	return t
+}
+
+// UnmarshalJSON remembers whether there is a group, so that applying a file without one again changes nothing. Unknown keys are an error, since the
+// strict decoder does not look into a type that decodes itself.
+func (s *GroupResourceSelector) UnmarshalJSON(data []byte) error {
+	if first(data) == 'n' {
+		return nil
+	}
+	type plain GroupResourceSelector
+	out := struct {
+		*plain
+		Group *string `json:"group"`
+	}{plain: &plain{}}
+	if err := closed(data, &out, "group resource selector"); err != nil {
+		return err
+	}
+	*s = GroupResourceSelector(*out.plain)
+	if s.NoGroup = out.Group == nil; !s.NoGroup {
+		s.Group = *out.Group
+	}
+	return nil
+}
+
+// MarshalJSON leaves the group out if it was.
+func (s GroupResourceSelector) MarshalJSON() ([]byte, error) {
+	type plain GroupResourceSelector
+	out := struct {
+		Group *string `json:"group,omitempty"`
+		*plain
+	}{plain: (*plain)(&s)}
+	if !s.NoGroup || s.Group != "" {
+		out.Group = &s.Group
+	}
+	return stdjson.Marshal(out)
 }
 
 // UnmarshalJSON accepts a namespace as {name: …} or as a plain string. Anything else in the object is an error, since the

@@ -23,6 +23,11 @@ func TestAuditClassAcceptsTheSpellingsOfTheSeed(t *testing.T) {
 			want: `{"groupResourceSelectors":[{"group":"","resources":[{"kind":"secrets"}],"scope":"Namespaced","namespaces":[{"name":"vault"},{"name":"other"}]}]}`,
 		},
 		{
+			name: "no group",
+			in:   `{groupResourceSelectors: [{resources: [{kind: secrets}]}, {group: apps}]}`,
+			want: `{"groupResourceSelectors":[{"resources":[{"kind":"secrets"}]},{"group":"apps"}]}`,
+		},
+		{
 			name: "subject types",
 			in:   `{subjects: [{type: Users, names: [a]}, {type: User, names: [b]}, {type: Group, names: [c]}, {type: UserGroup, names: [d]}, {type: Robot, names: [e]}]}`,
 			want: `{"subjects":[{"type":"User","names":["a"]},{"type":"User","names":["b"]},{"type":"UserGroup","names":["c"]},{"type":"UserGroup","names":["d"]},{"type":"Robot","names":["e"]}]}`,
@@ -58,6 +63,7 @@ func TestAuditClassAcceptsTheSpellingsOfTheSeed(t *testing.T) {
 func TestAuditClassRefusesOtherShapes(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"namespace with an unknown key", `{"groupResourceSelectors":[{"namespaces":[{"names":"a"}]}]}`, `unknown field "names"`},
+		{"group selector with an unknown key", `{"groupResourceSelectors":[{"groups":["a"]}]}`, `unknown field "groups"`},
 		{"namespace as a number", `{"groupResourceSelectors":[{"namespaces":[7]}]}`, "namespace selector"},
 		{"selector with an unknown key", `{"nonResourceSelectors":{"url":["/a"]}}`, `unknown field "url"`},
 		{"selector as a string", `{"nonResourceSelectors":"/a"}`, "nonResourceSelectors"},

@@ -20,11 +20,11 @@ type RoleBinding struct {
 	RoleRef RoleRef `json:"roleRef"`
 
 	// referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as
-	// roleRef.namespace and is not kept.
+	// roleRef.namespace, and shown again as it was written.
 	// +optional
 	ReferencesGlobalRole bool `json:"referencesGlobalRole,omitempty"`
 
-	// roleName is the original design's way to say roleRef.name. It is read as that and is not kept.
+	// roleName is the original design's way to say roleRef.name. It is read as that, and shown again as it was written.
 	// +optional
 	RoleName string `json:"roleName,omitempty"`
 

@@ -58,7 +58,19 @@ type PolicyRoleBinding struct {
 	// +optional
 	// +listType=set
 	GroupNames []string `json:"groupNames,omitempty"`
+
+	// spellings are the fields of the original design in which the role binding was written, roleName and referencesGlobalRole, so that it can be
+	// shown as it was written. They mean nothing more than what is said otherwise.
+	// +optional
+	// +listType=set
+	Spellings []string `json:"spellings,omitempty"`
 }
+
+// Spellings of the original design.
+const (
+	SpellingRoleName   = "roleName"
+	SpellingGlobalRole = "referencesGlobalRole"
+)
 
 // PolicyBindingStatus says which role bindings take effect.
 type PolicyBindingStatus struct {

@@ -469,6 +469,11 @@ func (in *PolicyRoleBinding) DeepCopyInto(out *PolicyRoleBinding) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Spellings != nil {
+		in, out := &in.Spellings, &out.Spellings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -78,10 +78,10 @@ func unless(had []policy.PolicyRule, check func(policy.PolicyRule, *field.Path) 
 func RoleBinding(b, old *authz.RoleBinding, masterNamespace string) field.ErrorList {
 	errs := entryMeta(b.ObjectMeta, "PolicyBinding")
 	ref := field.NewPath("roleRef")
-	if b.ReferencesGlobalRole {
+	if b.ReferencesGlobalRole && b.RoleRef.Namespace != masterNamespace {
 		errs = append(errs, field.Invalid(field.NewPath("referencesGlobalRole"), true, fmt.Sprintf("means the master namespace, and roleRef.namespace is %q; give roleRef alone", b.RoleRef.Namespace)))
 	}
-	if b.RoleName != "" {
+	if b.RoleName != "" && b.RoleName != b.RoleRef.Name {
 		errs = append(errs, field.Invalid(field.NewPath("roleName"), b.RoleName, fmt.Sprintf("is not roleRef.name, %q; give roleRef alone", b.RoleRef.Name)))
 	}
 	if b.RoleRef.Name == "" {
