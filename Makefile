@@ -92,11 +92,22 @@ conformance: build ## Upstream's conformance tests that need no node, all gates 
 conformance-quick: build ## A representative part of the conformance tests, both modes
 	cd test/conformance && $(GO) run ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/quick.txt
 
-# Not part of verify: it compiles a changed copy of Kubernetes, about seven minutes of processor time. docs/testing.md has figures.
+# docs/testing.md has figures. upstream-full is every package that starts an API server and needs no node.
 UPSTREAM ?= auth,apiserver/apply
+UPSTREAM_FULL = auth,apiserver,apiserver/admissionwebhook,apiserver/anonymous,apiserver/apply,apiserver/cel,apiserver/certreload,apiserver/discovery,apiserver/flowcontrol,apiserver/oidc,$\
+	apiserver/openapi,apiserver/peerproxy,apiserver/podlogs,apiserver/portforward,apiserver/tracing,certificates,client,controlplane,controlplane/audit,controlplane/transformation,$\
+	dryrun,etcd,namespace,secrets,serviceaccount,storageversion
 .PHONY: upstream
 upstream: ## Kubernetes' own integration tests against Proviso and stock (UPSTREAM=auth,dryrun UPSTREAMFLAGS='-run TestRBAC -full')
 	$(GO) run ./test/upstream/run -packages '$(UPSTREAM)' $(UPSTREAMFLAGS)
+
+.PHONY: upstream-full
+upstream-full: ## The same with all packages, dynamic audit served; about two hours
+	@$(MAKE) upstream UPSTREAM='$(UPSTREAM_FULL)' UPSTREAMFLAGS='-spool $(UPSTREAMFLAGS)'
+
+.PHONY: upstream-quick
+upstream-quick: ## A few of them, to see that it runs
+	$(GO) run ./test/upstream/run -packages auth -run '^(TestRBAC|TestBootstrapping|TestAuthzConfig|TestConstrainedImpersonation|TestSelfSubjectAccessReview)$$'
 
 # Not part of verify: about twenty minutes of processor time.
 PAIRS ?= 1000000

@@ -23,7 +23,8 @@ type options struct {
 	full, spool, buildOnly    bool
 	limit, leaks              time.Duration
 
-	root string // of this repository
+	root    string // of this repository
+	patched []string
 }
 
 func main() {
@@ -114,9 +115,7 @@ func (o *options) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := goOutput(ctx, o.root, "mod", "edit", "-replace", "k8s.io/kubernetes="+o.kubernetes(), o.modfile()); err != nil {
-		return err
-	}
+	o.patched = compare.PatchedPackages(string(patch))
 	_, err = goOutput(ctx, o.root, "build", "-o", filepath.Join(o.work, "bin", "etcd"), "./test/e2e/etcd")
 	return err
 }
@@ -124,13 +123,32 @@ func (o *options) prepare(ctx context.Context) error {
 func (o *options) kubernetes() string { return filepath.Join(o.work, "kubernetes") }
 func (o *options) modfile() string    { return filepath.Join(o.work, "upstream.mod") }
 
+// build compiles the tests of a package. Only what the patch changes, and what depends on that, is compiled anew.
+func (o *options) build(ctx context.Context, pkg, binary string) error {
+	flags := []string{"-mod=mod", "-modfile=" + o.modfile(), "-tags=upstream"}
+	list, err := goOutput(ctx, o.root, append(append([]string{"list"}, flags...), "-test", "-deps", "-json="+compare.Fields, pkg)...)
+	if err != nil {
+		return err
+	}
+	all, err := compare.Packages(list)
+	if err != nil {
+		return err
+	}
+	overlay, built, err := compare.Overlay(o.root, o.kubernetes(), filepath.Join(o.work, "changed"), pkg, compare.Changed(pkg, all, o.patched), all)
+	if err != nil {
+		return err
+	}
+	_, err = goOutput(ctx, o.root, append(append([]string{"test", "-c", "-vet=off"}, flags...), "-overlay="+overlay, "-o", binary, built)...)
+	return err
+}
+
 // one builds and runs a package and returns how many tests differ without a reason.
 func (o *options) one(ctx context.Context, pkg string, known compare.Differences) (int, error) {
 	name := strings.ReplaceAll(pkg, "/", "-")
 	b := compare.Binary{Path: filepath.Join(o.work, "bin", name+".test"), Dir: filepath.Join(o.kubernetes(), "test/integration", pkg), Limit: o.limit, Leaks: o.leaks,
 		Env: []string{"PATH=" + filepath.Join(o.work, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}}
 	begin := time.Now()
-	if _, err := goOutput(ctx, o.root, "test", "-c", "-vet=off", "-mod=mod", "-tags=upstream", "-modfile="+o.modfile(), "-o", b.Path, "k8s.io/kubernetes/test/integration/"+pkg); err != nil {
+	if err := o.build(ctx, "k8s.io/kubernetes/test/integration/"+pkg, b.Path); err != nil {
 		return 0, err
 	}
 	fmt.Printf("%s: built in %s\n", pkg, time.Since(begin).Round(time.Second))
