@@ -60,7 +60,7 @@ func TestRolesAreHandledLikeAnyObject(t *testing.T) {
 	}
 
 	// Deleted by file, at the first try, in the order of the file. A role that stays bound says by what.
-	if out := s.kubectl("delete", "-f", file, "--timeout=60s"); !strings.Contains(out, "hammer/editors") || strings.Count(out, "deleted") != 2 {
+	if out := s.kubectl("delete", "-f", file, "--timeout=60s"); !strings.Contains(out, "hammer/editors") || strings.Count(out, "deleted from") != 2 {
 		t.Errorf("deleted by file:\n%s", out)
 	}
 	if out, err := s.try("", "get", "roles.authorization.proviso.dev", "editor", "-n", "hammer"); err == nil {
