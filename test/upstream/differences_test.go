@@ -20,7 +20,7 @@ func TestDifferencesHaveReasons(t *testing.T) {
 	if why := list.Why("certificates", "TestController_AutoApproval/x_despite_missing_username_y"); !strings.Contains(why, "Node,RBAC") {
 		t.Errorf("%q", why)
 	}
-	for _, test := range [][2]string{{"certificates", "TestController_AutoApproval/matches_requirements"}, {"auth", "TestRBAC"}, {"dryrun", "TestSubjectAccessReview"}} {
+	for _, test := range [][2]string{{"certificates", "TestController_AutoApproval/matches_requirements"}, {"auth", "TestRBAC/case-2"}, {"dryrun", "TestSubjectAccessReview"}} {
 		if why := list.Why(test[0], test[1]); why != "" {
 			t.Errorf("%v is listed: %s", test, why)
 		}
