@@ -167,7 +167,7 @@ func TestConditionsReachEveryServer(t *testing.T) {
 		s.await("the group to be proxied", func() (bool, error) {
 			_, err := cond.Resource(schema.GroupVersionResource{Group: "applied.example.org", Version: "v1", Resource: "things"}).
 				Create(ctx, label(object("applied.example.org/v1", "Thing", "x", nil), "yes"), metav1.CreateOptions{})
-			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "served by another API server"), nil
+			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "another API server serves"), nil
 		})
 		// CA-6, CA-16: a selector that implies the condition is worth something only where this process honours it.
 		applyPolicy(t, s, "reads-good", `resource.metadata.labels["good"] == "yes"`, "reader", "list", "things.applied.example.org", "widgets.example.com")
@@ -177,7 +177,7 @@ func TestConditionsReachEveryServer(t *testing.T) {
 			return err
 		}
 		s.await("the list of what is served here", func() (bool, error) { return list("example.com", "widgets") == nil, nil })
-		if err := list("applied.example.org", "things"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "served by another API server") {
+		if err := list("applied.example.org", "things"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another API server serves") {
 			t.Errorf("a list that another server answers: %v", err)
 		}
 	})
