@@ -107,7 +107,8 @@ func Overlay(root, kube, dir, test string, changed []string, all map[string]Pack
 			if err != nil {
 				return "", "", err
 			}
-			if err := write(filepath.Join(to, name), []byte(rename.Replace(string(text)))); err != nil {
+			// The tests look for files beside their source, which is where the copy is.
+			if err := write(filepath.Join(to, name), []byte("//line "+file+":1\n"+rename.Replace(string(text)))); err != nil {
 				return "", "", err
 			}
 			replace[filepath.Join(root, "test/upstream/kubernetes", below, name)] = filepath.Join(to, name)

@@ -56,7 +56,7 @@ func TestOnlyWhatChangesIsCompiled(t *testing.T) {
 		}
 	}
 	rewritten, err := os.ReadFile(filepath.Join(dir, "test/util/u.go"))
-	if err != nil || string(rewritten) != `import ("`+virtual+`test/framework"; "k8s.io/kubernetes/pkg/api")` {
+	if err != nil || string(rewritten) != "//line "+filepath.Join(kube, "test/util/u.go")+":1\n"+`import ("`+virtual+`test/framework"; "k8s.io/kubernetes/pkg/api")` {
 		t.Errorf("%s %v", rewritten, err)
 	}
 }
