@@ -75,3 +75,34 @@ func TestOfEach(t *testing.T) {
 		}
 	}
 }
+
+// PO-20, CA-19: what is done in another's name to objects that the request does not name is not decided by the empty name.
+func TestImpersonatedRequestWithoutAName(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text   string
+		req    Request
+		want   bool
+		failed bool
+	}{
+		{`impersonatedRequest.name == "db"`, Request{Verb: "deletecollection", Resource: "configmaps"}, false, true},
+		{`impersonatedRequest.name != "db"`, Request{Verb: "deletecollection", Resource: "configmaps"}, false, true},
+		// Twins: a name; a path, which has none; somebody who asks whether there is one, or does not depend on it.
+		{`impersonatedRequest.name != "db"`, Request{Verb: "delete", Resource: "configmaps", Name: "web"}, true, false},
+		{`impersonatedRequest.name == ""`, Request{Verb: "get"}, true, false},
+		{`has(impersonatedRequest.name) && impersonatedRequest.name != "db"`, Request{Verb: "list", Resource: "configmaps"}, false, false},
+		{`impersonatedRequest.name == "db" || impersonatedRequest.verb == "list"`, Request{Verb: "list", Resource: "configmaps"}, true, false},
+	} {
+		p, issues := c.Compile(tt.text, Options{Kind: When})
+		if len(issues) > 0 {
+			t.Fatal(issues)
+		}
+		got, err := p.Evaluate(t.Context(), &Request{Verb: "impersonate", Resource: "users", Name: "bob"}, Deny, NewData(DataConfig{Impersonated: &tt.req}))
+		if got != tt.want || (err != nil) != tt.failed {
+			t.Errorf("%s on %+v: %v, %v", tt.text, tt.req, got, err)
+		}
+	}
+}

@@ -37,6 +37,8 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 			types.String("username"): types.String(r.User), types.String("uid"): types.String(r.UID),
 			types.String("groups"): types.NewStringList(types.DefaultTypeAdapter, r.Groups), types.String("extra"): extraValue(r.Extra),
 		}), true
+	case "name": // see OfEach for a request that says none
+		return types.String(r.Name), true
 	case "fieldSelector":
 		return selectorValue(fieldRequirements(r.FieldSelector)), true
 	case "labelSelector":
@@ -46,6 +48,8 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 }
 
 // impersonatedValue is the part of a Request that `impersonatedRequest` shows.
+// If the request is about objects and names none, it has no name: it is about
+// objects that nobody knows yet, and whoever asks for their name fails (PO-20).
 type impersonatedValue Request
 
 var impersonatedFields = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"}
@@ -65,6 +69,9 @@ func (r *impersonatedValue) find(name string) (ref.Val, bool) {
 	case "namespace":
 		return types.String(r.Namespace), true
 	case "name":
+		if r.Name == "" && r.Resource != "" {
+			return nil, false
+		}
 		return types.String(r.Name), true
 	}
 	return nil, false
@@ -131,7 +138,9 @@ func requirement(key, op string, values []string) map[string]any {
 func asMap(names []string, find func(string) (ref.Val, bool)) traits.Mapper {
 	m := make(map[ref.Val]ref.Val, len(names))
 	for _, n := range names {
-		m[types.String(n)], _ = find(n)
+		if v, ok := find(n); ok {
+			m[types.String(n)] = v
+		}
 	}
 	return types.NewRefValMap(types.DefaultTypeAdapter, m)
 }
@@ -174,7 +183,7 @@ func (r *impersonatedValue) Find(key ref.Val) (ref.Val, bool) { return findField
 func (r *impersonatedValue) Get(key ref.Val) ref.Val          { return getField(key, r.find) }
 func (r *impersonatedValue) Contains(key ref.Val) ref.Val     { return r.all().Contains(key) }
 func (r *impersonatedValue) Iterator() traits.Iterator        { return r.all().Iterator() }
-func (r *impersonatedValue) Size() ref.Val                    { return types.Int(len(impersonatedFields)) }
+func (r *impersonatedValue) Size() ref.Val                    { return r.all().Size() }
 func (r *impersonatedValue) Equal(other ref.Val) ref.Val      { return r.all().Equal(other) }
 func (r *impersonatedValue) Type() ref.Type                   { return types.MapType }
 func (r *impersonatedValue) Value() any                       { return r.all().Value() }
