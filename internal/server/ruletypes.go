@@ -1,92 +1,34 @@
 package server
 
 import (
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/loopback"
+	"proviso.dev/proviso/internal/policies"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// maxCheckedKinds bounds how many schemas one rule is checked against.
-const maxCheckedKinds = 8
-
-// ruleTypes finds the schemas that a rule's expressions must fit, when it is written: those of the kinds it names, if it names
-// them one by one and they are served (CA-11). A rule for everything, for subresources or for what is not served yet is left
-// unchecked; it is evaluated with whatever comes.
+// ruleTypes finds schemas for rules that are written. Those of built-in kinds are in this process; those of others are asked for.
 func ruleTypes(clients *loopback.Clients) (func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(clients.JSON())
 	if err != nil {
 		return nil, err
 	}
-	// Those of built-in kinds are in this process; those of others are asked for.
 	asked := &resolver.ClientDiscoveryResolver{Discovery: client}
 	known := sync.OnceValue(func() resolver.SchemaResolver {
 		return resolver.NewDefinitionsSchemaResolver(allDefinitions, allSchemes()...).Combine(asked)
 	})
+	find := func(gvk schema.GroupVersionKind) (*spec.Schema, error) { return known().ResolveSchema(gvk) }
 	return func(store *snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type {
 		return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
-			return typesOf(rule, store.Current().Served, known)
+			return policies.RuleTypes(rule, store.Current().Served, find)
 		}
 	}, nil
-}
-
-func typesOf(rule *policyv1alpha1.PolicyRule, served *snapshot.Served, known func() resolver.SchemaResolver) []*expr.Type {
-	var types []*expr.Type
-	for _, kind := range namedKinds(rule, served) {
-		gvk := kind.WithVersion(rule.APIVersion)
-		if gvk.Version == "" {
-			gvk.Version = served.PreferredVersion(kind)
-		}
-		s, err := known().ResolveSchema(gvk)
-		if err != nil {
-			return nil
-		}
-		if t := expr.NewType(gvk.String(), s); t != nil {
-			types = append(types, t)
-		}
-	}
-	return types
-}
-
-// namedKinds are the kinds of a rule that names every one of them, and nothing otherwise.
-func namedKinds(rule *policyv1alpha1.PolicyRule, served *snapshot.Served) []schema.GroupKind {
-	if served == nil {
-		return nil
-	}
-	var kinds []schema.GroupKind
-	for _, entry := range rule.ResourceKinds {
-		if strings.ContainsAny(entry, "*/") || strings.HasPrefix(entry, "-") {
-			return nil
-		}
-		resources := served.Kinds().Resolve(entry)
-		if len(resources) == 0 {
-			return nil
-		}
-		for _, r := range resources {
-			if len(rule.APIGroups) > 0 && !matchesGroup(rule.APIGroups, r.Group) {
-				continue
-			}
-			kinds = append(kinds, schema.GroupKind{Group: r.Group, Kind: served.OwnKind(r)})
-		}
-	}
-	if len(kinds) > maxCheckedKinds {
-		return nil
-	}
-	return kinds
-}
-
-func matchesGroup(groups []string, group string) bool {
-	for _, g := range groups {
-		if g == "*" || g == group {
-			return true
-		}
-	}
-	return false
 }
