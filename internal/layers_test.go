@@ -42,7 +42,7 @@ var rings = map[string]ring{
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
-	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage,
+	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage, "hooks": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
 	"lineup": systems,
@@ -50,7 +50,7 @@ var rings = map[string]ring{
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
 	"durable": foundation,
 
-	"server": host, "offline": host, "webhook": host, "cli": host,
+	"server": host, "offline": host, "sidecar": host, "cli": host,
 }
 
 // mayImport lists the rings that a ring sees. A host does not see another host: cmd/ puts them together, which keeps

@@ -16,6 +16,7 @@ import (
 	provisocli "proviso.dev/proviso/internal/cli"
 	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
+	"proviso.dev/proviso/internal/sidecar"
 )
 
 func main() {
@@ -60,6 +61,10 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		return nil, err
 	}
 	provisocli.FailsWith(serve, 1)
+	beside := sidecar.NewCommand(streams, server.Kinds)
+	for _, cmd := range append(beside.Commands(), beside) {
+		provisocli.FailsWith(cmd, 1)
+	}
 	var version bool
 	root := &cobra.Command{
 		Use:           "proviso",
@@ -78,6 +83,7 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	root.Flags().BoolVar(&version, "version", false, "Print the versions of Proviso, of the Kubernetes inside and of Go.")
 	root.AddCommand(
 		serve,
+		beside,
 		provisocli.NewKubeconfigCommand(streams),
 		// Only for the list of commands: main hands kubectl its command line unparsed.
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},

@@ -134,8 +134,14 @@ func (v Verdict) outcome() handoff.Outcome {
 // Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has answered
 // without one.
 func (v Verdict) Fold(ctx context.Context) (authorizer.Decision, string, error) {
+	decision, reason, _, err := v.fold(ctx)
+	return decision, reason, err
+}
+
+// fold also names the link that decided.
+func (v Verdict) fold(ctx context.Context) (_ authorizer.Decision, reason, by string, _ error) {
 	if v.rest == nil {
-		return v.Decision, v.Reason, v.Err
+		return v.Decision, v.Reason, v.Authorizer, v.Err
 	}
 	return v.rest.walk.fold(ctx, v.rest.record.copy())
 }

@@ -16,7 +16,7 @@ import (
 // granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the request; nil means
 // no.
 func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes) handoff.Pending {
-	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
 		return nil
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})

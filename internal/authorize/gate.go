@@ -34,6 +34,8 @@ type Gate struct {
 	Local func(group, version string) bool
 	// UniformConnect requires create of every connection, whatever its verb (CA-9).
 	UniformConnect bool
+	// Limit is a further reason why no condition on a request will be evaluated; nil if there is none.
+	Limit func(authorizer.Attributes) error
 }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
@@ -225,6 +227,11 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	}
 	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
 		return errProxied
+	}
+	if g.Limit != nil {
+		if err := g.Limit(attrs); err != nil {
+			return err
+		}
 	}
 	switch attrs.GetVerb() {
 	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:

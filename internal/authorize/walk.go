@@ -68,21 +68,23 @@ func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
 // Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not asked
 // again.
 func (w Walk) Fold(ctx context.Context) (authorizer.Decision, string, error) {
-	return w.fold(ctx, &record{})
+	decision, reason, _, err := w.fold(ctx, &record{})
+	return decision, reason, err
 }
 
-func (w Walk) fold(ctx context.Context, r *record) (authorizer.Decision, string, error) {
+// fold also names the link that decided.
+func (w Walk) fold(ctx context.Context, r *record) (_ authorizer.Decision, reason, by string, _ error) {
 	w.folds = true
 	for link, d := range w.Answers(ctx) {
 		if decision, reason, err := Parts(d); decision != authorizer.DecisionNoOpinion {
 			if FailedClosed(err) {
 				err = nil // it has decided; upstream would make a 500 of an error
 			}
-			return decision, reason, err
+			return decision, reason, link.Name, err
 		}
 		r.note(link.Name, d.Reason(), d.Error())
 	}
-	return authorizer.DecisionNoOpinion, r.reason(), utilerrors.NewAggregate(r.errs)
+	return authorizer.DecisionNoOpinion, r.reason(), "", utilerrors.NewAggregate(r.errs)
 }
 
 // Parts takes an unconditional decision apart. A conditional one is what it folds to.

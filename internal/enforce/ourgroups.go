@@ -20,6 +20,8 @@ type OurGroups struct {
 	Groups []string
 	// Serves tells the group versions that are served.
 	Serves func(schema.GroupVersion) bool
+	// Service is where another server finds them; nil if they are served by the server that is asked.
+	Service *apiregistration.ServiceReference
 }
 
 var _ admission.ValidationInterface = OurGroups{}
@@ -76,5 +78,12 @@ func (o OurGroups) service(attrs admission.Attributes) error {
 
 // ours tells an APIService that says what is true: this server serves that version.
 func (o OurGroups) ours(s *apiregistration.APIService) bool {
-	return slices.Contains(o.Groups, s.Spec.Group) && s.Spec.Service == nil && o.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
+	return slices.Contains(o.Groups, s.Spec.Group) && o.here(s.Spec.Service) && o.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
+}
+
+func (o OurGroups) here(service *apiregistration.ServiceReference) bool {
+	if o.Service == nil || service == nil {
+		return o.Service == nil && service == nil
+	}
+	return service.Namespace == o.Service.Namespace && service.Name == o.Service.Name
 }

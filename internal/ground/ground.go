@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
@@ -33,6 +34,8 @@ type Config struct {
 	Roles      registry.Roles
 	// Convert reads content as the server would read it in a request, and converts it.
 	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Service is where another server finds our groups; nil in the server that serves them.
+	Service *apiregistration.ServiceReference
 }
 
 // New makes it. It has no gate: it is there as soon as any system is.
@@ -42,7 +45,7 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 		Parts:    func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
 		Registry: func(c *registry.Config) { fillRegistry(c, k, cfg) },
 		Enforce: func(p *enforce.Plugin) {
-			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves})
+			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
 		},
 		Background: func(from snapshot.Source) ([]system.Runner, error) { return background(k, cfg, from) },
 	}

@@ -19,12 +19,19 @@ import (
 // Clients reach the server itself.
 type Clients struct {
 	config *rest.Config
-	core   func() (kubernetes.Interface, error)
+	// own reaches our groups; elsewhere than config if another process serves everything else.
+	own  *rest.Config
+	core func() (kubernetes.Interface, error)
 }
 
 // New takes the loopback configuration, which may be completed later.
 func New(config *rest.Config) *Clients {
-	return &Clients{config: config, core: sync.OnceValues(func() (kubernetes.Interface, error) { return kubernetes.NewForConfig(config) })}
+	return Beside(config, config)
+}
+
+// Beside is for a host that serves our groups itself, and stands beside a server that serves everything else.
+func Beside(cluster, own *rest.Config) *Clients {
+	return &Clients{config: cluster, own: own, core: sync.OnceValues(func() (kubernetes.Interface, error) { return kubernetes.NewForConfig(cluster) })}
 }
 
 // Config is the configuration as it is now.
@@ -42,7 +49,7 @@ func (c *Clients) Kubernetes() (kubernetes.Interface, error) { return c.core() }
 
 // Group is a client of one of our groups. The registry knows its requests for the server's own.
 func (c *Clients) Group(gv schema.GroupVersion) (*rest.RESTClient, error) {
-	config := rest.CopyConfig(c.config)
+	config := rest.CopyConfig(c.own)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownTransport{next} })
 	return source.Client(config, gv)
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
-	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/inquire"
@@ -71,7 +70,7 @@ func New(cfg Config) (*Host, error) {
 	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{}); err != nil {
 		return nil, err
 	}
-	if err := h.install(); err != nil {
+	if err := lineup.Install(h.kernel, h.systems); err != nil {
 		return nil, err
 	}
 	if err := h.feed(files, local); err != nil {
@@ -79,33 +78,6 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.reviewer = ground.Reviewer(h.kernel, nil)
 	return h, nil
-}
-
-// install makes the chain: what stands ahead, then Policy, then RBAC, as a server has it unless it is told otherwise. Nodes, webhooks and
-// ABAC are not in the files.
-func (h *Host) install() error {
-	links := []authorize.Link{ground.Masters()}
-	for _, s := range h.systems {
-		links = append(links, s.Links...)
-	}
-	for _, kind := range []string{policies.TypePolicy, policies.TypeRBAC} {
-		for _, s := range h.systems {
-			make := s.Authorizers[kind]
-			if make == nil {
-				continue
-			}
-			for _, link := range make(nil) {
-				if link.Name == "" {
-					link.Name = "rbac"
-				}
-				links = append(links, link)
-			}
-		}
-	}
-	if err := h.kernel.Gate.Chain.Replace(links...); err != nil {
-		return err
-	}
-	return h.kernel.Indexed.Replace(links...)
 }
 
 // feed makes the one snapshot that there is.

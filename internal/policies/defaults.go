@@ -56,7 +56,10 @@ func writeDefaults(ctx context.Context, clients *loopback.Clients, master string
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: master}}, metav1.CreateOptions{})
+	// Beside a stock server it is made by whoever installs, and this host may not make namespaces.
+	if _, err = client.CoreV1().Namespaces().Get(ctx, master, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: master}}, metav1.CreateOptions{})
+	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}

@@ -43,6 +43,14 @@ func attributesOf(who user.Info, resource *authorizationv1.ResourceAttributes, p
 	return attrs
 }
 
+// Asked is the request that a subject access review is about; an error if it is about none, or about two.
+func Asked(spec *authorizationv1.SubjectAccessReviewSpec) (authorizer.AttributesRecord, error) {
+	if (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil) {
+		return authorizer.AttributesRecord{}, errors.New("a review is about a resource or about a path, and not about both")
+	}
+	return attributesOf(subjectOf(spec), spec.ResourceAttributes, spec.NonResourceAttributes), nil
+}
+
 // subjectOf is the user that a review is about, if it is not about the caller.
 func subjectOf(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
 	who := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups}

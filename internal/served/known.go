@@ -113,6 +113,19 @@ func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) 
 	return fmt.Errorf("what serves %s in %q has just changed and is not known to the policy yet: ask again", attrs.GetResource(), attrs.GetAPIGroup())
 }
 
+// Unknown is an error if a request in one version is for something that the snapshot does not know by its kind, whether it is new or there
+// is nothing. It is for a host that does not serve what it decides about, and cannot answer that there is nothing.
+func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
+	version := attrs.GetAPIVersion()
+	if !attrs.IsResourceRequest() || version == "" || version == "*" {
+		return d.Known(snap, attrs)
+	}
+	if d.check(snap, schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: version}, attrs.GetResource()) == passes {
+		return nil
+	}
+	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
+}
+
 // isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in any.
 func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
 	if version != "" && version != "*" {

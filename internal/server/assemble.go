@@ -10,7 +10,9 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
+	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/system"
 )
 
 // assemble connects the servers by delegation, from the inside out: custom resources, built-in resources, our own groups,
@@ -31,7 +33,7 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	delegate := kube.GenericAPIServer
 	if c.groups != nil {
-		if delegate, err = newGroupsServer(c.groups, c.informers, c.stages.registryConfig(), c.stages.serves, delegate); err != nil {
+		if delegate, err = registry.NewServer(c.groups, c.informers, system.Registry(c.stages.systems), c.stages.serves, delegate); err != nil {
 			return nil, err
 		}
 	}

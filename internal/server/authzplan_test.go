@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/auditsink"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/registry"
 )
 
 // PO-7: an authorizer that can allow ahead of Policy voids its denies, which is said; Policy first, or behind what only denies, is not.
@@ -107,7 +108,7 @@ func TestWhatIsNotServedIsClosed(t *testing.T) {
 	sinks, policies := &destroyed{}, &destroyed{}
 	for name, storage := range map[string]*destroyed{"auditsinks": sinks, "policies": policies} {
 		group := &genericapiserver.APIGroupInfo{VersionedResourcesStorageMap: map[string]map[string]rest.Storage{"v1alpha1": {name: storage}}}
-		if served := dropDisabled(group, (&stages{systems: systems}).serves); served != (name == "policies") {
+		if served := registry.DropDisabled(group, (&stages{systems: systems}).serves); served != (name == "policies") {
 			t.Errorf("%s served: %v", name, served)
 		}
 	}

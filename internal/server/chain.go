@@ -1,18 +1,12 @@
 package server
 
 import (
-	"net/http"
-	"slices"
-
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/enforce"
-	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/loopback"
-	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/source"
 	"proviso.dev/proviso/internal/system"
 )
@@ -60,74 +54,14 @@ type stages struct {
 	resolver *lateResolver
 }
 
-// links stand ahead of the configured authorizers.
-func (s *stages) links() (links []authorize.Link) {
-	for _, one := range s.systems {
-		links = append(links, one.Links...)
-	}
-	return links
-}
-
-// filters stand around the servers, outermost first.
-func (s *stages) filters() (filters []system.Filter) {
-	for _, one := range s.systems {
-		filters = append(filters, one.Filters...)
-	}
-	return filters
-}
-
-// wrapHandlers puts our filters around upstream's, in the one handler chain that runs. The chain that was built before is
-// kept: others may have wrapped it already.
-func (s *stages) wrapHandlers(aggregator *genericapiserver.Config) {
-	build := aggregator.BuildHandlerChainFunc
-	aggregator.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		filters := *c
-		filters.Authorization.Authorizer = s.kernel.Gate.AtFilter()
-		for _, f := range slices.Backward(s.filters()) {
-			api = f.Wrap(api)
-		}
-		return s.pinSnapshot(build(api, &filters))
-	}
-}
-
-// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later.
-func (s *stages) pinSnapshot(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(notes.With(handoff.With(loopback.Context(r), s.kernel.Store.Current()))))
-	})
-}
-
-// named is an admission plugin with its name.
-type named struct {
-	name   string
-	plugin admission.Interface
-}
-
-// admission is what stands around upstream's admission chain: the enforcer ahead of it, and what mutates last behind it.
-func (s *stages) admission() (ahead named, behind []named) {
-	plugin := &enforce.Plugin{Namespace: s.kernel.Namespace}
-	for _, one := range s.systems {
-		if one.Enforce != nil {
-			one.Enforce(plugin)
-		}
-		for _, m := range one.Mutators {
-			if !slices.ContainsFunc(behind, func(have named) bool { return have.name == m.Name }) {
-				behind = append(behind, named{m.Name, m.Plugin})
-			}
-		}
-	}
-	return named{enforce.Name, plugin}, behind
-}
-
 // wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
 func (s *stages) wrapAdmission(generic *genericapiserver.Config) {
-	ahead, behind := s.admission()
-	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(ahead.plugin, ahead.name)}
+	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(system.Enforcer(s.systems, s.kernel.Namespace), enforce.Name)}
 	if generic.AdmissionControl != nil {
 		chain = append(chain, generic.AdmissionControl)
 	}
-	for _, one := range behind {
-		chain = append(chain, admissionmetrics.WithControllerMetrics(one.plugin, one.name))
+	for _, one := range system.Mutators(s.systems) {
+		chain = append(chain, admissionmetrics.WithControllerMetrics(one.Plugin, one.Name))
 	}
 	generic.AdmissionControl = admission.NewChainHandler(chain...)
 }

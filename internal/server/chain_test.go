@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/system"
 	"proviso.dev/proviso/internal/system/sixth"
@@ -39,16 +40,15 @@ func TestPictureOfTheChain(t *testing.T) {
 	t.Run("the sixth system is there", func(t *testing.T) { sixthIsThere(t, s) })
 
 	picture := readPicture(t)
-	composed := &stages{kernel: kernel, systems: systems[:len(systems)-1]}
+	composed := systems[:len(systems)-1]
 	ours := []string{"pinSnapshot", "Authorization"}
-	for _, f := range composed.filters() {
+	for _, f := range system.Filters(composed) {
 		ours = append(ours, f.Name)
 	}
-	ahead, behind := composed.admission()
-	for _, one := range behind {
-		ours = append(ours, one.name)
+	for _, one := range system.Mutators(composed) {
+		ours = append(ours, one.Name)
 	}
-	ours = append(ours, ahead.name)
+	ours = append(ours, enforce.Name)
 	if !slices.Equal(picture.ours, ours) {
 		t.Errorf("stages of ours\nin the picture: %v\ncomposed:       %v", picture.ours, ours)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/review"
+	"proviso.dev/proviso/internal/system"
 )
 
 // config holds the configurations of the servers of one process, from the innermost to the outermost.
@@ -124,7 +125,7 @@ func newConfig(opts *completed) (*config, error) {
 	if c.stages != nil {
 		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
 		c.stages.wrapAudit(&c.aggregator.GenericConfig.Config)
-		c.stages.wrapHandlers(&c.aggregator.GenericConfig.Config)
+		system.WrapHandlers(&c.aggregator.GenericConfig.Config, c.stages.kernel.Gate, c.stages.kernel.Store, c.stages.systems)
 	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member.Agreed); err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		informers: informers, kernel: s.kernel, systems: s.systems, lineup: opts.systems,
 		abacFile: opts.Authorization.PolicyFile, retryBackoff: opts.Authorization.WebhookRetryBackoff,
 		compiler: authorizationcel.NewDefaultCompiler(), cel: authorize.NewCELConditions(s.kernel.Compiler.CEL),
-		ahead: s.links(), built: builtAuthorizers{},
+		ahead: system.Links(s.systems), built: builtAuthorizers{},
 	}
 	if generic.EgressSelector != nil {
 		if s.kit.dial, err = generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
@@ -98,7 +98,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 	own := opts.own
 	cfg := lineup.Config{
 		Ground: ground.Config{
-			Health: s.health, Roles: rbacRoles{informers}, Convert: readContent,
+			Health: s.health, Roles: registry.RBACRoles{Informers: informers}, Convert: readContent,
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 		},
 		Policies: policies.Config{GuardRBAC: func(upstream system.Provider) (system.Provider, error) {
@@ -166,20 +166,9 @@ func (s *stages) provide(providers []controlplaneapiserver.RESTStorageProvider) 
 	return nil
 }
 
-// registryConfig says how our own groups check what is written.
-func (s *stages) registryConfig() registry.Config {
-	var cfg registry.Config
-	for _, one := range s.systems {
-		if one.Registry != nil {
-			one.Registry(&cfg)
-		}
-	}
-	return cfg
-}
-
 // serves tells which resources of our groups are served: those of systems that are on.
 func (s *stages) serves(resource string) bool {
-	return slices.ContainsFunc(s.systems, func(one system.System) bool { return slices.Contains(one.Resources, resource) })
+	return system.Serves(s.systems, resource)
 }
 
 // source is where the policy of this server comes from: its own informers.
@@ -196,29 +185,11 @@ func (s *stages) source(informers informers.SharedInformerFactory, definitions c
 
 // start feeds the policy snapshot once the server runs, makes readiness depend on it, and starts what systems do in the background.
 func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.Informers) error {
-	var running []system.Runner
+	running, err := system.Feed(s.kernel.Store, s.systems, from)
+	if err != nil {
+		return err
+	}
 	for _, one := range s.systems {
-		if one.Parts != nil {
-			parts, err := one.Parts(from)
-			if err != nil {
-				return err
-			}
-			if err := s.kernel.Store.Add(parts...); err != nil {
-				return err
-			}
-			for _, p := range parts {
-				if r, ok := p.(system.Runner); ok {
-					running = append(running, r)
-				}
-			}
-		}
-		if one.Background != nil {
-			more, err := one.Background(from)
-			if err != nil {
-				return err
-			}
-			running = append(running, more...)
-		}
 		for _, p := range one.Paths {
 			server.Handler.NonGoRestfulMux.Handle(p.Path, p.Handler)
 		}

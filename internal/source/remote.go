@@ -36,10 +36,7 @@ func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
-	r.Informers = NewInformers(InformersConfig{
-		Kube:   r.kube,
-		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()},
+	return newRemote(client, extensions, InformersConfig{
 		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return Client(config, gv) },
 		Health: health,
 		Serves: func(kind snapshot.Kind) (bool, error) {
@@ -52,9 +49,32 @@ func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
 			}
 			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Resource }), nil
 		},
-	})
-	return r, nil
+	}), nil
 }
+
+// NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster, and the rest as cfg has it.
+func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	extensions, err := apiextensionsclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return newRemote(client, extensions, cfg), nil
+}
+
+func newRemote(client kubernetes.Interface, extensions apiextensionsclient.Interface, cfg InformersConfig) *Remote {
+	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
+	cfg.Kube = r.kube
+	cfg.Given = map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()}
+	r.Informers = NewInformers(cfg)
+	return r
+}
+
+// Kube has the built-in kinds of the cluster.
+func (r *Remote) Kube() informers.SharedInformerFactory { return r.kube }
 
 // Run reads the cluster until the context ends.
 func (r *Remote) Run(ctx context.Context) {

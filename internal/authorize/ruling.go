@@ -1,0 +1,129 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// Standing of a request in a Ruling. The zero value denies.
+type Standing int
+
+// How a request stands.
+const (
+	// Denied: something says that the caller must not, whatever the object.
+	Denied Standing = iota
+	// Silent: nothing here allows the request. Somebody else may, whom this chain does not know.
+	Silent
+	// Granted: it is allowed, whatever the object.
+	Granted
+	// Awaited: it is allowed if the object, or the fields that change, are such.
+	Awaited
+)
+
+// Ruling is the decision on a request where authorization and admission are two calls that share nothing: both make it anew, from the
+// same policy, and come to the same.
+type Ruling struct {
+	Standing Standing
+	// By names the link that decided.
+	By     string
+	Reason string
+	Err    error
+
+	verdict Verdict
+	pass    handoff.Pass
+}
+
+// Rule decides. Conditions await the object where Honours says so, and fold everywhere else. The context has a holder.
+func (g *Gate) Rule(ctx context.Context, attrs authorizer.Attributes) Ruling {
+	holder := handoff.From(ctx)
+	if holder == nil || holder.Snapshot == nil {
+		return Ruling{Reason: "no policy was pinned to this request"}
+	}
+	v := g.Chain.Decide(ctx, attrs)
+	v.report(ctx)
+	honoured := g.Honours(attrs)
+	if !g.Conditional {
+		honoured = errNoObject
+	}
+	r := Ruling{By: v.Authorizer, Reason: v.Reason, Err: v.Err, verdict: v}
+	decision, denies := v.Decision, v.Denies
+	switch {
+	case v.Pending != nil && honoured == nil:
+		r.Standing, r.Reason, r.pass = Awaited, "conditionally, by "+v.Authorizer, handoff.Conditional(v.Pending)
+		return r
+	case v.Pending != nil || denies != nil && honoured != nil:
+		decision, r.Reason, r.By, r.Err = v.fold(ctx)
+		r.Reason, r.verdict, denies = joinReasons(r.Reason, honoured), Verdict{Decision: decision, Reason: r.Reason, Authorizer: r.By, Err: r.Err}, nil
+	}
+	switch decision {
+	case authorizer.DecisionAllow:
+		r.Standing, r.pass = Granted, handoff.Allowed()
+	case authorizer.DecisionNoOpinion:
+		r.Standing, r.pass = Silent, handoff.Allowed()
+		if denies != nil {
+			r.pass = handoff.Conditional(unlessDenied{denies})
+		}
+		if fields := g.opensFields(ctx, holder, attrs); fields != nil {
+			r.Standing, r.Reason, r.pass = Awaited, "if field permissions cover every change", handoff.Granular(denies).Answered(fields)
+		}
+	}
+	return r
+}
+
+// Hangs tells whether admission has to look at the object before the ruling holds.
+func (r Ruling) Hangs() bool {
+	return r.Standing == Awaited || r.Standing == Silent && r.verdict.Denies != nil
+}
+
+// Folded is the ruling where nobody will look at the object.
+func (r Ruling) Folded(ctx context.Context) Ruling {
+	if !r.Hangs() {
+		return r
+	}
+	folded := Ruling{Standing: Denied, pass: handoff.Pass{}}
+	var decision authorizer.Decision
+	decision, folded.Reason, folded.By, folded.Err = r.verdict.fold(ctx)
+	switch decision {
+	case authorizer.DecisionAllow:
+		folded.Standing = Granted
+	case authorizer.DecisionNoOpinion:
+		folded.Standing = Silent
+	}
+	return folded
+}
+
+// Put gives the holder what the enforcer has to resolve. Whoever was allowed by somebody else is checked for what denies.
+func (r Ruling) Put(holder *handoff.Holder, attrs authorizer.Attributes) {
+	holder.Put(handoff.Request, attrs, r.pass)
+}
+
+// unlessDenied allows what nothing here allows, and nothing denies.
+type unlessDenied struct{ handoff.Pending }
+
+// Resolve implements handoff.Pending.
+func (u unlessDenied) Resolve(ctx context.Context, data authorizer.ConditionsData) handoff.Outcome {
+	out := u.Pending.Resolve(ctx, data)
+	if out.Decision == authorizer.DecisionNoOpinion {
+		out.Decision, out.Reason = authorizer.DecisionAllow, "another authorizer has allowed it"
+	}
+	return out
+}
+
+// DeniesUnsafe tells why an unsafe delete, which no admission sees, must not be made: the delete hangs on the object, or some deletes are
+// denied to the caller.
+func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) string {
+	holder := handoff.From(ctx)
+	if holder == nil || holder.Snapshot == nil {
+		return "no policy was pinned to this request"
+	}
+	if v := g.Chain.Decide(ctx, WithVerb(attrs, "delete")); v.Pending != nil || v.Denies != nil || v.Decision == authorizer.DecisionDeny {
+		return "an unsafe delete cannot be made on a conditional permission"
+	}
+	if rules := holder.Snapshot.Rules; rules == nil || rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0 {
+		return "an unsafe delete cannot be made by somebody to whom some deletes are denied"
+	}
+	return ""
+}

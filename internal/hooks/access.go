@@ -1,0 +1,129 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Config is what both calls decide by.
+type Config struct {
+	Gate  *authorize.Gate
+	Store *snapshot.Store
+	// Served knows what the stock server serves.
+	Served *served.Directory
+	// Enforcer is what a server of ours has first in validating admission.
+	Enforcer admission.ValidationInterface
+	// Objects reads what is admitted.
+	Objects *Objects
+	// Interlock proves that the stock server calls admission.
+	Interlock Interlock
+	// Own is the side-car's name, and Canary that of its proof.
+	Own, Canary string
+	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
+	Ours []string
+}
+
+// Interlock knows whether the admission webhook is called (SC-7).
+type Interlock interface {
+	// Asked notes that authorization was asked on a connection about a nonce.
+	Asked(connection, nonce string)
+	// Admitted notes that admission was asked about a nonce, and gives the words to refuse it with.
+	Admitted(nonce string) string
+	// Proven is nil if conditions can be honoured for who asks on a connection.
+	Proven(connection string) error
+}
+
+// Decider answers both calls.
+type Decider struct{ cfg Config }
+
+// New makes one.
+func New(cfg Config) (*Decider, error) {
+	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Own == "" || cfg.Canary == "" {
+		return nil, errors.New("a decider needs all of its parts")
+	}
+	return &Decider{cfg}, nil
+}
+
+// ErrUnsynced is that there is nothing to decide by yet. Nobody is allowed anything (SC-8).
+var ErrUnsynced = errors.New("the side-car has not read its policy yet")
+
+// pin gives a call the policy of this moment.
+func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot, error) {
+	snap := d.cfg.Store.Current()
+	if !snap.Synced {
+		return ctx, nil, ErrUnsynced
+	}
+	return handoff.With(ctx, snap), snap, nil
+}
+
+// Answer is what the authorization webhook says. The zero value denies.
+type Answer struct {
+	Decision authorizer.Decision
+	Reason   string
+}
+
+var silence = Answer{Decision: authorizer.DecisionNoOpinion}
+
+// unsafeDelete is the verb of a delete that no admission sees.
+const unsafeDelete = "unsafe-delete-ignore-read-errors"
+
+// linkRBAC names the link that the stock server has as well. It answers for itself.
+const linkRBAC = "rbac"
+
+// Access answers authorization (SC-5): Deny where the decision is Deny, Allow where it is Allow, Allow where it can become Allow in an
+// admission that is proven to come, and no opinion otherwise.
+func (d *Decider) Access(ctx context.Context, connection string, attrs authorizer.Attributes) (Answer, error) {
+	ctx, snap, err := d.pin(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	if name := attrs.GetUser().GetName(); name == d.cfg.Canary {
+		d.cfg.Interlock.Asked(connection, attrs.GetName())
+		return silence, nil // RBAC says what it may try, and admission refuses it
+	}
+	if err := d.cfg.Served.Unknown(snap, attrs); err != nil {
+		return Answer{Reason: err.Error()}, nil
+	}
+	if attrs.GetVerb() == unsafeDelete {
+		if why := d.cfg.Gate.DeniesUnsafe(ctx, attrs); why != "" {
+			return Answer{Reason: why}, nil
+		}
+	}
+	r := d.cfg.Gate.Rule(ctx, attrs)
+	if r.Hangs() && !slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) {
+		if err := d.cfg.Interlock.Proven(connection); err != nil {
+			r = r.Folded(ctx)
+			r.Reason = joined(r.Reason, err)
+		}
+	}
+	switch {
+	case r.Standing == authorize.Denied:
+		return Answer{Reason: joined(r.Reason, r.Err)}, nil
+	case r.Standing == authorize.Silent, r.By == linkRBAC:
+		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
+	}
+	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
+}
+
+func joined(reason string, err error) string {
+	switch {
+	case err == nil:
+		return reason
+	case reason == "":
+		return err.Error()
+	}
+	return reason + "; " + err.Error()
+}
+
+// named is a caller whose name is given, for comparing.
+func named(u user.Info, name string) bool { return u != nil && u.GetName() == name }

@@ -1,0 +1,94 @@
+package pki
+
+import (
+	"net"
+	"path/filepath"
+)
+
+// The users for whom EnsureBeside makes client certificates.
+const (
+	SidecarUser = "proviso:sidecar"
+	CanaryUser  = "proviso:canary"
+	// AskingServer is as whom the API server calls the side-car.
+	AskingServer = "proviso:kube-apiserver"
+)
+
+// Beside are the files of a side-car.
+type Beside struct {
+	// CACert is the side-car's own authority. It signs what the side-car and its API server use between them, and nothing else.
+	CACert string
+	// ServerCert and AskingCert are theirs.
+	ServerCert, ServerKey string
+	AskingCert, AskingKey string
+	// SidecarCert and CanaryCert log in to the API server: its own authority has signed them.
+	SidecarCert, SidecarKey string
+	CanaryCert, CanaryKey   string
+	// ClusterCACert and FrontProxyCACert are copies of the API server's.
+	ClusterCACert, FrontProxyCACert string
+}
+
+// BesideFiles is where EnsureBeside keeps its files below a directory.
+func BesideFiles(dir string) *Beside {
+	at := func(name string) string { return filepath.Join(dir, "pki", name) }
+	return &Beside{CACert: at("sidecar-ca.crt"), ServerCert: at("server.crt"), ServerKey: at("server.key"), AskingCert: at("kube-apiserver.crt"), AskingKey: at("kube-apiserver.key"),
+		SidecarCert: at("sidecar.crt"), SidecarKey: at("sidecar.key"), CanaryCert: at("canary.crt"), CanaryKey: at("canary.key"),
+		ClusterCACert: at("cluster-ca.crt"), FrontProxyCACert: at("front-proxy-ca.crt")}
+}
+
+// EnsureBeside makes or renews the certificates of a side-car below dir, with the authorities of a cluster in clusterPKI (ca.crt, ca.key,
+// front-proxy-ca.crt). Hosts are the names under which the side-car is reached.
+func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside, error) {
+	cfg, err := Config{Port: 1}.complete()
+	if err != nil {
+		return nil, err
+	}
+	e := &ensurer{dir: dir, cfg: cfg, files: &Files{}}
+	if err := privateDir(e.path(".")); err != nil {
+		return nil, err
+	}
+	remedy := "name the directory that has the authority of the cluster with --pki-dir"
+	cluster, err := loadSigner(filepath.Join(clusterPKI, "ca.crt"), filepath.Join(clusterPKI, "ca.key"), remedy)
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.check(e.cfg.Clock.Now()); err != nil {
+		return nil, err
+	}
+	front, err := read(filepath.Join(clusterPKI, "front-proxy-ca.crt"), false, remedy)
+	if err != nil {
+		return nil, err
+	}
+	own, err := e.authority(family{
+		file: "sidecar-ca", commonName: "proviso-sidecar-ca", remedy: "remove the directory " + e.path(".") + " and run `proviso sidecar init` again",
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range []struct {
+		ca *signer
+		leaf
+	}{
+		{own, leaf{"server", subject{name: "proviso-sidecar", usages: serverOnly, hosts: hosts, ips: ips}}},
+		{own, leaf{"kube-apiserver", subject{name: AskingServer, usages: clientOnly}}},
+		{cluster, leaf{"sidecar", subject{name: SidecarUser, usages: clientOnly}}},
+		{cluster, leaf{"canary", subject{name: CanaryUser, usages: clientOnly}}},
+	} {
+		if err := e.leaf(l.ca, l.leaf); err != nil {
+			return nil, err
+		}
+	}
+	files := BesideFiles(dir)
+	if err := e.write(files.ClusterCACert, cluster.bundle); err != nil {
+		return nil, err
+	}
+	return files, e.write(files.FrontProxyCACert, front)
+}
+
+// Replace writes a file such that after a crash at any moment either the old or the new content is there, and readers see one of both.
+func Replace(path string, data []byte) error {
+	cfg, err := Config{Port: 1}.complete()
+	if err != nil {
+		return err
+	}
+	return (&ensurer{cfg: cfg, files: &Files{}}).write(path, data)
+}

@@ -1,0 +1,22 @@
+package server
+
+import (
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"proviso.dev/proviso/internal/hooks"
+	"proviso.dev/proviso/internal/system"
+)
+
+// Kinds is what a host that does not link Kubernetes has to know of its kinds.
+func Kinds() system.Kinds {
+	return system.Kinds{
+		Schemes: []hooks.Scheme{
+			{Scheme: legacyscheme.Scheme, Codecs: legacyscheme.Codecs},
+			{Scheme: apiextensionsapiserver.Scheme, Codecs: apiextensionsapiserver.Codecs},
+			{Scheme: aggregatorscheme.Scheme, Codecs: aggregatorscheme.Codecs},
+		},
+		Schemas: builtinSchemas, Recognizes: isOurs, Reserved: builtinGroups(), Convert: readContent, Definitions: allDefinitions, Codecs: legacyscheme.Codecs,
+	}
+}

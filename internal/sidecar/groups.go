@@ -1,0 +1,103 @@
+package sidecar
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	serveroptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/kubernetes"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/system"
+)
+
+// genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate tells, and for health
+// checks.
+func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*genericapiserver.Config, error) {
+	generic := genericapiserver.NewConfig(registry.Codecs)
+	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	generic.ExternalAddress = s.settings.Listen
+	serving := serveroptions.NewSecureServingOptions()
+	serving.Listener = listener
+	serving.ServerCert.CertKey = serveroptions.CertKey{CertFile: s.files.ServerCert, KeyFile: s.files.ServerKey}
+	if err := serving.WithLoopback().ApplyTo(&generic.SecureServing, &generic.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
+	front, err := dynamiccertificates.NewDynamicCAContentFromFile("front-proxy", s.files.FrontProxyCACert)
+	if err != nil {
+		return nil, err
+	}
+	asking, err := dynamiccertificates.NewDynamicCAContentFromFile("kube-apiserver", s.files.CACert)
+	if err != nil {
+		return nil, err
+	}
+	generic.SecureServing.ClientCA = dynamiccertificates.NewUnionCAContentProvider(front, asking)
+	list := func(names ...string) headerrequest.StringSliceProvider { return headerrequest.StaticStringSlice(names) }
+	health := []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
+	generic.Authentication.Authenticator = union.New(
+		headerrequest.NewDynamicVerifyOptionsSecure(front.VerifyOptions, list(pki.ProxyClientName), list("X-Remote-User"), list("X-Remote-Uid"), list("X-Remote-Group"), list("X-Remote-Extra-")),
+		anonymous.NewAuthenticator(health))
+	prefix := s.settings.Etcd.Prefix
+	if prefix == "" {
+		prefix = "/proviso"
+	}
+	etcd := serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(prefix, nil))
+	transport := &etcd.StorageConfig.Transport
+	transport.ServerList = endpoints
+	transport.TrustedCAFile, transport.CertFile, transport.KeyFile = s.settings.Etcd.CAFile, s.settings.Etcd.CertFile, s.settings.Etcd.KeyFile
+	if err := registry.Configure(generic, *etcd, s.kinds.Definitions); err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	return generic, nil
+}
+
+// guard puts the gate and the enforcer into the server of our groups, and the webhooks in front of it. Where nothing here has an opinion, the
+// API server is asked, with all the authorizers it has.
+func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Request) error) error {
+	client, err := kubernetes.NewForConfig(s.cluster)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: time.Second, DenyCacheTTL: time.Second,
+		WebhookRetryBackoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Steps: 2},
+	}.New()
+	if err != nil {
+		return err
+	}
+	links := append(append([]authorize.Link{}, s.kernel.Gate.Chain.Links()...), authorize.Link{Name: "kube-apiserver", Authorizer: elsewhere})
+	chain, err := authorize.NewChain(links...)
+	if err != nil {
+		return err
+	}
+	chain.ClusterWide = s.kernel.Gate.Chain.ClusterWide
+	gate := &authorize.Gate{Chain: chain, Conditional: true}
+	generic.Authorization.Authorizer = gate.InHandlers()
+	generic.RuleResolver = chain
+	stages := []admission.Interface{system.Enforcer(s.systems, s.kernel.Namespace)}
+	for _, m := range system.Mutators(s.systems) {
+		stages = append(stages, m.Plugin)
+	}
+	generic.AdmissionControl = admission.NewChainHandler(stages...)
+	system.WrapHandlers(generic, gate, s.kernel.Store, s.systems)
+	build := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return s.webhooks(trusted, build(api, c))
+	}
+	return nil
+}

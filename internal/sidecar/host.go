@@ -1,0 +1,126 @@
+package sidecar
+
+import (
+	"errors"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"proviso.dev/proviso/internal/auditing"
+	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/fields"
+	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/hooks"
+	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/loopback"
+	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/source"
+	"proviso.dev/proviso/internal/system"
+)
+
+// composed is the same list of systems that every host holds, and the decider over it.
+type composed struct {
+	kernel  *system.Kernel
+	systems []system.System
+	decider *hooks.Decider
+	health  *source.Health
+}
+
+// parts is what a composition is made of.
+type parts struct {
+	settings  *settings
+	kinds     system.Kinds
+	clients   *loopback.Clients
+	namespace func(name string) (runtime.Object, error)
+	// ground says what the registry asks of the cluster.
+	ground ground.Config
+	// spool is where audit events wait; empty if there are no sinks.
+	spool     string
+	interlock hooks.Interlock
+}
+
+// compose makes the kernel, the systems on it, the chain of their links, and the decider.
+func compose(p parts) (*composed, error) {
+	c := &composed{health: p.ground.Health}
+	var err error
+	c.kernel, err = ground.NewKernel(ground.KernelConfig{
+		Master: p.settings.MasterNamespace, Conditional: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
+		Namespace: p.namespace, Warn: warn, Agreed: func() error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.ground.Convert = p.kinds.Convert
+	p.ground.Service = &apiregistration.ServiceReference{Namespace: p.settings.Namespace, Name: serviceName}
+	cfg := lineup.Config{
+		Ground: p.ground,
+		Fields: fields.Config{Schemas: fields.Schemas{Builtin: p.kinds.Schemas, Recognizes: p.kinds.Recognizes}, MaxBody: 3 << 20},
+	}
+	if p.spool != "" {
+		cfg.Auditing = auditing.Config{MaxSinks: 32, Server: "sidecar", Router: auditsink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
+	}
+	if c.systems, err = lineup.All().Build(c.kernel, cfg); err != nil {
+		return nil, err
+	}
+	if err := lineup.Install(c.kernel, c.systems); err != nil {
+		return nil, err
+	}
+	// Requests to our own groups are enforced where they are served, which is here.
+	ours, local := registry.Groups(), c.kernel.Served.Local
+	limits := p.settings.limits(ours)
+	c.kernel.Gate.Limit = limits.Check
+	c.kernel.Gate.Local = func(group, version string) bool { return isOurs(ours, group) || local(group, version) }
+	c.decider, err = hooks.New(hooks.Config{
+		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
+		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours,
+	})
+	return c, err
+}
+
+func isOurs(ours []string, group string) bool {
+	for _, g := range ours {
+		if g == group {
+			return true
+		}
+	}
+	return false
+}
+
+// warn logs what is wrong with an object: the side-car writes no events in the cluster.
+func warn(obj runtime.Object, reason, message string) {
+	name := ""
+	if m, err := meta.Accessor(obj); err == nil {
+		name = m.GetNamespace() + "/" + m.GetName()
+	}
+	klog.InfoS("Something is wrong with an object", "object", name, "reason", reason, "message", message)
+}
+
+// Paths of the webhooks.
+const (
+	accessPath    = "/proviso/authorize"
+	admissionPath = "/proviso/admit"
+)
+
+var errStranger = errors.New("only the API server that this side-car belongs to may ask here")
+
+// webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
+func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {
+	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serve := paths[r.URL.Path]
+		if serve == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := trusted(r); err != nil {
+			http.Error(w, errStranger.Error(), http.StatusForbidden)
+			return
+		}
+		serve(w, r)
+	})
+}

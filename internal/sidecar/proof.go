@@ -1,0 +1,158 @@
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// proofLife is how long a proof holds.
+const proofLife = time.Second
+
+// proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks calls admission.
+//
+// A proof is made by a nonce that was seen three times: in a question of authorization, in an admission, and in the refusal that came back. It
+// belongs to the connection on which the question came, and ends with it, after a second, or when anything about the webhook's manifest
+// changes.
+type proof struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	// epoch counts what voids every proof; a canary that began in an earlier one proves nothing.
+	epoch int
+	// manifest is why the manifest is not as it should be; nil if it is.
+	manifest error
+	open     map[string]bool
+	canary   *canary
+	// until is how long each connection is proven.
+	until map[string]time.Time
+	// failure is why the last canary proved nothing.
+	failure error
+}
+
+// canary is one attempt.
+type canary struct {
+	nonce    string
+	began    time.Time
+	epoch    int
+	asked    string // the connection
+	admitted bool
+}
+
+func newProof(now func() time.Time) *proof {
+	return &proof{now: now, manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{},
+		failure: errors.New("no canary has come back yet")}
+}
+
+// begin sends a canary off. Only one is on its way.
+func (p *proof) begin(nonce string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.canary = &canary{nonce: nonce, began: p.now(), epoch: p.epoch}
+}
+
+// Asked implements hooks.Interlock.
+func (p *proof) Asked(connection, nonce string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.canary; c != nil && c.nonce == nonce && p.open[connection] {
+		c.asked = connection
+	}
+}
+
+// Admitted implements hooks.Interlock.
+func (p *proof) Admitted(nonce string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.canary; c != nil && c.nonce == nonce {
+		c.admitted = true
+	}
+	return refusal(nonce)
+}
+
+// refusal is what the canary must hear.
+func refusal(nonce string) string {
+	return "the side-car refuses what its canary writes, to see that it is asked: " + nonce
+}
+
+// end takes the canary back; refused tells whether it heard the refusal of its nonce.
+func (p *proof) end(refused bool, failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.canary
+	p.canary = nil
+	switch {
+	case c == nil:
+		return
+	case failure != nil:
+		p.failure = failure
+	case c.asked == "":
+		p.failure = errors.New("the API server does not ask the authorization webhook about the canary")
+	case !refused || !c.admitted:
+		p.failure = errors.New("the API server does not call the admission webhook")
+	case c.epoch != p.epoch || !p.open[c.asked]:
+		p.failure = errors.New("something changed while the canary was on its way")
+	default:
+		p.failure = nil
+		p.until[c.asked] = c.began.Add(proofLife)
+	}
+}
+
+// Proven implements hooks.Interlock.
+func (p *proof) Proven(connection string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.manifest != nil {
+		return fmt.Errorf("conditional permissions are not honoured at the moment: %w", p.manifest)
+	}
+	if p.open[connection] && p.now().Before(p.until[connection]) {
+		return nil
+	}
+	return errors.New("conditional permissions are not honoured at the moment: it is not proven that the API server calls the admission webhook")
+}
+
+// Ready is nil while any connection is proven.
+func (p *proof) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.manifest != nil {
+		return p.manifest
+	}
+	now := p.now()
+	for connection, until := range p.until {
+		if p.open[connection] && now.Before(until) {
+			return nil
+		}
+	}
+	if p.failure != nil {
+		return p.failure
+	}
+	return errors.New("no canary has come back within a second")
+}
+
+// look takes in the state of the manifest. Any change voids every proof.
+func (p *proof) look(changed bool, state error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if changed || state != nil || p.manifest != nil {
+		p.epoch++
+		clear(p.until)
+	}
+	p.manifest = state
+}
+
+// opened and closed take in connections.
+func (p *proof) opened(connection string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[connection] = true
+	delete(p.until, connection)
+}
+
+func (p *proof) closed(connection string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, connection)
+	delete(p.until, connection)
+}

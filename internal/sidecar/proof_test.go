@@ -1,0 +1,137 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// SC-7: a proof takes the nonce in all three places, on a connection that is open, with the manifest as it was written, and lasts a second.
+func TestProof(t *testing.T) {
+	now := time.Unix(1000, 0)
+	make := func() *proof {
+		p := newProof(func() time.Time { return now })
+		p.look(true, nil)
+		p.opened("a")
+		return p
+	}
+	sing := func(p *proof, asked, admitted, refused bool, meanwhile func()) {
+		p.begin("n")
+		if asked {
+			p.Asked("a", "n")
+		}
+		if admitted {
+			p.Admitted("n")
+		}
+		if meanwhile != nil {
+			meanwhile()
+		}
+		p.end(refused, nil)
+	}
+	p := make()
+	if p.Proven("a") == nil || p.Ready() == nil {
+		t.Error("something is proven before anything has happened")
+	}
+	sing(p, true, true, true, nil)
+	if err := p.Proven("a"); err != nil || p.Ready() != nil {
+		t.Errorf("nothing is proven: %v", err)
+	}
+	if p.Proven("b") == nil {
+		t.Error("another connection is proven by it")
+	}
+	for name, void := range map[string]func(p *proof){
+		"time passes":                         func(*proof) { now = now.Add(proofLife) },
+		"the connection ends":                 func(p *proof) { p.closed("a") },
+		"and begins anew":                     func(p *proof) { p.closed("a"); p.opened("a") },
+		"the manifest is gone":                func(p *proof) { p.look(false, errors.New("gone")) },
+		"the manifest was replaced meanwhile": func(p *proof) { p.look(true, nil) },
+	} {
+		p := make()
+		sing(p, true, true, true, nil)
+		if p.Proven("a") != nil {
+			t.Fatalf("%s: nothing is proven", name)
+		}
+		void(p)
+		if p.Proven("a") == nil || p.Ready() == nil {
+			t.Errorf("%s, and the proof stands", name)
+		}
+	}
+	for name, broken := range map[string]func(p *proof){
+		"authorization is not asked": func(p *proof) { sing(p, false, true, true, nil) },
+		"admission is not asked":     func(p *proof) { sing(p, true, false, true, nil) },
+		"nobody refuses":             func(p *proof) { sing(p, true, true, false, nil) },
+		"the manifest changes on the way": func(p *proof) {
+			sing(p, true, true, true, func() { p.look(true, nil) })
+		},
+		"the connection ends on the way": func(p *proof) {
+			sing(p, true, true, true, func() { p.closed("a"); p.opened("a"); p.closed("a") })
+		},
+		"another nonce": func(p *proof) {
+			p.begin("n")
+			p.Asked("a", "m")
+			p.Admitted("m")
+			p.end(true, nil)
+		},
+		"it cannot ask": func(p *proof) {
+			p.begin("n")
+			p.end(false, errors.New("refused"))
+		},
+	} {
+		p := make()
+		if broken(p); p.Proven("a") == nil || p.Ready() == nil {
+			t.Errorf("%s, and it is proven", name)
+		}
+	}
+}
+
+// SC-7: the manifest is what init wrote, and nothing else is beside it.
+func TestManifestIsWatched(t *testing.T) {
+	dir := t.TempDir()
+	want := map[string][]byte{"proviso.yaml": []byte("a: b\n")}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if compareDir(dir, want) == nil {
+		t.Error("a missing manifest passes")
+	}
+	write("proviso.yaml", "a: b\n")
+	if err := compareDir(dir, want); err != nil {
+		t.Error(err)
+	}
+	write("other.yaml", "")
+	if compareDir(dir, want) == nil {
+		t.Error("a second manifest passes")
+	}
+	if err := os.Remove(filepath.Join(dir, "other.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	write("proviso.yaml", "")
+	if compareDir(dir, want) == nil {
+		t.Error("an empty manifest passes")
+	}
+	write("proviso.yaml", "a: b\n")
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p := newProof(time.Now)
+	go p.watchManifest(ctx, dir, want)
+	await := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	fine := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.manifest == nil }
+	await("the manifest is not seen", fine)
+	if err := os.Remove(filepath.Join(dir, "proviso.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	await("its end is not seen", func() bool { return !fine() })
+}

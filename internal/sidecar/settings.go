@@ -1,0 +1,107 @@
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/hooks"
+	"proviso.dev/proviso/internal/pki"
+)
+
+// settings are what init was told, kept in the side-car's directory for run and check.
+type settings struct {
+	// Server is the API server, and Listen where the side-car listens.
+	Server string `json:"server"`
+	Listen string `json:"listen"`
+	// Namespace is that of the side-car's Service, and MasterNamespace the one whose policy holds everywhere.
+	Namespace       string `json:"namespace"`
+	MasterNamespace string `json:"masterNamespace"`
+	// Etcd is where policy is stored; an embedded one below the directory if it is empty.
+	Etcd etcdSettings `json:"etcd,omitzero"`
+	// ExemptUsers and ExemptGroups pass by the webhooks.
+	ExemptUsers  []string `json:"exemptUsers,omitempty"`
+	ExemptGroups []string `json:"exemptGroups,omitempty"`
+	// ConditionsFor are the resources for which conditions are honoured; all if it is empty.
+	ConditionsFor []string `json:"conditionsFor,omitempty"`
+	// AuditLevel is how much of each request the API server's audit log holds.
+	AuditLevel string `json:"auditLevel"`
+	// AllowInsecureSinks lets audit sinks use http and be on this machine.
+	AllowInsecureSinks bool `json:"allowInsecureSinks,omitempty"`
+}
+
+type etcdSettings struct {
+	Servers  []string `json:"servers,omitempty"`
+	Prefix   string   `json:"prefix,omitempty"`
+	CAFile   string   `json:"caFile,omitempty"`
+	CertFile string   `json:"certFile,omitempty"`
+	KeyFile  string   `json:"keyFile,omitempty"`
+}
+
+const (
+	settingsFile = "sidecar.yaml"
+	// masters pass by every authorizer of a stock server, and by admission, so that the cluster can be mended.
+	masters = "system:masters"
+)
+
+// readSettings reads what init wrote.
+func readSettings(dir string) (*settings, error) {
+	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s is no directory of a side-car: %w; run `proviso sidecar init --out %s`", dir, err, dir)
+	}
+	s := &settings{}
+	if err := yaml.UnmarshalStrict(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, settingsFile), err)
+	}
+	return s, s.validate()
+}
+
+func (s *settings) validate() error {
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen=%s: want an address and a port", s.Listen)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("--listen=%s: the side-car listens on loopback only", s.Listen)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("--listen=%s: the port is not between 1 and 65535", s.Listen)
+	}
+	switch {
+	case s.Server == "" || s.Namespace == "" || s.MasterNamespace == "":
+		return errors.New("--server, --namespace and --policy-master-namespace must not be empty")
+	case !slices.Contains([]string{"None", "Metadata", "Request", "RequestResponse"}, s.AuditLevel):
+		return fmt.Errorf("--audit-level=%s: want None, Metadata, Request or RequestResponse", s.AuditLevel)
+	case slices.Contains(s.ExemptUsers, pki.CanaryUser) || slices.Contains(s.ExemptUsers, pki.SidecarUser):
+		return errors.New("--exempt: the side-car itself is treated as it must be")
+	}
+	for _, r := range s.ConditionsFor {
+		if r == "" {
+			return errors.New("--conditions-for: name resources as RESOURCE or RESOURCE.GROUP")
+		}
+	}
+	return nil
+}
+
+// port is where the side-car listens.
+func (s *settings) port() string {
+	_, port, _ := net.SplitHostPort(s.Listen)
+	return port
+}
+
+// limits say where conditions are honoured.
+func (s *settings) limits(ours []string) hooks.Limits {
+	l := hooks.Limits{Exempt: hooks.Exempt{Users: s.ExemptUsers, Groups: append([]string{masters}, s.ExemptGroups...)}, Ours: ours}
+	for _, r := range s.ConditionsFor {
+		l.Only = append(l.Only, schema.ParseGroupResource(r))
+	}
+	return l
+}
