@@ -8,13 +8,13 @@ import (
 	"proviso.dev/proviso/internal/handoff"
 )
 
-// Standing of a request in a Ruling. The zero value denies.
-type Standing int
+// Footing of a request in a Ruling. The zero value denies.
+type Footing int
 
 // How a request stands.
 const (
 	// Denied: something says that the caller must not, whatever the object.
-	Denied Standing = iota
+	Denied Footing = iota
 	// Silent: nothing here allows the request. Somebody else may, whom this chain does not know.
 	Silent
 	// Granted: it is allowed, whatever the object.
@@ -26,7 +26,7 @@ const (
 // Ruling is the decision on a request where authorization and admission are two calls that share nothing: both make it anew, from the
 // same policy, and come to the same.
 type Ruling struct {
-	Standing Standing
+	Footing Footing
 	// By names the link that decided.
 	By     string
 	Reason string
@@ -52,7 +52,7 @@ func (g *Gate) Rule(ctx context.Context, attrs authorizer.Attributes) Ruling {
 	decision, denies := v.Decision, v.Denies
 	switch {
 	case v.Pending != nil && honoured == nil:
-		r.Standing, r.Reason, r.pass = Awaited, "conditionally, by "+v.Authorizer, handoff.Conditional(v.Pending)
+		r.Footing, r.Reason, r.pass = Awaited, "conditionally, by "+v.Authorizer, handoff.Conditional(v.Pending)
 		return r
 	case v.Pending != nil || denies != nil && honoured != nil:
 		decision, r.Reason, r.By, r.Err = v.fold(ctx)
@@ -60,14 +60,14 @@ func (g *Gate) Rule(ctx context.Context, attrs authorizer.Attributes) Ruling {
 	}
 	switch decision {
 	case authorizer.DecisionAllow:
-		r.Standing, r.pass = Granted, handoff.Allowed()
+		r.Footing, r.pass = Granted, handoff.Allowed()
 	case authorizer.DecisionNoOpinion:
-		r.Standing, r.pass = Silent, handoff.Allowed()
+		r.Footing, r.pass = Silent, handoff.Allowed()
 		if denies != nil {
 			r.pass = handoff.Conditional(unlessDenied{denies})
 		}
 		if fields := g.opensFields(ctx, holder, attrs); fields != nil {
-			r.Standing, r.Reason, r.pass = Awaited, "if field permissions cover every change", handoff.Granular(denies).Answered(fields)
+			r.Footing, r.Reason, r.pass = Awaited, "if field permissions cover every change", handoff.Granular(denies).Answered(fields)
 		}
 	}
 	return r
@@ -75,7 +75,7 @@ func (g *Gate) Rule(ctx context.Context, attrs authorizer.Attributes) Ruling {
 
 // Hangs tells whether admission has to look at the object before the ruling holds.
 func (r Ruling) Hangs() bool {
-	return r.Standing == Awaited || r.Standing == Silent && r.verdict.Denies != nil
+	return r.Footing == Awaited || r.Footing == Silent && r.verdict.Denies != nil
 }
 
 // Folded is the ruling where nobody will look at the object.
@@ -83,14 +83,14 @@ func (r Ruling) Folded(ctx context.Context) Ruling {
 	if !r.Hangs() {
 		return r
 	}
-	folded := Ruling{Standing: Denied, pass: handoff.Pass{}}
+	folded := Ruling{Footing: Denied, pass: handoff.Pass{}}
 	var decision authorizer.Decision
 	decision, folded.Reason, folded.By, folded.Err = r.verdict.fold(ctx)
 	switch decision {
 	case authorizer.DecisionAllow:
-		folded.Standing = Granted
+		folded.Footing = Granted
 	case authorizer.DecisionNoOpinion:
-		folded.Standing = Silent
+		folded.Footing = Silent
 	}
 	return folded
 }

@@ -107,9 +107,9 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 		}
 	}
 	switch {
-	case r.Standing == authorize.Denied:
+	case r.Footing == authorize.Denied:
 		return Answer{Reason: joined(r.Reason, r.Err)}, nil
-	case r.Standing == authorize.Silent, r.By == linkRBAC:
+	case r.Footing == authorize.Silent, r.By == linkRBAC:
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil

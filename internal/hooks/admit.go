@@ -59,7 +59,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 		// Each has a holder of its own, and no notes: nobody was there in mutating admission to make any.
 		ctx := handoff.With(ctx, snap)
 		ruling := d.cfg.Gate.Rule(ctx, request)
-		if ruling.Standing == authorize.Denied {
+		if ruling.Footing == authorize.Denied {
 			why = joined(ruling.Reason, ruling.Err)
 			continue // it did not get this far
 		}
