@@ -32,6 +32,7 @@ const (
 	stage      ring = "stage"      // adapts the engine to one seam of Kubernetes
 	systems    ring = "system"     // bundles stages into one thing that can be switched on
 	foundation ring = "foundation" // what a host stands on and no decision depends on
+	filed      ring = "filed"      // composes systems over files, for the hosts that are commands
 	host       ring = "host"       // composes, nothing else
 )
 
@@ -50,7 +51,7 @@ var rings = map[string]ring{
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
 	"durable": foundation,
 
-	"server": host, "offline": host, "sidecar": host, "cli": host,
+	"server": host, "offline": filed, "sidecar": host, "tools": host, "cli": host,
 }
 
 // mayImport lists the rings that a ring sees. A host does not see another host: cmd/ puts them together, which keeps
@@ -60,7 +61,8 @@ var mayImport = map[ring][]ring{
 	stage:      {engine, stage},
 	foundation: {foundation},
 	systems:    {engine, stage, systems},
-	host:       {engine, stage, systems, foundation},
+	filed:      {engine, stage, systems},
+	host:       {engine, stage, systems, foundation, filed},
 }
 
 // open are foundations that stages and systems use, too: they know nothing of requests and policy.

@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
 	"proviso.dev/proviso/internal/sidecar"
+	"proviso.dev/proviso/internal/tools"
 )
 
 func main() {
@@ -89,5 +90,6 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)
 	root.AddCommand(provisocli.Commands(streams)...)
+	root.AddCommand(tools.Commands(streams)...)
 	return root, nil
 }

@@ -28,6 +28,8 @@ import (
 type Config struct {
 	// Paths are files and directories of manifests, or dumps.
 	Paths []string
+	// Texts are read after them.
+	Texts []source.Text
 	// MasterNamespace is the namespace whose policy holds everywhere.
 	MasterNamespace string
 	// Systems are those that are on; all of them if it is nil.
@@ -39,6 +41,7 @@ type Host struct {
 	kernel   *system.Kernel
 	systems  []system.System
 	reviewer *inquire.Reviewer
+	files    *source.Files
 }
 
 // New reads the files. What cannot be read is an error, and so is a policy that is not complete.
@@ -47,13 +50,13 @@ func New(cfg Config) (*Host, error) {
 		cfg.Systems = lineup.All()
 	}
 	files, err := source.ReadFiles(source.FilesConfig{
-		Paths: cfg.Paths, MasterNamespace: cfg.MasterNamespace,
+		Paths: cfg.Paths, Texts: cfg.Texts, MasterNamespace: cfg.MasterNamespace,
 		Roles: defaultRoles(cfg.MasterNamespace), RoleBindings: policies.DefaultRoleBindings(cfg.MasterNamespace),
 	})
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{}
+	h := &Host{files: files}
 	local := files.Served
 	if len(local) == 0 {
 		local = assumed(registry.VersionedScheme(), scheme.Scheme)
@@ -125,6 +128,15 @@ func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectA
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	return h.reviewer.SubjectCan(request.WithUser(ctx, reader), reader, namespace, spec)
 }
+
+// Ask answers for a user with all groups, who may see everything that concerns the answer.
+func (h *Host) Ask(ctx context.Context, who user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
+	spec.UserName, spec.GroupName = "", ""
+	return h.reviewer.SubjectCan(request.WithUser(ctx, who), who, namespace, spec)
+}
+
+// Files are the objects that were read.
+func (h *Host) Files() *source.Files { return h.files }
 
 func defaultRoles(master string) (roles []*authz.Role) {
 	for name, rules := range policies.DefaultRoles() {

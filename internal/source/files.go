@@ -38,11 +38,25 @@ import (
 type FilesConfig struct {
 	// Paths are files, and directories, which are read with what is below them: *.yaml, *.yml and *.json.
 	Paths []string
+	// Texts are read after them.
+	Texts []Text
 	// MasterNamespace is the namespace whose policy holds everywhere.
 	MasterNamespace string
 	// Roles and RoleBindings are there unless the files say otherwise, as those that a server makes by itself.
 	Roles        []*authz.Role
 	RoleBindings []*authz.RoleBinding
+}
+
+// Text is what a file would hold.
+type Text struct {
+	// Name appears in errors.
+	Name string
+	Data []byte
+}
+
+// IsTest tells the files that hold tests of policy, which are no policy.
+func IsTest(name string) bool {
+	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
 // Files is policy as it stands in files: manifests as they are applied, or a dump of what a cluster has (`kubectl get -o yaml`). It
@@ -76,6 +90,11 @@ func ReadFiles(cfg FilesConfig) (*Files, error) {
 			}
 		}
 	}
+	for _, text := range cfg.Texts {
+		if err := f.read(text.Name, text.Data, views); err != nil {
+			return nil, err
+		}
+	}
 	return f, views.fold(f)
 }
 
@@ -88,7 +107,7 @@ func filesBelow(path string) (names []string, err error) {
 		return []string{path}, nil
 	}
 	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		if err == nil && !entry.IsDir() && !IsTest(name) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			names = append(names, name)
 		}
 		return err
