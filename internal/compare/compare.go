@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/common/ast"
@@ -26,6 +27,53 @@ const (
 // Access is what is allowed: that for which an allow holds and no deny. A condition that is nil always holds.
 type Access struct {
 	Allow, Deny []expr.Condition
+	// Walk is instead of them for rules of several tiers: the first that holds decides.
+	Walk []Step
+}
+
+// Step is a rule on the way.
+type Step struct {
+	Condition expr.Condition
+	Deny      bool
+}
+
+// steps are the rules in the order in which they decide.
+func (a Access) steps() []Step {
+	if a.Walk != nil {
+		return a.Walk
+	}
+	var steps []Step
+	for _, c := range a.Deny {
+		steps = append(steps, Step{c, true})
+	}
+	for _, c := range a.Allow {
+		steps = append(steps, Step{c, false})
+	}
+	return steps
+}
+
+func (s Step) effect() expr.Effect {
+	if s.Deny {
+		return expr.Deny
+	}
+	return expr.Allow
+}
+
+// same tells that two accesses are made of the same conditions.
+func (a Access) same(b Access) bool {
+	equal := func(x, y expr.Condition) bool {
+		p, ok := x.(*expr.Program)
+		q, too := y.(*expr.Program)
+		return x == nil && y == nil || ok && too && p.Source() == q.Source() && p.Kind() == q.Kind() && p.APIVersion() == q.APIVersion()
+	}
+	parts := func(steps []Step) (out []expr.Condition) {
+		for _, step := range steps {
+			out = append(append(out, expr.Parts(step.Condition)...), nil)
+		}
+		return out
+	}
+	x, y := a.steps(), b.steps()
+	return slices.EqualFunc(x, y, func(s, t Step) bool { return s.Deny == t.Deny }) && slices.EqualFunc(parts(x), parts(y), equal)
 }
 
 // Result is the answer. A witness is there whenever it was found, also beside an unknown relation.
@@ -74,7 +122,7 @@ const DefaultBudget = 100_000
 
 // Compare answers how after relates to before among the requests and objects of the universe.
 func (c *Comparer) Compare(ctx context.Context, before, after Access, u Universe) Result {
-	if len(after.Allow) == 0 && len(before.Allow) == 0 {
+	if before.same(after) {
 		return Result{Relation: Equivalent}
 	}
 	s, err := c.prepare(ctx, before, after, u)
@@ -139,15 +187,20 @@ func (c *Comparer) prepare(ctx context.Context, before, after Access, u Universe
 		s.reader.vars[name] = &node{name: name, shape: shape}
 	}
 	for i, a := range s.access {
-		for _, condition := range a.Allow {
-			s.sides[i].allow = append(s.sides[i].allow, s.reader.condition(condition, expr.Allow, u))
-		}
-		for _, condition := range a.Deny {
-			s.sides[i].deny = append(s.sides[i].deny, s.reader.condition(condition, expr.Deny, u))
+		for _, step := range a.steps() {
+			s.sides[i] = append(s.sides[i], rule{s.reader.condition(step.Condition, step.effect(), u), step.Deny})
 		}
 	}
 	if s.reader.failed != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, s.reader.failed)
+	}
+	for before, now := -1, 0; before != now; {
+		before, now = now, 0
+		for _, name := range variableNames {
+			v := s.reader.vars[name]
+			v.mirror()
+			now += v.count()
+		}
 	}
 	for _, name := range variableNames {
 		s.settle(s.reader.vars[name])

@@ -132,3 +132,17 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Paths that are compared with each other need each other's values: here, lists that are equal and have the element that one of them is asked for.
+func TestEqualListsShareTheirElements(t *testing.T) {
+	before := allow(t, expr.When, `object.spec.?size.orValue(0) == 0 || object.spec.?hosts != oldObject.spec.?hosts`)
+	after := allow(t, expr.When, `object.spec.?size.orValue(3) == oldObject.spec.?size.orValue(3) && oldObject.spec.hosts.exists(h, h == "h")`)
+	if got := comparer().Compare(t.Context(), before, after, Of("UPDATE", widget())); got.Relation != Neither {
+		t.Errorf("%s %s", got.Relation, got.Why)
+	}
+	before = allow(t, expr.When, `object.spec.labels != oldObject.spec.labels`)
+	after = allow(t, expr.When, `object.spec.labels.a == "x" && oldObject.spec.labels.b == "y"`)
+	if got := comparer().Compare(t.Context(), before, after, Of("UPDATE", widget())); got.Relation != Neither {
+		t.Errorf("%s %s", got.Relation, got.Why)
+	}
+}

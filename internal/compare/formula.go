@@ -116,42 +116,40 @@ func (f *formula) atoms(visit func(*atom)) {
 	}
 }
 
-// side is one of the two that are compared: allowed if an allow holds and no deny does. An allow that fails does not hold, a deny that
-// fails does.
-type side struct {
-	allow, deny []*formula
+// side is one of the two that are compared: rules, of which the first that holds decides. An allow that fails does not hold, a deny that
+// fails does. Nothing is allowed that no rule allows.
+type side []rule
+
+type rule struct {
+	*formula
+	deny bool
 }
 
-func (s *side) eval(of func(*atom) ternary) (ternary, *atom) {
+func (s side) eval(of func(*atom) ternary) (ternary, *atom) {
+	var allowed, refused bool // can be
 	var first *atom
-	pending := func(a *atom) {
-		if first == nil {
+	for _, r := range s {
+		t, a := r.formula.eval(of)
+		decides := t == yes || t == fails && r.deny
+		if decides || t == open {
+			allowed, refused = allowed || !r.deny, refused || r.deny
+		}
+		if decides {
+			return settled(allowed, refused, first)
+		}
+		if t == open && first == nil {
 			first = a
 		}
 	}
-	held := no
-	for _, f := range s.allow {
-		t, a := f.eval(of)
-		if t == yes {
-			held = yes
-			break
-		}
-		if t == open {
-			held = open
-			pending(a)
-		}
-	}
-	if held == no {
+	return settled(allowed, true, first)
+}
+
+func settled(allowed, refused bool, pending *atom) (ternary, *atom) {
+	switch {
+	case !allowed:
 		return no, nil
+	case !refused:
+		return yes, nil
 	}
-	for _, f := range s.deny {
-		switch t, a := f.eval(of); t {
-		case yes, fails:
-			return no, nil
-		case open:
-			held = open
-			pending(a)
-		}
-	}
-	return held, first
+	return open, pending
 }

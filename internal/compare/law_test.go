@@ -259,8 +259,8 @@ func TestRelationsHoldInEverySmallWorld(t *testing.T) {
 				got := comparer.Compare(t.Context(), access(i), access(j), u)
 				counts[got.Relation]++
 				done++
-				if got.Relation == Unclear && counts[Unclear] < 6 {
-					t.Logf("%s %s %s unknown: %s\n  before: %s\n  after:  %s", operation, effect, kind, got.Why, texts[i], texts[j])
+				if got.Relation == Unclear && got.Why != errBudget.Error() {
+					t.Fatalf("%s %s %s unknown: %s\n  before: %s\n  after:  %s", operation, effect, kind, got.Why, texts[i], texts[j])
 				}
 				if problem := contradicts(t, operation, got, access(i), access(j), holds[i], holds[j]); problem != "" {
 					t.Fatalf("%s %s %s: %s\n  before: %s\n  after:  %s\n  %+v", operation, effect, kind, problem, texts[i], texts[j], got)
@@ -269,8 +269,8 @@ func TestRelationsHoldInEverySmallWorld(t *testing.T) {
 		}
 	}
 	t.Logf("%v", counts)
-	if counts[Unclear] > 0 || counts[Equivalent] == 0 || counts[Neither] == 0 || counts[Wider] == 0 || counts[Narrower] == 0 {
-		t.Errorf("relations: %v; every pair is of the fragment", counts)
+	if counts[Unclear]*50 > wanted || counts[Equivalent] == 0 || counts[Neither] == 0 || counts[Wider] == 0 || counts[Narrower] == 0 {
+		t.Errorf("relations: %v; every pair is of the fragment, and few are too large", counts)
 	}
 }
 

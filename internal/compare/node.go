@@ -117,6 +117,72 @@ func (n *node) compared(values ...any) {
 	}
 }
 
+// mirror gives paths that are compared with each other the same fields and elements, so that a value that is made for one can be made for the other.
+// Whoever compares objects looks at all that is in them.
+func (n *node) mirror() {
+	for i := 0; i < len(n.equals); i++ {
+		other := n.equals[i]
+		if n.shape == nil || other.shape == nil || other.shape.Type != n.shape.Type {
+			continue
+		}
+		for _, kid := range n.kids {
+			kid.link(other.sub(kid.name))
+		}
+		if n.element != nil {
+			n.element.link(other.elements())
+		}
+		for _, m := range n.members {
+			if !slices.ContainsFunc(other.members, func(o any) bool { return same(o, m) }) {
+				other.members = append(other.members, m)
+			}
+		}
+	}
+	for _, kid := range n.kids {
+		kid.mirror()
+	}
+	if n.element != nil {
+		n.element.mirror()
+	}
+}
+
+// link notes that two paths are compared.
+func (n *node) link(other *node) {
+	if n != other && !slices.Contains(n.equals, other) {
+		n.equals = append(n.equals, other)
+		other.equals = append(other.equals, n)
+	}
+}
+
+// count is the number of nodes and links below n: mirror is done when it does not change any more.
+func (n *node) count() int {
+	total := 1 + len(n.equals) + len(n.members)
+	for _, kid := range n.kids {
+		total += kid.count()
+	}
+	if n.element != nil {
+		total += n.element.count()
+	}
+	return total
+}
+
+// askers is the number of loops over a path and those that it is compared with.
+func (n *node) askers() (loops int) {
+	seen := map[*node]bool{}
+	var visit func(*node)
+	visit = func(n *node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		loops += len(n.loops)
+		for _, other := range n.equals {
+			visit(other)
+		}
+	}
+	visit(n)
+	return loops
+}
+
 // chain is the nodes from the variable to n, as far as they are chosen by themselves.
 func (n *node) chain() []*node {
 	n = n.within()

@@ -188,13 +188,16 @@ func (s *search) fieldValues(n *node) (out []any, partial bool) {
 // lists are as few lists as tell the loops apart: each loop needs at most one element that decides it.
 func (s *search) lists(n *node, p *pool) (out []any, partial bool) {
 	elements, partial := s.elements(n, p)
-	if len(n.loops) > 0 && !n.sampled {
+	if len(n.loops) > 0 && !n.sampled && len(n.equals) == 0 {
 		elements = s.apart(n, elements, func(e any) any { return []any{e} })
 	}
 	if len(n.loops) > 0 && len(p.sizes) == 0 && len(n.equals) == 0 && !p.sampled && !n.comparesLists() {
 		return s.answers(n, elements), partial
 	}
-	needed := max(len(n.loops), 1)
+	needed := max(n.askers(), 1)
+	if len(n.equals) > 0 && n.askers() > 0 {
+		needed++ // one more, to differ from another list with the same answers
+	}
 	var all set
 	add := func(list []any) {
 		if len(list) > 0 || !n.shape.Full {
@@ -302,7 +305,7 @@ func (s *search) stretch(n *node, p *pool, all *set) {
 		if len(list) == 0 {
 			continue
 		}
-		if exactly || n.sampled {
+		if exactly || n.sampled || len(n.equals) > 0 {
 			turned := slices.Clone(list)
 			slices.Reverse(turned)
 			all.add(turned, append(slices.Clone(list), list[len(list)-1]))
@@ -422,7 +425,7 @@ func (s *search) keys(n *node, p *pool, grow func(string, []any)) (partial bool)
 		elements := poolOf(n.element)
 		elements.variants = p.variants
 		names, partial = elements.texts()
-		if len(n.loops) > 0 && !n.sampled {
+		if len(n.loops) > 0 && !n.sampled && len(n.equals) == 0 {
 			names = s.apart(n, names, func(e any) any { return map[string]any{e.(string): s.anyValue(n)} })
 		}
 	}

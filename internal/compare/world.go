@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -160,13 +159,14 @@ func (s *search) asked(a *atom, w world) ternary {
 
 // allows decides a witness with the conditions themselves.
 func (s *search) allows(a Access, w *Witness) bool {
-	holds := func(c expr.Condition, effect expr.Effect) bool {
-		if c == nil {
-			return true
+	for _, step := range a.steps() {
+		holds, err := true, error(nil)
+		if step.Condition != nil {
+			holds, err = step.Condition.Evaluate(s.ctx, w.Request, step.effect(), w.Data(s.universe.Operation, s.universe.OwnKind))
 		}
-		ok, err := c.Evaluate(s.ctx, w.Request, effect, w.Data(s.universe.Operation, s.universe.OwnKind))
-		return ok || err != nil && effect == expr.Deny
+		if holds || err != nil && step.Deny {
+			return !step.Deny
+		}
 	}
-	return slices.ContainsFunc(a.Allow, func(c expr.Condition) bool { return holds(c, expr.Allow) }) &&
-		!slices.ContainsFunc(a.Deny, func(c expr.Condition) bool { return holds(c, expr.Deny) })
+	return false
 }
