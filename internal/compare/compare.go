@@ -59,8 +59,8 @@ func (s Step) effect() expr.Effect {
 	return expr.Allow
 }
 
-// same tells that two accesses are made of the same conditions.
-func (a Access) same(b Access) bool {
+// Same tells that two accesses are made of the same conditions.
+func (a Access) Same(b Access) bool {
 	equal := func(x, y expr.Condition) bool {
 		p, ok := x.(*expr.Program)
 		q, too := y.(*expr.Program)
@@ -122,7 +122,7 @@ const DefaultBudget = 100_000
 
 // Compare answers how after relates to before among the requests and objects of the universe.
 func (c *Comparer) Compare(ctx context.Context, before, after Access, u Universe) Result {
-	if before.same(after) {
+	if before.Same(after) {
 		return Result{Relation: Equivalent}
 	}
 	s, err := c.prepare(ctx, before, after, u)

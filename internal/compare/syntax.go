@@ -236,6 +236,20 @@ func (r *reader) canonical(at *node, name string) *node {
 		}
 		return request.sub(name)
 	}
+	// The name of the request is that of the object, and an update changes neither name nor namespace.
+	object, old := r.vars["object"], r.vars["oldObject"]
+	present := func(v *node) bool {
+		_, null := r.known[v.name]
+		return v.shape != nil && !null && v.shape.Sub("metadata") != nil
+	}
+	switch {
+	case at == r.vars["request"] && name == "name" && present(object):
+		return object.sub("metadata").sub("name")
+	case at == r.vars["request"] && name == "name" && present(old):
+		return old.sub("metadata").sub("name")
+	case at.parent == old && at.name == "metadata" && (name == "name" || name == "namespace") && present(object) && present(old):
+		return object.sub("metadata").sub(name)
+	}
 	return at.sub(name)
 }
 

@@ -65,18 +65,38 @@ func (s *search) witness(w world) *Witness {
 	}
 	request, _ := built["request"].(map[string]any)
 	out.Request = s.request("request", request)
-	if out.Request.Name == "" {
-		for _, m := range []map[string]any{out.Object, out.OldObject} {
-			if name, found, _ := unstructured.NestedString(m, "metadata", "name"); found && s.universe.Operation != "CREATE" {
-				out.Request.Name = name
-			}
-		}
-	}
+	out.align()
 	if s.universe.Impersonated {
 		impersonated, _ := built["impersonatedRequest"].(map[string]any)
 		out.Impersonated = s.request("impersonatedRequest", impersonated)
 	}
 	return out
+}
+
+// align gives the request and both versions one name and namespace.
+func (w *Witness) align() {
+	object := w.Object
+	if object == nil {
+		object = w.OldObject
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	for _, field := range []string{"name", "namespace"} {
+		value, _ := meta[field].(string)
+		if value == "" {
+			continue
+		}
+		if field == "name" {
+			w.Request.Name = value
+		}
+		if w.Object != nil && w.OldObject != nil {
+			old, _ := w.OldObject["metadata"].(map[string]any)
+			if old == nil {
+				old = map[string]any{}
+				w.OldObject["metadata"] = old
+			}
+			old[field] = value
+		}
+	}
 }
 
 // request makes a request; what the world does not say is as it is known.

@@ -13,6 +13,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/conditional"
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/lineup"
@@ -42,6 +43,7 @@ type Host struct {
 	systems  []system.System
 	reviewer *inquire.Reviewer
 	files    *source.Files
+	local    []*metav1.APIResourceList
 }
 
 // New reads the files. What cannot be read is an error, and so is a policy that is not complete.
@@ -61,6 +63,7 @@ func New(cfg Config) (*Host, error) {
 	if len(local) == 0 {
 		local = assumed(registry.VersionedScheme(), scheme.Scheme)
 	}
+	h.local = local
 	h.kernel, err = ground.NewKernel(ground.KernelConfig{
 		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditional.Gate), UniformConnect: true, Reserved: groupsOf(registry.VersionedScheme(), scheme.Scheme),
 		Namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) },
@@ -133,6 +136,14 @@ func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectA
 func (h *Host) Ask(ctx context.Context, who user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	spec.UserName, spec.GroupName = "", ""
 	return h.reviewer.SubjectCan(request.WithUser(ctx, who), who, namespace, spec)
+}
+
+// Conditions is where the conditions of the policy are compiled.
+func (h *Host) Conditions() *expr.Cache {
+	if h.kernel.Compiler.Cache != nil {
+		return h.kernel.Compiler.Cache
+	}
+	return expr.NewCache(h.kernel.Compiler.CEL)
 }
 
 // Files are the objects that were read.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -130,6 +131,14 @@ func (b broken) Evaluate(_ context.Context, _ *expr.Request, effect expr.Effect,
 	return true, nil
 }
 
+// Twin says the same in CEL, for those who compare conditions.
+func (broken) Twin(effect expr.Effect) (string, expr.Kind) {
+	if effect == expr.Allow {
+		return "false", expr.When
+	}
+	return "true", expr.When
+}
+
 func (broken) Text(*expr.Request, expr.Effect) string { return "true" }
 
 // Of is the condition of a rule in the index. A rule without one always holds; one that is not of this package's making, or that
@@ -228,6 +237,18 @@ func (n named) Evaluate(_ context.Context, req *expr.Request, effect expr.Effect
 		}
 	}
 	return seen && effect == expr.Allow, nil
+}
+
+// Twin says the same in CEL, for those who compare conditions.
+func (n named) Twin(effect expr.Effect) (string, expr.Kind) {
+	names := make([]string, 0, len(n.names)+1)
+	for _, name := range n.names {
+		names = append(names, strconv.Quote(name))
+	}
+	if effect != expr.Allow {
+		names = append(names, `""`) // a name that is not known
+	}
+	return `resource.metadata.?name.orValue("") in [` + strings.Join(names, ", ") + "]", expr.Where
 }
 
 func (n named) Text(*expr.Request, expr.Effect) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -73,6 +74,19 @@ func (c *labelsContain) Evaluate(_ context.Context, _ *expr.Request, _ expr.Effe
 		}
 	}
 	return true, nil
+}
+
+// Twin says the same in CEL, for those who compare conditions.
+func (c *labelsContain) Twin(expr.Effect) (string, expr.Kind) {
+	parts := []string{"oldObject != null"}
+	for _, w := range c.want {
+		has := strconv.Quote(w.key) + " in oldObject.metadata.?labels.orValue({})"
+		if !w.anyValue {
+			has += " && oldObject.metadata.labels[" + strconv.Quote(w.key) + "] == " + strconv.Quote(w.value)
+		}
+		parts = append(parts, has)
+	}
+	return strings.Join(parts, " && "), expr.When
 }
 
 func (c *labelsContain) Text(*expr.Request, expr.Effect) string {

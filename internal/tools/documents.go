@@ -1,0 +1,147 @@
+package tools
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/source"
+)
+
+// document is one object of a file.
+type document struct {
+	source.Text
+	object *unstructured.Unstructured
+}
+
+// key tells objects apart.
+func (d document) key() string {
+	gvk := d.object.GroupVersionKind()
+	return gvk.GroupKind().String() + " " + strings.TrimPrefix(d.object.GetNamespace()+"/"+d.object.GetName(), "/")
+}
+
+// readDocuments reads the objects of files, of directories with what is below them, and of standard input (-).
+func readDocuments(paths []string, stdin io.Reader) (all []document, err error) {
+	for _, path := range paths {
+		if path == "-" {
+			data, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, err
+			}
+			if all, err = appendDocuments(all, "standard input", data); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || source.IsTest(name) {
+				return err
+			}
+			data, err := os.ReadFile(name)
+			if err == nil {
+				all, err = appendDocuments(all, name, data)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func appendDocuments(all []document, name string, data []byte) ([]document, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		place := fmt.Sprintf("%s, document %d", name, n)
+		var content map[string]any
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, &content)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+		if len(content) == 0 {
+			continue
+		}
+		object := &unstructured.Unstructured{Object: content}
+		if object.GetKind() == "" || object.GetAPIVersion() == "" {
+			return nil, fmt.Errorf("%s: this is no Kubernetes object: it has no kind or no apiVersion", place)
+		}
+		items, isList := content["items"].([]any)
+		if !isList || !strings.HasSuffix(object.GetKind(), "List") {
+			all = append(all, document{source.Text{Name: place, Data: text}, object})
+			continue
+		}
+		for i, item := range items {
+			content, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%s: items[%d] is no object", place, i)
+			}
+			text, err := yaml.Marshal(content)
+			if err != nil {
+				return nil, fmt.Errorf("%s: items[%d]: %w", place, i, err)
+			}
+			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Data: text}, &unstructured.Unstructured{Object: content}})
+		}
+	}
+}
+
+// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every other object of policy.
+func applied(before, change []document, remove, prune bool) ([]document, error) {
+	changed := map[string]bool{}
+	for _, d := range change {
+		if changed[d.key()] {
+			return nil, fmt.Errorf("%s: %s is there twice", d.Name, d.key())
+		}
+		changed[d.key()] = true
+	}
+	there := map[string]bool{}
+	var after []document
+	for _, d := range before {
+		there[d.key()] = true
+		if !changed[d.key()] && !(prune && isPolicy(d)) {
+			after = append(after, d)
+		}
+	}
+	if !remove {
+		return append(after, change...), nil
+	}
+	for _, d := range change {
+		if !there[d.key()] {
+			return nil, fmt.Errorf("%s: %s is not in what --from has, and cannot be deleted", d.Name, d.key())
+		}
+	}
+	return after, nil
+}
+
+// isPolicy tells the kinds that --prune deletes.
+func isPolicy(d document) bool {
+	switch d.object.GroupVersionKind().Group {
+	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":
+		return true
+	}
+	return false
+}
+
+func texts(documents []document) (out []source.Text) {
+	for _, d := range documents {
+		out = append(out, d.Text)
+	}
+	return out
+}

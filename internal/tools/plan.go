@@ -1,0 +1,157 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/compare"
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/offline"
+	"proviso.dev/proviso/internal/plan"
+)
+
+// codeChanges is the exit code for something that would change.
+const codeChanges = 2
+
+// PlanOptions are the flags of `proviso plan`.
+type PlanOptions struct {
+	From            []string
+	Files           []string
+	Delete, Prune   bool
+	Output          string
+	MasterNamespace string
+
+	genericiooptions.IOStreams
+}
+
+// NewPlanCommand returns `proviso plan`.
+func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	cmd := &cobra.Command{
+		Use:   "plan --from DIR -f FILE",
+		Short: "Show what a change of policy would change: who gains, who loses, under which conditions",
+		Long: `Show what would change if files were applied to the policy in --from: per rule, who gains, who loses and whose conditions change. Conditions are
+compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers; no
+server is asked, and nothing is applied. What cannot be told is unknown, never a guess.
+
+A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
+policy is in. Kubernetes' own cluster roles are not in files, unless --from has them.
+
+Exit code 0 if nothing changes, 2 if something changes, 3 if the question could not be answered.`,
+		Example: `  # What would this role change?
+  proviso plan --from policies/ -f change.yaml
+
+  # And if it were deleted?
+  proviso plan --from policies/ -f change.yaml --delete
+
+  # The whole directory instead of what there is, for a pull request
+  kustomize build new/ | proviso plan --from old/ -f - --prune -o markdown`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.RunPlan(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is.")
+	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
+	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
+	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *PlanOptions) Validate() error {
+	switch {
+	case len(o.From) == 0:
+		return errors.New("--from: say where the policy is that there is now")
+	case len(o.Files) == 0:
+		return errors.New("-f: say what would be applied")
+	case o.Delete && o.Prune:
+		return errors.New("--delete and --prune: one of them")
+	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
+		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+	}
+	return nil
+}
+
+// RunPlan answers and prints.
+func (o *PlanOptions) RunPlan(ctx context.Context) error {
+	before, err := readDocuments(o.From, nil)
+	if err != nil {
+		return err
+	}
+	change, err := readDocuments(o.Files, o.In)
+	if err != nil {
+		return err
+	}
+	if len(change) == 0 {
+		return fmt.Errorf("-f: there is no object in it")
+	}
+	after, err := applied(before, change, o.Delete, o.Prune)
+	if err != nil {
+		return err
+	}
+	hosts := [2]*offline.Host{}
+	for i, documents := range [][]document{before, after} {
+		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace}); err != nil {
+			return err
+		}
+	}
+	result, err := planned(ctx, hosts[0], hosts[1], change)
+	if err != nil {
+		return err
+	}
+	if err := result.print(o.Out, o.Output); err != nil {
+		return err
+	}
+	if len(result.Changes)+len(result.Rejected) > 0 {
+		return exit(codeChanges)
+	}
+	return nil
+}
+
+// planned compares two hosts.
+func planned(ctx context.Context, before, after *offline.Host, change []document) (*planReport, error) {
+	stored := [2][]*expr.Deferred{before.Conditions().Pending(), after.Conditions().Pending()}
+	u, err := newUniverse(before, after)
+	if err != nil {
+		return nil, err
+	}
+	in := plan.Input{
+		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
+		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names, Paths: u.paths,
+	}
+	changes, err := plan.Changes(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in.Namespaces), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change))}
+	known := map[string]bool{}
+	for _, d := range stored[0] {
+		known[d.Source()] = true
+	}
+	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
+		if _, issues := d.Program(); len(issues) > 0 && !known[d.Source()] {
+			out.Rejected = append(out.Rejected, rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
+		}
+	}
+	for _, p := range in.Before.Problems() {
+		known[p.Error()] = true
+	}
+	for _, p := range in.After.Problems() {
+		if !known[p.Error()] {
+			out.Rejected = append(out.Rejected, rejected{Message: p.Error()})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,110 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// plans runs `proviso plan`.
+func plans(t *testing.T, stdin string, args ...string) (out string, code int, said error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	var cmd *cobra.Command = NewPlanCommand(genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	var coded exit
+	switch {
+	case errors.As(err, &coded):
+		code = int(coded)
+	case err != nil:
+		code, said = codeUnanswered, err
+	}
+	return stdout.String() + stderr.String(), code, said
+}
+
+// TR-2, TR-3, TR-16: what changes, with a witness where it depends on the object.
+func TestPlan(t *testing.T) {
+	role, binding, _ := strings.Cut(volumes, "---\n")
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	wider := strings.ReplaceAll(role, `== "dev"`, `in ["dev", "test"]`)
+	for _, test := range []struct {
+		name, change string
+		args         []string
+		code         int
+		want         []string
+	}{
+		{"nothing", role, nil, 0, []string{"Nobody gains or loses anything."}},
+		{"said in another way", strings.ReplaceAll(role, `resource.spec.storageClassName == "dev"`, `resource.spec.storageClassName in ["dev"]`), nil, 0, []string{"Nobody gains"}},
+		{"one more class", wider, nil, 2, []string{"group team-a", "create persistentvolumeclaims", "hammer", "If → If, wider", "hammer/dev-volumes rule 0", `"storageClassName":"test"`}},
+		{"without the condition", strings.ReplaceAll(role, "  where: resource.spec.storageClassName == \"dev\"\n", ""), nil, 2, []string{"If → Yes, wider"}},
+		{"gone", role, []string{"--delete"}, 2, []string{"If → No, narrower", "Yes → No"}},
+		{"the binding is gone", binding, []string{"--delete"}, 2, []string{"Yes → No"}},
+		{"everything else is gone", role, []string{"--prune"}, 2, []string{"Yes → No", `without effect: Role "hammer/dev-volumes": nobody is bound to it`}},
+		{"a condition that does not compile", strings.ReplaceAll(role, `== "dev"`, `== `), nil, 2, []string{"narrower", "rejected: "}},
+		{"markdown", wider, []string{"-o", "markdown"}, 2, []string{"| group team-a | create persistentvolumeclaims | hammer | If → If, wider | hammer/dev-volumes rule 0 |"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, code, err := plans(t, test.change, append([]string{"--from", from, "-f", "-"}, test.args...)...)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %v", code, test.code, err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
+	var p planReport
+	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != toolsVersion || len(p.Changes) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := p.Changes[0]
+	if c.Subject == nil || c.Subject.Group != "team-a" || c.Verb != "create" || c.Namespace != "hammer" || c.Before != "If" || c.After != "If" || c.Relation != "wider" || c.Witness == nil || c.Witness.Object == nil {
+		t.Errorf("%+v", c)
+	}
+	// Somebody of all namespaces is one entry.
+	everywhere := "apiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: m, namespace: master}\nroleRef: {namespace: master, name: view}\nuserNames: [ann, bob]\n"
+	out, code, err := plans(t, everywhere, "--from", from, "-f", "-", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 2 {
+		t.Fatalf("%v %d\n%s", err, code, out)
+	}
+	if c := p.Changes[0]; c.Namespace != "*" || len(c.Subjects) != 2 {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// What cannot be answered is code 3, with its place.
+func TestPlanOfBadInput(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	for want, change := range map[string]string{
+		"document 1":         "kind: [",
+		"no kind":            "a: b",
+		"not known":          "apiVersion: policy.proviso.dev/v9\nkind: Policy\nmetadata: {name: default, namespace: x}\n",
+		"is there twice":     volumes + "---\n" + volumes,
+		"no object in it":    "# nothing",
+		"unknown field":      strings.ReplaceAll(volumes, "groupNames", "groupName"),
+		"standard input, do": "apiVersion: v1\nkind: Role\nrules: {",
+	} {
+		if out, code, err := plans(t, change, "--from", from, "-f", "-"); code != codeUnanswered || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %d %v %s", want, code, err, out)
+		}
+	}
+	for _, args := range [][]string{{}, {"--from", from}, {"--from", filepath.Join(from, "none"), "-f", "-"}, {"--from", from, "-f", "-", "--delete", "--prune"}, {"--from", from, "-f", "-", "-o", "csv"}} {
+		if _, code, err := plans(t, volumes, args...); code != codeUnanswered || err == nil {
+			t.Errorf("%v: %d %v", args, code, err)
+		}
+	}
+	if _, code, err := plans(t, strings.ReplaceAll(volumes, "dev-volumes", "others"), "--from", from, "-f", "-", "--delete"); code != codeUnanswered || !strings.Contains(err.Error(), "is not in what --from has") {
+		t.Errorf("%d %v", code, err)
+	}
+}

@@ -1,0 +1,297 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/compare"
+	"proviso.dev/proviso/internal/plan"
+	"proviso.dev/proviso/internal/ruleset"
+)
+
+// planReport is what scripts rely on (TR-16).
+type planReport struct {
+	APIVersion    string             `json:"apiVersion"`
+	Kind          string             `json:"kind"`
+	Changes       []planChange       `json:"changes"`
+	Rejected      []rejected         `json:"rejected"`
+	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
+}
+
+type rejected struct {
+	Message string `json:"message"`
+}
+
+type planChange struct {
+	Subject   *planSubject     `json:"subject,omitempty"`
+	Subjects  []planSubject    `json:"subjects,omitempty"`
+	Verb      string           `json:"verb"`
+	APIGroup  string           `json:"apiGroup"`
+	Resource  string           `json:"resource,omitempty"`
+	Path      string           `json:"path,omitempty"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name,omitempty"`
+	Before    plan.Effect      `json:"before"`
+	After     plan.Effect      `json:"after"`
+	Relation  compare.Relation `json:"relation"`
+	Why       string           `json:"why,omitempty"`
+	Witness   *planWitness     `json:"witness,omitempty"`
+	Rule      string           `json:"rule"`
+}
+
+type planSubject struct {
+	User           string `json:"user,omitempty"`
+	Group          string `json:"group,omitempty"`
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+}
+
+func (s planSubject) String() string {
+	switch {
+	case s.Group != "":
+		return "group " + s.Group
+	case s.ServiceAccount != "":
+		return "service account " + s.ServiceAccount
+	}
+	return s.User
+}
+
+type planWitness struct {
+	User      string         `json:"user,omitempty"`
+	Groups    []string       `json:"groups,omitempty"`
+	Object    map[string]any `json:"object,omitempty"`
+	OldObject map[string]any `json:"oldObject,omitempty"`
+}
+
+func subjectOf(s ruleset.Subject) planSubject {
+	if s.Group {
+		return planSubject{Group: s.Name}
+	}
+	if account, ok := strings.CutPrefix(s.Name, "system:serviceaccount:"); ok {
+		return planSubject{ServiceAccount: strings.Replace(account, ":", "/", 1)}
+	}
+	return planSubject{User: s.Name}
+}
+
+// others are the namespaces that no object of the policy is in.
+const others = "(others)"
+
+// collapse makes one entry of the same change for several subjects, and of one that holds in every namespace.
+func collapse(changes []plan.Change, namespaces []string) []planChange {
+	slices.SortStableFunc(changes, plan.Change.Compare)
+	everywhere := len(namespaces) + 2 // another one, and none
+	places := map[string]int{}
+	fingerprint := func(c plan.Change) string {
+		c.Action.Namespace, c.Witness = "", nil
+		return fmt.Sprintf("%+v", c)
+	}
+	for _, c := range changes {
+		places[fingerprint(c)]++
+	}
+	out := []planChange{}
+	entries := map[string]int{}
+	for _, c := range changes {
+		namespace := c.Action.Namespace
+		if places[fingerprint(c)] == everywhere {
+			if namespace != plan.Other {
+				continue
+			}
+		} else if namespace == plan.Other {
+			namespace = others
+		}
+		resource := c.Action.Resource
+		if c.Action.Subresource != "" {
+			resource += "/" + c.Action.Subresource
+		}
+		entry := planChange{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: namespace, Name: c.Action.Name,
+			Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
+		same := fmt.Sprintf("%+v", entry)
+		if w := c.Witness; w != nil {
+			entry.Witness = &planWitness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
+		}
+		subject := subjectOf(c.Subject)
+		at, seen := entries[same]
+		if !seen {
+			entry.Subject = &subject
+			entries[same] = len(out)
+			out = append(out, entry)
+			continue
+		}
+		if first := out[at].Subject; first != nil {
+			out[at].Subject, out[at].Subjects = nil, []planSubject{*first}
+		}
+		out[at].Subjects = append(out[at].Subjects, subject)
+	}
+	return out
+}
+
+func (c planChange) who() string {
+	if c.Subject != nil {
+		return c.Subject.String()
+	}
+	var names []string
+	for _, s := range c.Subjects {
+		names = append(names, s.String())
+	}
+	if len(names) > 5 {
+		names = append(names[:5], fmt.Sprintf("and %d more", len(c.Subjects)-5))
+	}
+	return strings.Join(names, ", ")
+}
+
+// line is what is shown of changes that differ in their verb and resource only.
+type line struct {
+	who, what, where, change, rule string
+	verbs, resources               []string
+	witness                        *planWitness
+}
+
+func (r *planReport) lines() (lines []*line) {
+	index := map[string]*line{}
+	for _, c := range r.Changes {
+		resource := c.Resource
+		if c.APIGroup != "" {
+			resource += "." + c.APIGroup
+		}
+		if c.Path != "" {
+			resource = c.Path
+		}
+		if c.Name != "" {
+			resource += " " + c.Name
+		}
+		change := fmt.Sprintf("%s → %s", c.Before, c.After)
+		if c.Before == plan.If || c.After == plan.If {
+			change += ", " + string(c.Relation)
+		}
+		where := c.Namespace
+		if where == "" {
+			where = "-"
+		}
+		key := strings.Join([]string{c.who(), where, change, c.Rule}, "\x00")
+		l := index[key]
+		if l == nil {
+			l = &line{who: c.who(), where: where, change: change, rule: c.Rule}
+			index[key] = l
+			lines = append(lines, l)
+		}
+		if !slices.Contains(l.verbs, c.Verb) {
+			l.verbs = append(l.verbs, c.Verb)
+		}
+		if !slices.Contains(l.resources, resource) {
+			l.resources = append(l.resources, resource)
+		}
+		if l.witness == nil {
+			l.witness = c.Witness
+		}
+	}
+	for _, l := range lines {
+		if n := len(l.resources); n > 4 {
+			l.resources = append(l.resources[:4], fmt.Sprintf("and %d more", n-4))
+		}
+		l.what = strings.Join(l.verbs, ",") + " " + strings.Join(l.resources, ", ")
+	}
+	return lines
+}
+
+func (w *planWitness) text() string {
+	if w == nil {
+		return ""
+	}
+	data, err := json.Marshal(w)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func (r *planReport) print(out io.Writer, format string) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	case "yaml":
+		data, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = out.Write(data)
+		}
+		return err
+	case "markdown":
+		return r.markdown(out)
+	}
+	if len(r.Changes) == 0 {
+		fmt.Fprintln(out, "Nobody gains or loses anything.")
+	} else {
+		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+		fmt.Fprintln(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY")
+		for _, l := range r.lines() {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.who, l.what, l.where, l.change, l.rule)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for _, l := range r.lines() {
+			if l.witness != nil {
+				fmt.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, l.witness.text())
+			}
+		}
+	}
+	for _, p := range r.Rejected {
+		fmt.Fprintf(out, "rejected: %s\n", p.Message)
+	}
+	for _, p := range r.WithoutEffect {
+		fmt.Fprintf(out, "without effect: %s: %s\n", p.Rule, p.Reason)
+	}
+	return nil
+}
+
+// markdown is for a pull request.
+func (r *planReport) markdown(out io.Writer) error {
+	var b strings.Builder
+	if len(r.Changes) == 0 {
+		b.WriteString("Nobody gains or loses anything.\n")
+	} else {
+		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
+		for _, l := range r.lines() {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.who, l.what, l.where, l.change, l.rule)
+		}
+		for _, l := range r.lines() {
+			if l.witness != nil {
+				fmt.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, l.witness.text())
+			}
+		}
+	}
+	for _, p := range r.Rejected {
+		fmt.Fprintf(&b, "\n**Rejected**: %s\n", p.Message)
+	}
+	for _, p := range r.WithoutEffect {
+		fmt.Fprintf(&b, "\n**Without effect**: %s: %s\n", p.Rule, p.Reason)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// rolesOf are the roles among documents.
+func rolesOf(documents []document) (refs []ruleset.RoleRef) {
+	for _, d := range documents {
+		ref := ruleset.RoleRef{Namespace: d.object.GetNamespace(), Name: d.object.GetName()}
+		switch gk := d.object.GroupVersionKind().GroupKind().String(); gk {
+		case "Role.authorization.proviso.dev":
+			ref.Kind = ruleset.PolicyRole
+		case "Role.rbac.authorization.k8s.io":
+			ref.Kind = ruleset.Role
+		case "ClusterRole.rbac.authorization.k8s.io":
+			ref.Kind = ruleset.ClusterRole
+		default:
+			continue
+		}
+		refs = append(refs, ref)
+	}
+	return refs
+}
