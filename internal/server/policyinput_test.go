@@ -29,6 +29,7 @@ func TestPolicyThroughTheServer(t *testing.T) {
 	t.Run("self", p.self)
 	t.Run("unbind", p.unbind)
 	t.Run("protected", p.protected)
+	t.Run("remote", p.remote)
 }
 
 type policyServer struct {
