@@ -39,14 +39,14 @@ const (
 // rings says where each directory directly below internal/ belongs. Sub-packages belong to their parent's ring.
 var rings = map[string]ring{
 	"expr": engine, "ruleset": engine, "whocan": engine, "fieldperm": engine, "protect": engine, "auditrule": engine,
-	"restrict": engine, "compare": engine, "plan": engine, "fieldexpr": engine, "connection": engine, "spelling": engine,
+	"restrict": engine, "compare": engine, "plan": engine, "fieldexpr": engine, "connection": engine, "spelling": engine, "narrow": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
-	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage, "hooks": stage,
+	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
-	"lineup": systems,
+	"lineup": systems, "reads": systems,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
 	"durable": foundation,

@@ -110,7 +110,7 @@ func always(reason string) authorizer.Condition {
 
 // selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so (CA-16).
 func selected(c *ruleCondition, req *expr.Request, served *snapshot.Served) bool {
-	return (req.Verb == "list" || req.Verb == "watch") && req.Subresource == "" && expr.Implied(c.rule, req, selectable(served, req))
+	return isList(req.Verb) && req.Subresource == "" && seenAsSelected(c, req, served) == nil && expr.Implied(c.rule, req, selectable(served, req))
 }
 
 // conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over consecutive

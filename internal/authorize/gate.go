@@ -36,6 +36,8 @@ type Gate struct {
 	UniformConnect bool
 	// Limit is a further reason why no condition on a request will be evaluated; nil if there is none.
 	Limit func(authorizer.Attributes) error
+	// Reads lets reads pass on a condition; nil if they do not. It is set before the gate is used.
+	Reads *Reads
 }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
@@ -97,6 +99,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 // decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
+	ctx = g.forRead(ctx, attrs)
 	v := g.Chain.Decide(ctx, attrs)
 	v.report(ctx)
 	if span != nil {
@@ -133,6 +136,9 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
 		g.record(ctx, slot, attrs, handoff.Outcome{Decision: decision, Reason: reason})
 		return decision, joinReasons(reason, err), aerr
+	}
+	if IsRead(attrs) {
+		return g.decideRead(ctx, holder, attrs, v)
 	}
 	holder.Put(slot, attrs, handoff.Conditional(v.Pending))
 	countConditional(v.Authorizer, v.Types)
@@ -237,10 +243,10 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:
 	case "get":
 		if !isConnect(attrs) {
-			return errGet
+			return g.reads(attrs, errGet)
 		}
 	case "list", "watch":
-		return errSelect
+		return g.reads(attrs, errSelect)
 	default:
 		if !strings.HasPrefix(attrs.GetVerb(), fieldperm.VerbPrefix) {
 			return errNoObject

@@ -1,6 +1,8 @@
 package authorize
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/expr"
@@ -9,8 +11,9 @@ import (
 
 // builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace, which
 // all resources can. Left out are those that stand for more than one field: the source of an event, all addresses of a pod. A field
-// that is missing here only makes a list under a condition need a label or a name.
-var builtinFields = map[schema.GroupResource][]expr.SelectableField{
+// that is missing here only makes a list under a condition need a label or a name. A test compares it with what every resource is
+// stored by.
+var builtinFields = typed(map[schema.GroupResource][]expr.SelectableField{
 	{Resource: "pods"}: {
 		{Key: "spec.nodeName"}, {Key: "spec.restartPolicy"}, {Key: "spec.schedulerName"}, {Key: "spec.serviceAccountName"}, {Key: "spec.hostNetwork", Type: expr.BoolField},
 		{Key: "status.phase"}, {Key: "status.podIP"}, {Key: "status.nominatedNodeName"},
@@ -22,13 +25,24 @@ var builtinFields = map[schema.GroupResource][]expr.SelectableField{
 	{Resource: "services"}:                       {{Key: "spec.clusterIP"}, {Key: "spec.type"}},
 	{Resource: "namespaces"}:                     {{Key: "status.phase"}},
 	{Group: "events.k8s.io", Resource: "events"}: append(eventFields("regarding"), expr.SelectableField{Key: "reportingController"}),
-	{Group: "apps", Resource: "replicasets"}:     {{Key: "status.replicas", Type: expr.IntField}},
 	{Group: "batch", Resource: "jobs"}:           {{Key: "status.successful", Path: "status.succeeded", Type: expr.IntField}},
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {{Key: "spec.signerName"}},
 	{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:        {{Key: "spec.signerName"}},
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     {{Key: "spec.signerName"}, {Key: "spec.podName"}, {Key: "spec.nodeName"}},
 	{Group: "resource.k8s.io", Resource: "resourceslices"}:                 {{Key: "spec.nodeName"}, {Key: "spec.driver"}, {Key: "spec.pool.name"}},
+})
+
+func typed(table map[schema.GroupResource][]expr.SelectableField) map[schema.GroupResource][]expr.SelectableField {
+	for _, fields := range table {
+		for i := range fields {
+			fields[i].Typed = true
+		}
+	}
+	return table
 }
+
+// BuiltinFields is that table.
+func BuiltinFields() map[schema.GroupResource][]expr.SelectableField { return builtinFields }
 
 // eventFields are those of an event, which calls the object that it is about differently in each of its groups.
 func eventFields(about string) []expr.SelectableField {
@@ -37,6 +51,27 @@ func eventFields(about string) []expr.SelectableField {
 		fields = append(fields, expr.SelectableField{Key: about + "." + f})
 	}
 	return fields
+}
+
+// seenAsSelected is an error if the selectors of a request may be about another version of the object than the condition is. Versions differ in
+// their labels only if a webhook converts them.
+func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served) error {
+	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
+	if !served.Converted(resource) {
+		return nil
+	}
+	version := ""
+	if rule := c.hit.PolicyRule(); rule != nil {
+		version = rule.APIVersion
+	}
+	seen, err := served.Seen(schema.GroupVersionKind{Group: req.APIGroup, Kind: served.OwnKind(resource)}, version)
+	if err != nil {
+		return err
+	}
+	if seen.Version != req.APIVersion {
+		return fmt.Errorf("the resource is converted by a webhook: read it in version %s, which the condition is about", seen.Version)
+	}
+	return nil
 }
 
 // selectable are the fields that the resource of a request can be listed by in its version (CA-16).

@@ -84,7 +84,7 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil)
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		denies, allows, final := t.conditional(&q, m, attrs, snap.Served)
+		denies, allows, final := t.conditional(&q, m, attrs, selection{snap.Served, isUnselected(ctx)})
 		if final != nil {
 			return *final
 		}
@@ -97,6 +97,12 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
 	}
 	return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+}
+
+// selection is what selectors can be about, and whether they are left out of account.
+type selection struct {
+	served  *snapshot.Served
+	ignored bool
 }
 
 func (t *Tier) match(q *ruleset.Query) ruleset.Match {
@@ -132,7 +138,7 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 
 // conditional collects the rules that depend on the object, unless the decision turns out to be final without it. Denies are
 // decided first: one that holds for every object ends it.
-func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, served *snapshot.Served) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
+func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
 	req := expr.NewRequest(attrs)
 	decided := func(d authorizer.ConditionsAwareDecision) ([]authorizer.Condition, []authorizer.Condition, *authorizer.ConditionsAwareDecision) {
 		return nil, nil, &d
@@ -163,7 +169,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			case expr.Failed:
 				failure = failed(c, o)
 			case expr.Unresolved:
-				if selected(c, req, served) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
+				if !by.ignored && selected(c, req, by.served) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}

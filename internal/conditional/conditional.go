@@ -54,6 +54,7 @@ func reviews(k *system.Kernel) (system.Provider, error) {
 		},
 		AlsoNeeds: func(ctx context.Context, attrs authorizer.Attributes) string { return alsoNeeds(ctx, k.Gate, attrs) },
 		MaySee:    func(ctx context.Context, of user.Info) bool { return maySee(ctx, k.Gate.Chain, of) },
+		Narrowed:  k.Gate.Narrowed,
 		Evaluate:  authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	})
 }

@@ -17,6 +17,7 @@ type attribute struct {
 	field    selectableField // unless label
 	constant []ref.Val       // what it is compared with
 	free     bool            // it is used in another way, too
+	direct   bool            // it is used itself, and not only something that it is in
 }
 
 // attributesOf finds the attributes that an expression uses. False means that
@@ -102,7 +103,7 @@ func (s *scan) expr(e ast.Expr) {
 			s.fail()
 			return
 		}
-		a.free = true
+		a.free, a.direct = true, true
 		return
 	}
 	switch e.Kind() {
@@ -172,7 +173,7 @@ func (s *scan) compared(e, with ast.Expr) bool {
 		s.fail()
 		return true
 	}
-	a.constant = append(a.constant, consts...)
+	a.constant, a.direct = append(a.constant, consts...), true
 	return true
 }
 
@@ -207,7 +208,8 @@ func (s *scan) labelTest(key, in ast.Expr) bool {
 
 // presence handles has() of an attribute, or of something that contains one.
 func (s *scan) presence(path []string) {
-	if s.attribute(path) != nil {
+	if a := s.attribute(path); a != nil {
+		a.direct = true
 		return
 	}
 	// What contains attributes is there if any of them is. Those that the

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/narrow"
 )
 
 // FieldType is the type of a selectable field.
@@ -30,6 +32,9 @@ type SelectableField struct {
 	Path string
 	// Type is the type of the field.
 	Type FieldType
+	// Typed tells that the kind is built in: what leads to the field is always
+	// there, so that only the field itself can be missing.
+	Typed bool
 }
 
 // implier is a condition that can be implied by selectors.
@@ -47,6 +52,10 @@ func Implied(c Condition, req *Request, fields []SelectableField) bool {
 	}
 	if i, ok := c.(implier); ok {
 		return i.impliedBy(req, fields)
+	}
+	if n, ok := c.(Narrower); ok {
+		box, err := n.Narrow(req, fields)
+		return err == nil && !box.IsNothing() && narrow.Selected(req.LabelSelector, req.FieldSelector).Within(box)
 	}
 	return c.Decide(req, Allow).Truth() == True
 }
@@ -141,7 +150,7 @@ func selectable(fields []SelectableField) []selectableField {
 		if slices.Contains(split, "") || slices.ContainsFunc(out, func(o selectableField) bool { return o.key == f.Key }) {
 			continue
 		}
-		out = append(out, selectableField{key: f.Key, path: split, typ: f.Type})
+		out = append(out, selectableField{key: f.Key, path: split, typ: f.Type, typed: f.Typed})
 	}
 	return out
 }
@@ -150,4 +159,6 @@ type selectableField struct {
 	key  string
 	path []string
 	typ  FieldType
+	// typed fields are missing themselves, or not at all.
+	typed bool
 }

@@ -16,6 +16,9 @@ type state struct {
 	value any // nil: the path ends early
 	depth int // where it ends: at path[depth]
 	null  bool
+	// stands tells that the value stands for all that are in no comparison and
+	// no selector.
+	stands bool
 }
 
 // states lists the states that match the selectors: the values that it is
@@ -32,7 +35,10 @@ func (a *attribute) states(req *Request) []state {
 		out = append(out, state{value: v})
 	}
 	if others {
-		out = append(out, state{value: a.other(values)})
+		out = append(out, state{value: a.other(a.candidates(req)), stands: true})
+	}
+	if a.field.typed && a.mayBeAbsent(req) {
+		return append(out, state{depth: len(a.path) - 1})
 	}
 	if a.mayBeAbsent(req) {
 		for depth := 1; depth < len(a.path); depth++ {

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/narrow"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -49,6 +50,7 @@ type Pass struct {
 	pending  Pending
 	granular bool
 	fields   Pending
+	narrowed *Narrowing
 }
 
 // Allowed is an unconditional allowance.
@@ -56,6 +58,19 @@ func Allowed() Pass { return Pass{allowed: true} }
 
 // Conditional is an allowance that depends on the object.
 func Conditional(p Pending) Pass { return Pass{pending: p} }
+
+// Narrowing is what is added to the selectors of a list or watch, so that it reads what its caller may see and nothing else (RD-1).
+type Narrowing struct {
+	Box narrow.Box
+	// Rules are the IDs of the conditions that it comes from.
+	Rules []string
+}
+
+// Narrowed is an allowance of a list or watch that returns only what is in the box.
+func Narrowed(n *Narrowing) Pass { return Pass{narrowed: n} }
+
+// Narrowing is what has to be added to the selectors; nil unless the pass is that.
+func (p Pass) Narrowing() *Narrowing { return p.narrowed }
 
 // Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields: every
 // field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may be nil.

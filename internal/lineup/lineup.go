@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/fields"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/policies"
+	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/system"
 )
 
@@ -19,6 +20,7 @@ import (
 type Config struct {
 	Ground      ground.Config
 	Conditional conditional.Config
+	Reads       reads.Config
 	Policies    policies.Config
 	Attributes  attributes.Config
 	Fields      fields.Config
@@ -40,6 +42,7 @@ func All() Lineup {
 	return Lineup{
 		{"", func(k *system.Kernel, c Config) (system.System, error) { return ground.New(k, c.Ground) }},
 		{conditional.Gate, func(k *system.Kernel, c Config) (system.System, error) { return conditional.New(k, c.Conditional) }},
+		{reads.Gate, func(k *system.Kernel, c Config) (system.System, error) { return reads.New(k, c.Reads) }},
 		{policies.Gate, func(k *system.Kernel, c Config) (system.System, error) { return policies.New(k, c.Policies) }},
 		{attributes.Gate, func(k *system.Kernel, c Config) (system.System, error) { return attributes.New(k, c.Attributes) }},
 		{fields.Gate, func(k *system.Kernel, c Config) (system.System, error) { return fields.New(k, c.Fields) }},

@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/policies"
+	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/served"
 	"proviso.dev/proviso/internal/snapshot"
@@ -73,7 +74,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{}); err != nil {
+	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{Reads: reads.Config{Assumed: true}}); err != nil {
 		return nil, err
 	}
 	if err := lineup.Install(h.kernel, h.systems); err != nil {

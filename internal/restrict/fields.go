@@ -81,7 +81,11 @@ func parsePath(p string) ([]string, error) {
 
 func (c *fieldsMutable) Type() string { return Type }
 
+// Decide implements expr.Condition. A rule about what may change allows no reading.
 func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
+	if effect == expr.Allow && (req.Verb == "get" || req.Verb == "list" || req.Verb == "watch") {
+		return expr.Decided(false)
+	}
 	return expr.Undecided(c, req, effect)
 }
 

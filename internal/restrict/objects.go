@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/narrow"
 )
 
 // Type is the condition type of restrictions: opaque to others, evaluated here.
@@ -89,6 +91,19 @@ func (c *labelsContain) Twin(expr.Effect) (string, expr.Kind) {
 	return strings.Join(parts, " && "), expr.When
 }
 
+// Narrow implements expr.Narrower.
+func (c *labelsContain) Narrow(*expr.Request, []expr.SelectableField) (narrow.Box, error) {
+	var box narrow.Box
+	for _, w := range c.want {
+		values := narrow.Of(w.value)
+		if w.anyValue {
+			values = narrow.AllBut()
+		}
+		box = box.With(narrow.Key{Label: true, Name: w.key}, values)
+	}
+	return box, nil
+}
+
 func (c *labelsContain) Text(*expr.Request, expr.Effect) string {
 	return "the stored object has the labels " + strings.Join(c.entries, ", ")
 }
@@ -137,6 +152,27 @@ func (c sameNode) Evaluate(_ context.Context, req *expr.Request, effect expr.Eff
 		}
 	}
 	return seen && effect == expr.Allow, nil
+}
+
+var errNoNodeName = errors.New("the resource cannot be selected by the node of its objects")
+
+// nodeField is the field by which objects are selected that belong to a node.
+const nodeField = "spec.nodeName"
+
+// Narrow implements expr.Narrower: a node is selected by its name, and everything else by spec.nodeName.
+func (sameNode) Narrow(req *expr.Request, fields []expr.SelectableField) (narrow.Box, error) {
+	node := callerNode(req)
+	switch {
+	case node == "" || len(content.IsPathSegmentName(node)) > 0:
+		return narrow.Nothing(), nil
+	case req.APIGroup == "" && req.Resource == "nodes":
+		return narrow.Box{}.With(narrow.Key{Name: "metadata.name"}, narrow.Of(node)), nil
+	case slices.ContainsFunc(fields, func(f expr.SelectableField) bool {
+		return f.Key == nodeField && (f.Path == "" || f.Path == nodeField) && f.Type == expr.StringField
+	}):
+		return narrow.Box{}.With(narrow.Key{Name: nodeField}, narrow.Of(node)), nil
+	}
+	return narrow.Box{}, errNoNodeName
 }
 
 func (sameNode) Text(req *expr.Request, _ expr.Effect) string {

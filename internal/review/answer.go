@@ -24,6 +24,7 @@ type answerer struct {
 
 	known     func(context.Context, authorizer.Attributes) error
 	alsoNeeds func(context.Context, authorizer.Attributes) string
+	narrowed  func(context.Context, authorizer.Attributes) string
 }
 
 // answer gives the status of a review. Where the server asks about two verbs, both count.
@@ -97,6 +98,9 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	if decision.IsUnconditional() {
 		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
+	}
+	if a.narrowed != nil && (attrs.Verb == "list" || attrs.Verb == "watch") && want != chainForMachines {
+		status.Reason = strings.TrimPrefix(status.Reason+"; "+a.narrowed(ctx, &attrs), "; ")
 	}
 	switch want {
 	case tree:

@@ -42,6 +42,8 @@ type Config struct {
 	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a LocalSubjectAccessReview: the right
 	// to ask in one namespace is not the right to read what the policy of the whole cluster says (CA-10). Nil means that he may.
 	MaySee func(ctx context.Context, of user.Info) bool
+	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil says nothing.
+	Narrowed func(ctx context.Context, attrs authorizer.Attributes) string
 	// Evaluate evaluates the built-in type of condition, TypeCEL, for AuthorizationConditionsReview. With nil, those
 	// conditions cannot be evaluated either, and fail closed.
 	Evaluate authorizer.EvaluateConditionFunc
@@ -71,7 +73,7 @@ func New(c Config) (*Provider, error) {
 		c.Honours = HonoursWrites
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee},
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

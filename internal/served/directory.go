@@ -171,6 +171,12 @@ func (d *Directory) Serves(gv schema.GroupVersion) bool {
 	return w != nil && w.known.local[gv]
 }
 
+// Custom tells whether only custom resource definitions can serve a group in this process.
+func (d *Directory) Custom(group string) bool {
+	w := d.world.Load()
+	return w != nil && !w.known.groups[group]
+}
+
 // Definition is the definition of a custom kind; nil if there is none.
 func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResourceDefinition {
 	if w := d.world.Load(); w != nil {
@@ -198,7 +204,8 @@ func (d *Directory) define(obj any, gone bool) {
 	}
 	was, is := []*apiextensions.CustomResourceDefinition{old}, []*apiextensions.CustomResourceDefinition{definition}
 	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
-		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) {
+		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) ||
+		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is)) {
 		d.stale = true
 		d.cfg.Changed()
 	}
@@ -220,6 +227,7 @@ func (d *Directory) Apply(next *snapshot.Snapshot) {
 	if d.stale {
 		custom := slices.Collect(maps.Values(d.custom))
 		d.from.Custom, d.from.Selectable = snapshot.CustomLists(custom), snapshot.SelectableFields(custom)
+		d.from.Converted = snapshot.ConvertedResources(custom)
 		d.from.Remote = byPreference(d.remote)
 		d.served, d.resources, d.stale = d.from.Served(), d.from.Resources(), false
 		d.heard = map[schema.GroupVersion]bool{}

@@ -3,12 +3,14 @@ package server
 import (
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/source"
 	"proviso.dev/proviso/internal/system"
+	"proviso.dev/proviso/internal/visible"
 )
 
 // The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's order. A test compares
@@ -29,6 +31,7 @@ import (
 //	» announce                     /readyz names stored objects that cannot be read                           source
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
+//	  visible                      if ConditionalReads is on: selectors narrow a list to what its caller may see                         visible
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fields
 //	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fields
 //	  aggregator → our groups → kube → extensions   which server serves it
@@ -40,7 +43,7 @@ import (
 //	» AuthorizationConditionsEnforcer   first in validating admission: this object meets the conditions      enforce
 //	     then: the caller may change these fields, set these labels and annotations
 //	  validating admission         policies, webhooks
-//	  storage
+//	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   visible
 
 // stages are the parts of ours on that path: what the systems of this server add to it, in the order of the list.
 type stages struct {
@@ -54,16 +57,26 @@ type stages struct {
 	resolver *lateResolver
 }
 
+// wrapStorage lets systems see what the storage of a server is asked for.
+func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert visible.Converter) generic.RESTOptionsGetter {
+	for _, one := range s.systems {
+		if one.Storage != nil {
+			inner = one.Storage(inner, convert)
+		}
+	}
+	return inner
+}
+
 // wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
-func (s *stages) wrapAdmission(generic *genericapiserver.Config) {
+func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
 	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(system.Enforcer(s.systems, s.kernel.Namespace), enforce.Name)}
-	if generic.AdmissionControl != nil {
-		chain = append(chain, generic.AdmissionControl)
+	if kube.AdmissionControl != nil {
+		chain = append(chain, kube.AdmissionControl)
 	}
 	for _, one := range system.Mutators(s.systems) {
 		chain = append(chain, admissionmetrics.WithControllerMetrics(one.Plugin, one.Name))
 	}
-	generic.AdmissionControl = admission.NewChainHandler(chain...)
+	kube.AdmissionControl = admission.NewChainHandler(chain...)
 }
 
 // wrapAudit lets a system say where events go. Only the aggregator's handler chain runs, so that only there events are made.

@@ -100,6 +100,7 @@ func newConfig(opts *completed) (*config, error) {
 	// Before the others are copied from it: every server of the process gets the same admission chain.
 	if c.stages != nil {
 		c.stages.wrapAdmission(generic)
+		generic.RESTOptionsGetter = c.stages.wrapStorage(generic.RESTOptionsGetter, legacyscheme.Scheme)
 		// Admission plugins keep the plain chain; the endpoint handlers of every server make their second checks through the
 		// gate.
 		generic.Authorization.Authorizer = c.stages.kernel.Gate.InHandlers()
@@ -112,6 +113,9 @@ func newConfig(opts *completed) (*config, error) {
 		return nil, err
 	}
 	if c.stages != nil {
+		own := &c.extensions.GenericConfig.Config
+		own.RESTOptionsGetter = c.stages.wrapStorage(own.RESTOptionsGetter, apiextensionsapiserver.Scheme)
+		c.extensions.ExtraConfig.CRDRESTOptionsGetter = c.stages.wrapStorage(c.extensions.ExtraConfig.CRDRESTOptionsGetter, nil)
 		if c.groups, err = newGroupsConfig(opts, *generic); err != nil {
 			return nil, err
 		}
@@ -123,6 +127,8 @@ func newConfig(opts *completed) (*config, error) {
 	}
 
 	if c.stages != nil {
+		services := &c.aggregator.GenericConfig.Config
+		services.RESTOptionsGetter = c.stages.wrapStorage(services.RESTOptionsGetter, aggregatorscheme.Scheme)
 		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
 		c.stages.wrapAudit(&c.aggregator.GenericConfig.Config)
 		system.WrapHandlers(&c.aggregator.GenericConfig.Config, c.stages.kernel.Gate, c.stages.kernel.Store, c.stages.systems)

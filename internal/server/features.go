@@ -1,13 +1,16 @@
 package server
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 
+	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/reads"
 )
 
 // UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has no
@@ -22,7 +25,7 @@ func Features() []featuregate.Feature {
 
 var registerFeatures sync.Once
 
-// RegisterFeatures adds our gates next to Kubernetes' own, all on. It must run before flags are parsed; feature gates are
+// RegisterFeatures adds our gates next to Kubernetes' own, all but ConditionalReads on. It must run before flags are parsed; feature gates are
 // process-wide, so that running it again does nothing.
 func RegisterFeatures() error {
 	var err error
@@ -30,6 +33,9 @@ func RegisterFeatures() error {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
 		for _, f := range Features() {
 			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
+			if f == reads.Gate { // it is new: whoever wants it switches it on
+				gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: false, PreRelease: featuregate.Alpha}}
+			}
 		}
 		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)
 	})
@@ -55,7 +61,9 @@ type switches struct {
 // switches reads them for this server.
 func (o *Options) switches() switches {
 	s := switches{gates: gates()}
-	s.systems = o.lineup.With(func(f featuregate.Feature) bool { return s.gates[f] })
+	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
+		return (s.gates[f] || slices.Contains(o.switchedOn, f)) && (f != reads.Gate || s.gates[conditional.Gate]) // there are no conditional reads without conditions
+	})
 	return s
 }
 

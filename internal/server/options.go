@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/featuregate"
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
@@ -38,6 +39,9 @@ type Options struct {
 	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
 	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
 
+	// RecheckWatches ends open watches when the right to them is gone.
+	RecheckWatches bool
+
 	// AuditDynamic are the settings of dynamic audit.
 	AuditDynamic AuditDynamicOptions
 
@@ -50,6 +54,8 @@ type Options struct {
 	auditEvaluator audit.PolicyRuleEvaluator
 	// configured may change the configuration of the built-in resources before the others are copied from it.
 	configured func(c *config, generic *genericapiserver.Config) error
+	// switchedOn are systems that are on whatever their gates say; tests set it, since gates are those of the process.
+	switchedOn []featuregate.Feature
 	// changed tells whether the user gave a flag; a given flag is never overridden.
 	changed func(name string) bool
 }
@@ -95,6 +101,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
 		"Groups whose members copy what was already admitted and may therefore set protected attributes.")
+	ours.BoolVar(&o.RecheckWatches, "authorization-recheck-watches", false,
+		"End an open watch, with error 410, when the right to it is gone. Watches under a condition always end then; the others go on in stock Kubernetes until they time out.")
 	ours.IntVar(&o.AuditDynamic.MaxSinks, "audit-dynamic-max-sinks", o.AuditDynamic.MaxSinks,
 		"How many audit sinks there can be.")
 	ours.StringVar(&o.AuditDynamic.SpoolDir, "audit-dynamic-spool-dir", "",

@@ -35,6 +35,7 @@ import (
 	"proviso.dev/proviso/internal/nodelimit"
 	"proviso.dev/proviso/internal/policies"
 	"proviso.dev/proviso/internal/rbacguard"
+	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/source"
@@ -101,6 +102,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			Health: s.health, Roles: registry.RBACRoles{Informers: informers}, Convert: readContent,
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 		},
+		Reads: reads.Config{Storage: true, RecheckAll: own.RecheckWatches},
 		Policies: policies.Config{GuardRBAC: func(upstream system.Provider) (system.Provider, error) {
 			return rbacguard.New(upstream, ground.Escalation(s.kernel), informers.Rbac().V1().ClusterRoles().Lister())
 		}},

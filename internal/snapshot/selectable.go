@@ -32,6 +32,17 @@ func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map
 	return all
 }
 
+// ConvertedResources are the custom resources whose versions a webhook converts. It may give the versions of one object different labels.
+func ConvertedResources(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]bool {
+	all := map[schema.GroupResource]bool{}
+	for _, d := range definitions {
+		if d != nil && d.Spec.Conversion != nil && d.Spec.Conversion.Strategy != apiextensions.NoneConverter && d.Spec.Conversion.Strategy != "" {
+			all[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}] = true
+		}
+	}
+	return all
+}
+
 var fieldTypes = map[string]expr.FieldType{"string": expr.StringField, "integer": expr.IntField, "boolean": expr.BoolField}
 
 // typeOf is the type of the field at a simple path, .spec.color.

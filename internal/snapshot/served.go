@@ -17,6 +17,8 @@ type Served struct {
 	versions map[schema.GroupKind]string
 	// selectable are the fields that custom resources can be listed by, beside those that all can.
 	selectable map[schema.GroupVersionResource][]expr.SelectableField
+	// converted are the custom resources whose versions a webhook converts, and which may differ in anything.
+	converted map[schema.GroupResource]bool
 	// clusterScoped are the resources of others that belong to no namespace.
 	clusterScoped []schema.GroupResource
 }
@@ -28,6 +30,9 @@ func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableFi
 	}
 	return s.selectable[gvr]
 }
+
+// Converted tells whether a webhook converts the versions of a resource.
+func (s *Served) Converted(gr schema.GroupResource) bool { return s != nil && s.converted[gr] }
 
 func isSubresource(name string) bool {
 	for i := range len(name) {

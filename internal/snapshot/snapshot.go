@@ -58,6 +58,7 @@ const WhatIsServed = "what is served"
 // Store publishes snapshots. Readers never block and never see half a change.
 type Store struct {
 	current atomic.Pointer[Snapshot]
+	next    atomic.Pointer[chan struct{}]
 	dirty   chan struct{}
 
 	mu    sync.Mutex
@@ -68,11 +69,16 @@ type Store struct {
 func NewStore() *Store {
 	s := &Store{dirty: make(chan struct{}, 1)}
 	s.current.Store(&Snapshot{})
+	next := make(chan struct{})
+	s.next.Store(&next)
 	return s
 }
 
 // Current is the newest snapshot. It is never nil.
 func (s *Store) Current() *Snapshot { return s.current.Load() }
+
+// Next is closed when there is a newer snapshot than that of the moment of the call. Who waits for it asks for it first, and then for Current.
+func (s *Store) Next() <-chan struct{} { return *s.next.Load() }
 
 // Add registers parts, and puts all of them in the order of their needs. All parts must be added before Run. On error nothing changes.
 func (s *Store) Add(parts ...Part) error {
@@ -194,6 +200,8 @@ func (s *Store) publish() {
 	// A snapshot never becomes unsynced again: a source that reconnects keeps what it had.
 	next.Synced = next.Synced || synced
 	s.current.Store(&next)
+	waiting := make(chan struct{})
+	close(*s.next.Swap(&waiting))
 }
 
 // ErrNotSynced is what readiness reports before the first complete snapshot.

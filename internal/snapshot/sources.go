@@ -22,13 +22,15 @@ type Sources struct {
 	Custom []*metav1.APIResourceList
 	// Selectable are the fields that these can be listed by, see SelectableFields.
 	Selectable map[schema.GroupVersionResource][]expr.SelectableField
+	// Converted are those of them whose versions a webhook converts, see ConvertedResources.
+	Converted map[schema.GroupResource]bool
 	// Remote is what other servers say, each about the group version that it was asked for.
 	Remote []*metav1.APIResourceList
 }
 
 // Served puts the sources together.
 func (from Sources) Served() *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable}
+	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted}
 	var all []ruleset.Served
 	for i, list := range from.lists() {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {

@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/visible"
 )
 
 // System is what one system adds to a host. Everything but the name is optional; a host takes what it has a place for.
@@ -38,6 +39,8 @@ type System struct {
 	Filters []Filter
 	// Paths are served beside the API.
 	Paths []Path
+	// Storage wraps the storage of resources, which convert converts to their versions; it is nil for custom ones.
+	Storage func(inner generic.RESTOptionsGetter, convert visible.Converter) generic.RESTOptionsGetter
 	// Provide replaces storage of upstream's, by API group.
 	Provide map[string]func(upstream Provider) (Provider, error)
 	// Resources are those of our own groups that it serves, and Registry adds to how they are checked.

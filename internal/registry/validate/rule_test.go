@@ -63,6 +63,7 @@ func TestRule(t *testing.T) {
 		{"no labels", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: []}}`, "labelsContain: Required", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: [a=b]}}`},
 		{"bad label", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: ["a b"]}}`, "labelsContain[0]", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: [example.com/a]}}`},
 		{"bad label value", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: ["a=b=c"]}}`, "labelsContain[0]", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: ["a="]}}`},
+		// RD-3
 		{"conditional deny of reads", `{deny: true, verbs: [get], resourceKinds: [pods], where: "true"}`, "verbs[0]", `{deny: true, verbs: [create, update, patch, delete, deletecollection, exec, proxy], resourceKinds: [pods], where: "true"}`},
 		{"conditional deny of all", `{deny: true, verbs: ["*"], resourceKinds: [pods], when: "true"}`, "verbs[0]", `{deny: true, verbs: ["*"], resourceKinds: [pods]}`},
 		{"conditional deny of all but reads", `{deny: true, verbs: [delete, "-get"], resourceKinds: [pods], attributeRestrictions: {labelsContain: [a]}}`, "verbs[1]", `{verbs: [delete, "-get"], resourceKinds: [pods], attributeRestrictions: {labelsContain: [a]}}`},

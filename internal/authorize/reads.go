@@ -1,0 +1,246 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/narrow"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// AnnotationNarrowed says, in the audit event, which selectors a list or watch was narrowed to.
+const AnnotationNarrowed = "authorization.proviso.dev/narrowed"
+
+// Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch gets selectors.
+type Reads struct {
+	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the generic store.
+	Reaches func(authorizer.Attributes) error
+}
+
+// IsRead tells the verbs that read objects. Connections are not among them, whichever HTTP method they use (RD-5).
+func IsRead(attrs authorizer.Attributes) bool {
+	switch attrs.GetVerb() {
+	case "get", "list", "watch":
+		return attrs.IsResourceRequest() && !isConnect(attrs)
+	}
+	return false
+}
+
+// isList tells reads of many objects.
+func isList(verb string) bool { return verb == "list" || verb == "watch" }
+
+// reads tells whether a condition on a read is honoured. Without Reads it is not.
+func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
+	if g.Reads == nil {
+		return off
+	}
+	if isList(attrs.GetVerb()) && attrs.GetSubresource() != "" {
+		return errNoObject
+	}
+	return g.Reads.Reaches(attrs)
+}
+
+type unselected struct{}
+
+// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows the list: pages of it
+// must not tell what they leave out (RD-6).
+func Unselected(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unselected{}, true)
+}
+
+func isUnselected(ctx context.Context) bool { return ctx.Value(unselected{}) != nil }
+
+// forRead is the context in which a read is decided.
+func (g *Gate) forRead(ctx context.Context, attrs authorizer.Attributes) context.Context {
+	if g.Reads == nil || !g.Conditional || !isList(attrs.GetVerb()) || !hasSelectors(attrs) || g.Honours(attrs) != nil {
+		return ctx
+	}
+	return Unselected(ctx)
+}
+
+func hasSelectors(attrs authorizer.Attributes) bool {
+	fs, _ := attrs.GetFieldSelector()
+	ls, _ := attrs.GetLabelSelector()
+	return len(fs) > 0 || len(ls) > 0
+}
+
+// decideRead decides a read that is allowed under a condition. Whoever allows it without one wins.
+func (g *Gate) decideRead(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
+	decision, reason, err := v.Fold(ctx)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		holder.Put(handoff.Request, attrs, handoff.Allowed())
+		return decision, reason, err
+	case decision == authorizer.DecisionDeny || err != nil:
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+		return decision, reason, err
+	}
+	if isList(attrs.GetVerb()) {
+		n, err := v.narrow(ctx, holder.Snapshot.Served)
+		if err != nil {
+			audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+			return decision, joinReasons(reason, err), nil
+		}
+		holder.Put(handoff.Request, attrs, handoff.Narrowed(n))
+		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, n.Box.String())
+	} else {
+		holder.Put(handoff.Request, attrs, handoff.Conditional(v.Pending))
+	}
+	countConditional(v.Authorizer, v.Types)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
+	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+// NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It fails if the list is
+// not allowed, or cannot be narrowed.
+func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*handoff.Narrowing, error) {
+	ctx = Unselected(handoff.With(ctx, snap))
+	v := g.Chain.Decide(ctx, attrs)
+	decision, reason, err := v.Fold(ctx)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil, nil
+	case decision == authorizer.DecisionDeny || err != nil || v.Pending == nil || !g.Conditional:
+		return nil, errors.Join(fmt.Errorf("not allowed: %s", reason), err)
+	}
+	if err := g.Honours(attrs); err != nil {
+		return nil, err
+	}
+	return v.narrow(ctx, snap.Served)
+}
+
+// Narrowed says to people what a list or watch is narrowed to, or why it is refused (RD-8).
+func (g *Gate) Narrowed(ctx context.Context, attrs authorizer.Attributes) string {
+	holder := handoff.From(ctx)
+	if holder == nil {
+		return ""
+	}
+	n, err := g.NarrowFor(ctx, holder.Snapshot, attrs)
+	switch {
+	case err != nil:
+		return err.Error()
+	case n == nil:
+		return ""
+	}
+	return "narrowed to " + n.Box.String()
+}
+
+var (
+	errForeign  = errors.New("the list cannot be narrowed: an authorizer gave a condition that is no rule of a policy")
+	errDenies   = errors.New("the list cannot be narrowed: it may be denied under a condition")
+	errSelector = errors.New("the list cannot be narrowed")
+)
+
+// narrow turns the conditions of the whole chain into selectors: what any link would allow.
+func (v Verdict) narrow(ctx context.Context, served *snapshot.Served) (*handoff.Narrowing, error) {
+	if v.rest == nil {
+		return nil, errForeign
+	}
+	w := v.rest.walk
+	if _, err := w.attrs.GetFieldSelector(); err != nil {
+		return nil, fmt.Errorf("%w: the field selector cannot be read: %w", errSelector, err)
+	}
+	if _, err := w.attrs.GetLabelSelector(); err != nil {
+		return nil, fmt.Errorf("%w: the label selector cannot be read: %w", errSelector, err)
+	}
+	var rules []*ruleCondition
+	for _, d := range w.Answers(ctx) {
+		if d.IsNoOpinion() {
+			continue
+		}
+		if d.IsDeny() {
+			break
+		}
+		found, err := rulesOf(d)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, found...)
+	}
+	return narrowTo(rules, expr.NewRequest(w.attrs), served)
+}
+
+// rulesOf are the rules whose conditions allow.
+func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
+	var all []*ruleCondition
+	switch {
+	case d.IsUnion():
+		for _, sub := range d.UnionedDecisions() {
+			found, err := rulesOf(sub)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	case d.IsConditionsMap():
+		m := d.ConditionsMap()
+		for range m.DenyConditions() {
+			return nil, errDenies
+		}
+		for range m.NoOpinionConditions() {
+			return nil, errDenies
+		}
+		for c := range m.AllowConditions() {
+			if v, ok := c.(*vetted); ok {
+				c = v.Condition
+			}
+			rule, ok := c.(*ruleCondition)
+			if !ok {
+				return nil, errForeign
+			}
+			all = append(all, rule)
+		}
+	default:
+		return nil, errForeign
+	}
+	return all, nil
+}
+
+// narrowTo joins what the rules allow.
+func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*handoff.Narrowing, error) {
+	n := &handoff.Narrowing{}
+	var boxes []narrow.Box
+	var failures []error
+	for _, c := range rules {
+		box, err := boxOf(c, req, served)
+		switch {
+		case err != nil:
+			failures = append(failures, fmt.Errorf("condition %q: %w", c.GetID(), err))
+			continue
+		case box.IsEverything():
+			// The selectors say all of this rule: nothing is added.
+			return &handoff.Narrowing{Rules: []string{c.GetID()}}, nil
+		}
+		boxes = append(boxes, box)
+		n.Rules = append(n.Rules, c.GetID())
+	}
+	slices.Sort(n.Rules)
+	if len(failures) > 0 {
+		err := errors.Join(failures...)
+		if len(boxes) > 0 {
+			err = fmt.Errorf("%w; %w", err, &narrow.TooWide{Parts: boxes})
+		}
+		return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	var err error
+	if n.Box, err = narrow.Union(boxes...); err != nil {
+		return nil, fmt.Errorf("%w: %w", errSelector, err)
+	}
+	return n, nil
+}
+
+// boxOf is what one rule allows, if selectors see the version of the object that its condition does.
+func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served) (narrow.Box, error) {
+	if err := seenAsSelected(c, req, served); err != nil {
+		return narrow.Box{}, err
+	}
+	return expr.Narrow(c.rule, req, selectable(served, req))
+}

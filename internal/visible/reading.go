@@ -1,0 +1,63 @@
+package visible
+
+import (
+	"context"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/handoff"
+)
+
+// reading is a read under a condition, on its way from the filter to the storage.
+type reading struct {
+	holder *handoff.Holder
+	attrs  authorizer.Attributes
+	// what a list or watch must be narrowed to.
+	labels []labels.Requirement
+	fields []fields.Requirement
+	// decided tells that the storage has done its part.
+	decided atomic.Bool
+}
+
+type key struct{}
+
+// conditional tells whether the request of a holder is a read that somebody has yet to decide.
+func conditional(holder *handoff.Holder) (authorizer.Attributes, bool) {
+	if holder == nil {
+		return nil, false
+	}
+	attrs := holder.Attributes()
+	if attrs == nil || !authorize.IsRead(attrs) {
+		return nil, false
+	}
+	d := holder.Get(handoff.Request)
+	return attrs, d.Pending() != nil || d.Narrowing() != nil
+}
+
+// of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about another resource that
+// the handler looks up. A read that has not come through the filter fails.
+func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
+	attrs, ok := conditional(handoff.From(ctx))
+	if !ok || storedAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {
+		return nil, nil
+	}
+	r, _ := ctx.Value(key{}).(*reading)
+	if r == nil {
+		return nil, apierrors.NewForbidden(resource, attrs.GetName(), errPassedBy)
+	}
+	return r, nil
+}
+
+// storedAs is the resource under which another one is stored. Only events have two groups.
+func storedAs(resource schema.GroupResource) schema.GroupResource {
+	if resource == (schema.GroupResource{Group: "events.k8s.io", Resource: "events"}) {
+		return schema.GroupResource{Resource: "events"}
+	}
+	return resource
+}

@@ -1,0 +1,93 @@
+package visible
+
+import (
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// Config is what the storage needs to decide reads.
+type Config struct {
+	Gate  *authorize.Gate
+	Store *snapshot.Store
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Custom tells whether a group version is one of custom resources.
+	Custom func(schema.GroupVersion) bool
+	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
+	RecheckAll bool
+}
+
+// Stores decorates the storage of a process, and knows what is stored in it.
+type Stores struct {
+	cfg     Config
+	watches watches
+
+	mu    sync.RWMutex
+	known map[schema.GroupResource]bool
+}
+
+// New makes it.
+func New(cfg Config) *Stores { return &Stores{cfg: cfg, known: map[schema.GroupResource]bool{}} }
+
+var errNotStored = errors.New("a conditional permission does not reach this request: the resource is not served from the generic store, where conditions of reads are decided")
+
+// Reaches is an error if reads of a resource are not decided here.
+func (s *Stores) Reaches(attrs authorizer.Attributes) error {
+	s.mu.RLock()
+	known := s.known[storedAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()})]
+	s.mu.RUnlock()
+	if known || s.cfg.Custom(schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()}) {
+		return nil
+	}
+	return errNotStored
+}
+
+// Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
+type Converter interface {
+	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// Decorate wraps the storage of every resource that the getter is asked for.
+func (s *Stores) Decorate(inner generic.RESTOptionsGetter, convert Converter) generic.RESTOptionsGetter {
+	return getter{inner, s, convert}
+}
+
+type getter struct {
+	generic.RESTOptionsGetter
+	stores  *Stores
+	convert Converter
+}
+
+func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	opts, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil || opts.Decorator == nil {
+		return opts, err
+	}
+	inner := opts.Decorator
+	opts.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+		attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		made, destroy, err := inner(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		if err != nil {
+			return made, destroy, err
+		}
+		if g.convert != nil { // custom resources come and go
+			g.stores.mu.Lock()
+			g.stores.known[resource] = true
+			g.stores.mu.Unlock()
+		}
+		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, newList: newListFunc}, destroy, nil
+	}
+	return opts, nil
+}
