@@ -19,7 +19,7 @@ type pair struct {
 	car  *process
 }
 
-// SC-1, SC-2, SC-3: on a real stock server, set up by init alone, what is conditional is decided by the object; without the webhook's
+// SV-5, SC-1, SC-2, SC-3: on a real stock server, set up by init alone, what is conditional is decided by the object; without the webhook's
 // manifest it folds; without the side-car nobody is let in; and the pair recovers by itself.
 func TestSidecarBesideAStockServer(t *testing.T) {
 	p := startPair(t)
