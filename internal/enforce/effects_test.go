@@ -81,9 +81,16 @@ func TestOwnerReferencesAreADelete(t *testing.T) {
 		blocks.SetOwnerReferences(refs)
 		w.expect("block the owner's deletion", c.refused, request{who: c.who, operation: admission.Update, old: owned, new: blocks})
 	}
-	if w.lists > 0 || w.gets > 0 {
-		t.Errorf("%d lists and %d gets for what the request itself says", w.lists, w.gets)
-	}
+	// What the object owns goes with it: whoever is denied to delete that cannot hang the object below an owner that is gone.
+	parent := w.put("v1", "ConfigMap", "hammer", "parent", nil)
+	w.put("v1", "ConfigMap", "hammer", "child", labelled, parent)
+	hung := parent.DeepCopy()
+	hung.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}})
+	w.expect("hang what owns a protected object", true, request{who: "edgar", operation: admission.Update, old: parent, new: hung})
+	w.expect("hang what owns a protected object", false, request{who: "free", operation: admission.Update, old: parent, new: hung})
+	kept := hung.DeepCopy()
+	kept.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
+	w.expect("hang what orphans a protected object", false, request{who: "edgar", operation: admission.Update, old: parent, new: kept})
 }
 
 // PO-20: finalizers that keep a deletion from its end are part of it.

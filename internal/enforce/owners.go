@@ -41,10 +41,10 @@ func (c *cause) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if !ends || slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+	if slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	// Without the orphan finalizer, what the object owns goes with it.
+	// Without the orphan finalizer, what the object owns goes with it, whoever deletes it.
 	return c.dependents(ctx, was.GetUID())
 }
 
