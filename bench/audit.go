@@ -16,8 +16,8 @@ import (
 // rulesPerSink is about what the policies of managed clusters have.
 const rulesPerSink = 10
 
-// audits is the level of a mix of requests for all sinks. The peers are upstream's evaluator on the policy of one of them, which
-// is all that a stock API server has, and on the policies of all of them one after the other.
+// audits is the level of a mix of requests for all sinks. The peers are upstream's evaluator on the policy of one of
+// them, which is all that a stock API server has, and on the policies of all of them one after the other.
 func audits(b *bench) error {
 	if !b.wanted("audit-level") && !b.wanted("audit-level-all") {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// holds are the bindings that every engine is given: users 0 to n-1 have one binding each to the same role. It is viewRole, or
-// with a condition one that lets them update deployments of fewer than ten replicas.
+// holds are the bindings that every engine is given: users 0 to n-1 have one binding each to the same role. It is
+// viewRole, or with a condition one that lets them update deployments of fewer than ten replicas.
 type holds struct {
 	n         int
 	condition bool
@@ -29,9 +29,9 @@ type engine struct {
 	build func(holds) (question, error)
 }
 
-// others are the engines beside ours. Each has the bindings in the form that its documentation recommends. cedar-go has two: with
-// one policy for each binding, and with the bindings as groups of the user beside one policy, which works as long as nothing
-// but the role and the user matters.
+// others are the engines beside ours. Each has the bindings in the form that its documentation recommends. cedar-go has
+// two: with one policy for each binding, and with the bindings as groups of the user beside one policy, which works as
+// long as nothing but the role and the user matters.
 var others = []engine{
 	{"upstream", upstreamRBAC},
 	{"cedar-go", func(h holds) (question, error) { return cedarEngine(h, false) }},
@@ -40,8 +40,8 @@ var others = []engine{
 	{"casbin", casbinEngine},
 }
 
-// authorizing is one user among n bindings: who may, who may not, and who may under a condition that holds, which is decided and
-// then evaluated on the object.
+// authorizing is one user among n bindings: who may, who may not, and who may under a condition that holds, which is
+// decided and then evaluated on the object.
 func authorizing(b *bench) error {
 	for _, condition := range []bool{false, true} {
 		if err := b.authorizing(condition); err != nil {

@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// SV-11: all engines give the same answers to the questions that are measured; a peer that answers something else is no peer.
+// SV-11: all engines give the same answers to the questions that are measured; a peer that answers something else is no
+// peer.
 func TestEnginesAgree(t *testing.T) {
 	all := append([]engine{{"proviso", provisoEngine}}, others...)
 	for _, condition := range []bool{false, true} {

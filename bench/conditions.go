@@ -34,7 +34,8 @@ func conditions(b *bench) error {
 	return b.manyConditions(&restrict.Compiler{CEL: compiler})
 }
 
-// peerExpressions are conditions, and the same in the words of a ValidatingAdmissionPolicy, where the user is elsewhere.
+// peerExpressions are conditions, and the same in the words of a ValidatingAdmissionPolicy, where the user is
+// elsewhere.
 var peerExpressions = []struct{ name, ours, theirs string }{
 	{"object", `object.spec.nodeName == "n1"`, `object.spec.nodeName == "n1"`},
 	{"loop", `object.spec.containers.all(c, c.image.startsWith("registry/"))`, `object.spec.containers.all(c, c.image.startsWith("registry/"))`},
@@ -57,8 +58,8 @@ type validation string
 func (v validation) GetExpression() string  { return string(v) }
 func (validation) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// oneCondition is authorize and enforce of one condition. Both sides start from what the API server hands them, and both see the
-// object for the first time.
+// oneCondition is authorize and enforce of one condition. Both sides start from what the API server hands them, and
+// both see the object for the first time.
 func (b *bench) oneCondition(compiler *expr.Compiler) error {
 	ctx, pod := context.Background(), workloadPod()
 	bot := &user.DefaultInfo{Name: "bot-1", Groups: []string{"system:authenticated", "dev"}}
@@ -99,8 +100,8 @@ func (b *bench) oneCondition(compiler *expr.Compiler) error {
 	return nil
 }
 
-// manyConditions is a request that one conditional rule concerns, among ten thousand and among ten: rules of as many users, of one
-// user in one role, and of one user in as many roles.
+// manyConditions is a request that one conditional rule concerns, among ten thousand and among ten: rules of as many
+// users, of one user in one role, and of one user in as many roles.
 func (b *bench) manyConditions(compiler *restrict.Compiler) error {
 	const few, many = 10, 10_000
 	for _, shape := range []string{"users", "rules", "roles"} {

@@ -14,8 +14,9 @@ import (
 	"proviso.dev/proviso/bench/live"
 )
 
-// crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with many cluster role
-// bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the bindings grow.
+// crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with
+// many cluster role bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the
+// bindings grow.
 func crowded(b *bench) error {
 	const rate, late, cost, kept = "e2e-bound-get-rate", "e2e-bound-get-p99", "e2e-bound-get-cpu", "e2e-bound-get-kept"
 	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(cost) && !b.wanted(kept) {

@@ -22,8 +22,8 @@ import (
 	"proviso.dev/proviso/internal/auditsink"
 )
 
-// delivery is the time per event until a local sink has it: ours through the spool on disk, upstream's webhook backend from
-// memory, where what a crash finds is lost.
+// delivery is the time per event until a local sink has it: ours through the spool on disk, upstream's webhook backend
+// from memory, where what a crash finds is lost.
 func delivery(b *bench) error {
 	const name, n = "audit-delivery", 20_000
 	if !b.wanted(name) {

@@ -19,9 +19,9 @@ import (
 // goal is what a role change may take until it is effective.
 const goal = 100 * time.Millisecond
 
-// effective is the time from sending a changed role to a server until the decision has changed for a user that is bound to it, the
-// write itself included: of the cluster role that all n cluster role bindings of the server refer to, and of a role of a policy beside
-// them. Of it, -after is what comes after the answer to the write. The peer is the goal.
+// effective is the time from sending a changed role to a server until the decision has changed for a user that is bound
+// to it, the write itself included: of the cluster role that all n cluster role bindings of the server refer to, and of
+// a role of a policy beside them. Of it, -after is what comes after the answer to the write. The peer is the goal.
 func effective(b *bench) error {
 	const rbac, policy = "e2e-role-write-effective", "e2e-policy-write-effective"
 	quantiles := []struct {

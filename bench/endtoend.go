@@ -11,13 +11,15 @@ import (
 // off are all systems of Proviso switched off.
 const off = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false"
 
-// modes are how Proviso runs beside the stock server: with its systems off, on but without an object of theirs, and in use.
+// modes are how Proviso runs beside the stock server: with its systems off, on but without an object of theirs, and in
+// use.
 var modes = []string{"off", "on", "use"}
 
 // operations are the load, in this order in every round.
 var operations = []string{"create", "update", "get", "list"}
 
-// endToEnd runs the stock kube-apiserver and Proviso in three modes side by side, and gives them the same load in turns.
+// endToEnd runs the stock kube-apiserver and Proviso in three modes side by side, and gives them the same load in
+// turns.
 func endToEnd(b *bench) error {
 	var names []string
 	for _, m := range modes {
@@ -62,7 +64,8 @@ func endToEnd(b *bench) error {
 	return b.rates(workloads)
 }
 
-// startAll starts every server some times, one after the other, and leaves them running the last time. It returns how long each took.
+// startAll starts every server some times, one after the other, and leaves them running the last time. It returns how
+// long each took.
 func (b *bench) startAll(bins live.Binaries, running *[]*live.Server) ([][]float64, error) {
 	all := append([]string{"stock"}, modes...)
 	took := make([][]float64, len(all))
@@ -107,8 +110,8 @@ func startMode(b *bench, bins live.Binaries, mode string) (*live.Server, error) 
 	}
 }
 
-// resident compares the memory of servers that have done nothing yet. The stock one counts with its etcd; ours has its own within, and
-// seven controllers, of which the stock one has none.
+// resident compares the memory of servers that have done nothing yet. The stock one counts with its etcd; ours has its
+// own within, and seven controllers, of which the stock one has none.
 func (b *bench) resident(servers []*live.Server) error {
 	select {
 	case <-time.After(b.idle):
@@ -130,8 +133,8 @@ func (b *bench) resident(servers []*live.Server) error {
 	return nil
 }
 
-// figures are what is taken of every operation: latencies, requests per second, and the processor time that the server's processes
-// needed for each of them, which other work on the machine changes least.
+// figures are what is taken of every operation: latencies, requests per second, and the processor time that the
+// server's processes needed for each of them, which other work on the machine changes least.
 var figures = []struct{ name, unit string }{{"p50", "ns"}, {"p99", "ns"}, {"rate", "/s"}, {"cpu", "ns"}}
 
 func endToEndNames(op, mode string) []string {

@@ -54,8 +54,8 @@ func inverse(b *bench) error {
 	return nil
 }
 
-// changes is a change of the role that all bindings refer to, and of one binding, until the next index can be published. The peer
-// builds that index anew.
+// changes is a change of the role that all bindings refer to, and of one binding, until the next index can be
+// published. The peer builds that index anew.
 func changes(b *bench) error {
 	const role, binding = "role-change", "binding-change"
 	if !b.wanted(role) && !b.wanted(binding) {
@@ -96,8 +96,8 @@ func changes(b *bench) error {
 	return nil
 }
 
-// memory is what each engine takes for each binding. Ours comes beside what the binding itself takes in the informer's store, which
-// is all that upstream has and is shown as its peer.
+// memory is what each engine takes for each binding. Ours comes beside what the binding itself takes in the informer's
+// store, which is all that upstream has and is shown as its peer.
 func memory(b *bench) error {
 	const name = "memory-per-binding"
 	if !b.wanted(name) {

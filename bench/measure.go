@@ -32,7 +32,8 @@ type bench struct {
 	starts int
 	// idle is how long a server is left alone before its memory is looked at.
 	idle time.Duration
-	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed there.
+	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed
+	// there.
 	crowd, writes int
 	bins          live.Binaries
 	ctx           context.Context
@@ -96,7 +97,8 @@ func (b *bench) alternate(sides []side) (times [][]float64, missing []skipped, e
 	}
 	collect := heapInUse() < smallHeap
 	if collect {
-		// Whether a collection falls into a turn of some milliseconds is chance, and likelier for the side that gets more done in it.
+		// Whether a collection falls into a turn of some milliseconds is chance, and likelier for the side that gets
+		// more done in it.
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	}
 	for round := 0; round < b.rounds && (round < b.fewest() || time.Since(began) < b.budget); round++ {

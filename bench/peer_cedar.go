@@ -7,8 +7,8 @@ import (
 	"github.com/cedar-policy/cedar-go/types"
 )
 
-// cedarEngine has one policy for each binding, or one for the role and its users as members of a group. Roles are sets of kinds in
-// the resources' hierarchy.
+// cedarEngine has one policy for each binding, or one for the role and its users as members of a group. Roles are sets
+// of kinds in the resources' hierarchy.
 func cedarEngine(h holds, grouped bool) (question, error) {
 	verbs, rule := []string{"get", "list", "watch"}, ""
 	if h.condition {

@@ -25,7 +25,8 @@ met(rule) if not rule.replicasBelow
 met(rule) if input.replicas < rule.replicasBelow
 `
 
-// opaEngine has bindings and roles as data in memory, in the form in which reading costs OPA nothing, and one prepared query.
+// opaEngine has bindings and roles as data in memory, in the form in which reading costs OPA nothing, and one prepared
+// query.
 func opaEngine(h holds) (question, error) {
 	kinds := []any{}
 	for _, k := range viewKinds() {

@@ -11,8 +11,9 @@ import (
 	"proviso.dev/proviso/internal/protect"
 )
 
-// protections is an update of a deployment by a member that touches no protected label, or one. The peer is the same with a
-// single protection, so that the ratio tells whether the number of protections matters; zero is what nobody pays for.
+// protections is an update of a deployment by a member that touches no protected label, or one. The peer is the same
+// with a single protection, so that the ratio tells whether the number of protections matters; zero is what nobody pays
+// for.
 func protections(b *bench) error {
 	one, err := protectedKeys(1)
 	if err != nil {

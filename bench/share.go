@@ -15,9 +15,10 @@ import (
 	"proviso.dev/proviso/internal/enforce"
 )
 
-// share is how much of a write is our work, as the server itself measures it: deciding the request in the authorization filter and
-// enforcing it in admission, against everything from receiving the request to having answered it, with a real etcd below.
-// Giving the request its policy snapshot is a pointer and a few hundred bytes; it is in neither figure.
+// share is how much of a write is our work, as the server itself measures it: deciding the request in the authorization
+// filter and enforcing it in admission, against everything from receiving the request to having answered it, with a
+// real etcd below. Giving the request its policy snapshot is a pointer and a few hundred bytes; it is in neither
+// figure.
 func share(b *bench) error {
 	const conditional, plain = "share-of-conditional-create", "share-of-plain-update"
 	if !b.wanted(conditional) && !b.wanted(plain) {

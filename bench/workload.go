@@ -31,8 +31,8 @@ type workload struct {
 	created int
 }
 
-// newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with a condition
-// on what he writes.
+// newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with
+// a condition on what he writes.
 func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients int) (*workload, error) {
 	w := &workload{server: s, clients: clients}
 	var err error

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDependenciesAreReviewed: every module that our code imports is on the page that says why, and under which licence.
+// TestDependenciesAreReviewed: every module that our code imports is on the page that says why, and under which
+// licence.
 func TestDependenciesAreReviewed(t *testing.T) {
 	page, err := os.ReadFile("../docs/dependencies.md")
 	if err != nil {
@@ -30,7 +31,8 @@ func unreviewed(files []file, page string) (problems []string) {
 	return problems
 }
 
-// moduleName is the part of an import path that names the module, without its version; "" for Go's own packages and ours.
+// moduleName is the part of an import path that names the module, without its version; "" for Go's own packages
+// and ours.
 func moduleName(path string) string {
 	part := strings.Split(path, "/")
 	if !strings.Contains(part[0], ".") || part[0] == "proviso.dev" {

@@ -76,6 +76,7 @@ var linksKubernetes = []string{"internal/server", "internal/controllers", "inter
 type file struct {
 	path  string
 	ast   *ast.File
+	text  []string // by line
 	lines int
 }
 
@@ -105,7 +106,8 @@ func ringDir(dir string) string {
 
 var fset = token.NewFileSet()
 
-// tree parses every Go file of the repository, those of its nested modules too. Directories without code of ours are left out.
+// tree parses every Go file of the repository, those of its nested modules too. Directories without code of ours are
+// left out.
 func tree(t *testing.T) []file {
 	t.Helper()
 	root := ".."
@@ -150,7 +152,7 @@ func tree(t *testing.T) []file {
 
 func parse(name, text string) (file, error) {
 	parsed, err := parser.ParseFile(fset, name, text, parser.ParseComments)
-	return file{path: name, ast: parsed, lines: strings.Count(text, "\n")}, err
+	return file{path: name, ast: parsed, text: strings.Split(text, "\n"), lines: strings.Count(text, "\n")}, err
 }
 
 // under reports whether the import path or directory p is prefix or lies below it.

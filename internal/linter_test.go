@@ -18,8 +18,8 @@ const (
 	endRings   = "        # end rings\n"
 )
 
-// TestLinterKnowsEveryPackage: depguard, which editors run, has every package in the list of its ring, and lets a ring import
-// what it may, and nothing else.
+// TestLinterKnowsEveryPackage: depguard, which editors run, has every package in the list of its ring, and lets a ring
+// import what it may, and nothing else.
 func TestLinterKnowsEveryPackage(t *testing.T) {
 	data, err := os.ReadFile(config)
 	if err != nil {
@@ -47,8 +47,8 @@ func TestLinterKnowsEveryPackage(t *testing.T) {
 	}
 }
 
-// depguard writes the rings as its rules. What a rule allows is longer than what it denies, and so wins. Hosts see everything but one
-// another, which the rule outward says.
+// depguard writes the rings as its rules. What a rule allows is longer than what it denies, and so wins. Hosts see
+// everything but one another, which the rule outward says.
 func depguard() string {
 	var b strings.Builder
 	for _, r := range []ring{engine, stage, systems, foundation} {

@@ -44,6 +44,8 @@ func TestRulesCanFail(t *testing.T) {
 			`package expr; import _ "k8s.io/kubernetes/pkg/apis/core"`,
 			`package expr; import _ "k8s.io/apiserver/pkg/cel"`,
 			"only [internal/server"},
+		{"wide comment", wideComments, "internal/expr/x.go",
+			"package expr\n\n// " + strings.Repeat("word ", 24), "package expr\n\n// " + strings.Repeat("word ", 23), "columns wide"},
 		{"engine does I/O", impurities, "internal/expr/x.go",
 			`package expr; import _ "net/http"`, `package expr; import _ "net/url"`, "the engine is pure"},
 		{"engine reads the clock", impurities, "internal/expr/x.go",

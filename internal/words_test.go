@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// words are the words of the house that are types, each with the package where it lives. ARCHITECTURE.md says what they mean.
+// words are the words of the house that are types, each with the package where it lives. ARCHITECTURE.md says what they
+// mean.
 var words = map[string]string{
 	"truth": "expr", "finding": "expr", "certainty": "ruleset", "standing": "ruleset", "verdict": "authorize", "pass": "handoff",
 	"holder": "handoff", "outcome": "handoff", "snapshot": "snapshot", "decision": "authorizer, which is upstream's",
@@ -30,8 +31,8 @@ func TestWordsMeanOneThing(t *testing.T) {
 	}
 }
 
-// misusedWords finds types that take a word away from the package where it lives, and functions that are called by a word and return
-// something else.
+// misusedWords finds types that take a word away from the package where it lives, and functions that are called by a
+// word and return something else.
 func misusedWords(files []file) (problems []string) {
 	for _, f := range files {
 		own := ringDir(f.dir())

@@ -12,11 +12,11 @@ import (
 )
 
 // Definitions are the generated definitions, opened for the spellings that the types accept on input. Server-side apply
-// checks what it gets against them before the types can normalise it, so without this the original design's own examples
-// could be created but not applied.
+// checks what it gets against them before the types can normalise it, so without this the original design's own
+// examples could be created but not applied.
 //
-// Types of other modules are referred to by the names that Kubernetes' own definitions have; the generator knows these for
-// the packages it generates only.
+// Types of other modules are referred to by the names that Kubernetes' own definitions have; the generator knows these
+// for the packages it generates only.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	defs := GetOpenAPIDefinitions(func(path string) spec.Ref { return ref(modelName(path)) })
 	for _, def := range defs {
@@ -38,8 +38,8 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 		s.Properties["kind"] = *spec.StringProperty().
 			WithDescription("kind sameMinionRestriction is a spelling of sameNodeRestriction, accepted on input.")
 	})
-	// Keys that are not known are kept until they are refused by name. Upstream records before that which fields were written, and would
-	// log an error of its own about a key that the schema does not have.
+	// Keys that are not known are kept until they are refused by name. Upstream records before that which fields were
+	// written, and would log an error of its own about a key that the schema does not have.
 	for _, name := range []string{policy.PolicyRule{}.OpenAPIModelName(), policy.AttributeRestrictions{}.OpenAPIModelName()} {
 		change(defs, name, func(s *spec.Schema) { s.AddExtension("x-kubernetes-preserve-unknown-fields", true) })
 	}

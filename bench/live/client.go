@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Client sends JSON to one server as one user, with as little work of its own as possible: it shares the processors with what it
-// measures.
+// Client sends JSON to one server as one user, with as little work of its own as possible: it shares the processors
+// with what it measures.
 type Client struct {
 	url  string
 	http *http.Client

@@ -14,9 +14,9 @@ import (
 // perTransaction is what etcd takes at once unless told otherwise.
 const perTransaction = 128
 
-// Seed writes n objects into the server's etcd as the server itself would store them, under the given prefix of their names. It stands
-// for a past in which they were written one by one through the API, which takes minutes; the server learns of
-// them by its watches. object returns the i-th with its kind set.
+// Seed writes n objects into the server's etcd as the server itself would store them, under the given prefix of their
+// names. It stands for a past in which they were written one by one through the API, which takes minutes; the server
+// learns of them by its watches. object returns the i-th with its kind set.
 func (s *Server) Seed(ctx context.Context, prefix string, n int, object func(i int) (name string, o runtime.Object)) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.etcd}, Context: ctx})
 	if err != nil {

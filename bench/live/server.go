@@ -16,8 +16,8 @@ import (
 // Server is an API server that is ready.
 type Server struct {
 	Name string
-	// Started is how long it took from launching the first process until the server said that it is ready. Certificates were
-	// there before.
+	// Started is how long it took from launching the first process until the server said that it is ready. Certificates
+	// were there before.
 	Started time.Duration
 	// Admin is a member of system:masters.
 	Admin *Client
@@ -94,7 +94,8 @@ func (s *Server) startEtcd(ctx context.Context, bins Binaries) error {
 	})
 }
 
-// prepare makes a directory with certificates. Its path is short, because that of a unix socket is limited to 108 bytes.
+// prepare makes a directory with certificates. Its path is short, because that of a unix socket is limited to 108
+// bytes.
 func prepare(name string) (*Server, int, error) {
 	port, err := freePort()
 	if err != nil {

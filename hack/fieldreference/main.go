@@ -1,4 +1,5 @@
-// Command fieldreference writes the reference page of the shipped field permissions from the table that the server uses.
+// Command fieldreference writes the reference page of the shipped field permissions from the table that the server
+// uses.
 package main
 
 import (

@@ -2,9 +2,10 @@
 //
 //	go run ./hack/mutate [-n 14] [-seed 1] [-min 90] PACKAGE[=TEST,TEST…]…
 //
-// Each package is mutated N times, at places that the seed chooses. The tests of the package decide, and those of the packages
-// listed behind it. Nothing is written to the tree: the compiler reads the mutant through an overlay. A mutant that does not compile is
-// replaced by another one. Survivors are printed; those that answered.txt explains do not count. Fewer than -min percent killed is a failure.
+// Each package is mutated N times, at places that the seed chooses. The tests of the package decide, and those of the
+// packages listed behind it. Nothing is written to the tree: the compiler reads the mutant through an overlay. A mutant
+// that does not compile is replaced by another one. Survivors are printed; those that answered.txt explains do not
+// count. Fewer than -min percent killed is a failure.
 package main
 
 import (

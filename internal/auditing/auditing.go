@@ -18,7 +18,8 @@ const Gate featuregate.Feature = "DynamicAudit"
 
 // Config is what a host knows.
 type Config struct {
-	// Router says where events wait for their sinks, and what stands beside them. Without a directory there are no sinks.
+	// Router says where events wait for their sinks, and what stands beside them. Without a directory there are no
+	// sinks.
 	Router auditsink.Config
 	// MaxSinks is how many there can be.
 	MaxSinks int

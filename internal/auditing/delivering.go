@@ -27,8 +27,8 @@ func deliveringCondition(status *auditv1alpha1.AuditSinkStatus, s auditsink.Sink
 	return c
 }
 
-// announce makes an Event of a change of the condition Delivering. The replica whose report made the change announces it, so that
-// there is one.
+// announce makes an Event of a change of the condition Delivering. The replica whose report made the change announces
+// it, so that there is one.
 func (r *sinkReporter) announce(ctx context.Context, before, after *auditv1alpha1.AuditSink) error {
 	was := meta.FindStatusCondition(before.Status.Conditions, auditv1alpha1.ConditionDelivering)
 	is := meta.FindStatusCondition(after.Status.Conditions, auditv1alpha1.ConditionDelivering)
@@ -50,7 +50,8 @@ func (r *sinkReporter) announce(ctx context.Context, before, after *auditv1alpha
 	return err
 }
 
-// deliveringEvent is what there is to say: that deliveries fail, or that they no longer do. That a new sink delivers is no news.
+// deliveringEvent is what there is to say: that deliveries fail, or that they no longer do. That a new sink delivers is
+// no news.
 func deliveringEvent(was, is *metav1.Condition) *corev1.Event {
 	if is == nil || was != nil && was.Status == is.Status {
 		return nil

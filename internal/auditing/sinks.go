@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/statusreport"
 )
 
-// sinks is the part of the snapshot that tells the router what is in force. It does so on a goroutine of its own: removing a
-// spool must not hold up a change of policy.
+// sinks is the part of the snapshot that tells the router what is in force. It does so on a goroutine of its own:
+// removing a spool must not hold up a change of policy.
 type sinks struct {
 	router           *auditsink.Router
 	sinks, classes   snapshot.Objects

@@ -32,7 +32,8 @@ import (
 const (
 	// countInterval is how often its figures are brought up to date; each time is a write.
 	countInterval = 10 * time.Second
-	// aliveInterval is how often a server says that it is still there, and goneAfter when the others forget one that does not.
+	// aliveInterval is how often a server says that it is still there, and goneAfter when the others forget one that
+	// does not.
 	aliveInterval = time.Hour
 	goneAfter     = 24 * time.Hour
 )
@@ -63,8 +64,8 @@ func newSinkReporter(router *auditsink.Router, from snapshot.Source, clients *lo
 	return &sinkReporter{router: router, sinks: sinks, client: client, events: core.CoreV1(), counted: map[string]time.Time{}, replica: replica}, nil
 }
 
-// replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of the
-// process, a restart at another address would count what is spooled twice.
+// replicaName is the name under which a server reports. It belongs to the spools, as the figures do: were it that of
+// the process, a restart at another address would count what is spooled twice.
 func replicaName(spoolDir, server string) (string, error) {
 	path := filepath.Join(spoolDir, "replica")
 	text, err := os.ReadFile(path)

@@ -13,8 +13,8 @@ import (
 	"proviso.dev/proviso/internal/auditsink"
 )
 
-// DA-11: the figures of a replica replace its own of before, are added to those of others, and outlive neither a restart at
-// another address nor a replica that is gone for good.
+// DA-11: the figures of a replica replace its own of before, are added to those of others, and outlive neither a
+// restart at another address nor a replica that is gone for good.
 func TestSinkStatusOfReplicas(t *testing.T) {
 	dir := t.TempDir()
 	name, err := replicaName(dir, "apiserver-a")
@@ -53,7 +53,8 @@ func TestSinkStatusOfReplicas(t *testing.T) {
 	}
 }
 
-// DA-8, DA-11: the status says while deliveries fail on any replica, and what the receiver refused; a change of that is an Event.
+// DA-8, DA-11: the status says while deliveries fail on any replica, and what the receiver refused; a change of that is
+// an Event.
 func TestSinkStatusDelivering(t *testing.T) {
 	r := &sinkReporter{replica: "this"}
 	now := metav1.Now()

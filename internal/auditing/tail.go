@@ -26,17 +26,18 @@ import (
 )
 
 const (
-	// auditTailPath streams live audit events. The normal authorization filter asks for get on it; the handler asks for more.
+	// auditTailPath streams live audit events. The normal authorization filter asks for get on it; the handler asks for
+	// more.
 	auditTailPath = "/proviso/audit/tail"
 	// tailRecheck is how long somebody who may no longer write a sink goes on seeing events.
 	tailRecheck = 5 * time.Second
-	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name, and
-	// selectors exclude stored classes.
+	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name,
+	// and selectors exclude stored classes.
 	tailClass = "selectors"
 )
 
-// auditTail serves `proviso audit tail` (DA-13): whoever may write a sink could read everything that a sink gets, and sees it
-// here without leaving a sink behind.
+// auditTail serves `proviso audit tail` (DA-13): whoever may write a sink could read everything that a sink gets, and
+// sees it here without leaving a sink behind.
 type auditTail struct {
 	kernel *system.Kernel
 	router *auditsink.Router
@@ -44,8 +45,8 @@ type auditTail struct {
 	ended context.Context
 }
 
-// ServeHTTP streams one audit.k8s.io/v1 event per line until the client leaves, loses its right, or the server ends. A line of
-// kind Dropped says how many events the client was too slow for.
+// ServeHTTP streams one audit.k8s.io/v1 event per line until the client leaves, loses its right, or the server ends. A
+// line of kind Dropped says how many events the client was too slow for.
 func (t *auditTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail := func(err error) {
 		responsewriters.ErrorNegotiated(err, t.kernel.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
@@ -115,8 +116,8 @@ func (t *auditTail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize asks, by the policy of now and not of the beginning of the stream, whether the caller may write a sink without any
-// condition.
+// authorize asks, by the policy of now and not of the beginning of the stream, whether the caller may write a sink
+// without any condition.
 func (t *auditTail) authorize(ctx context.Context) error {
 	gr := auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks").GroupResource()
 	refuse := func(reason string) error {
@@ -139,7 +140,8 @@ func (t *auditTail) authorize(ctx context.Context) error {
 	return refuse(reason)
 }
 
-// tailOptions reads what the client wants to see. An unknown parameter is an error: a misspelt selector must not show more.
+// tailOptions reads what the client wants to see. An unknown parameter is an error: a misspelt selector must not show
+// more.
 func tailOptions(query string) (auditsink.TailOptions, error) {
 	var opts auditsink.TailOptions
 	values, err := url.ParseQuery(query)
@@ -185,7 +187,8 @@ func tailOptions(query string) (auditsink.TailOptions, error) {
 	return opts, nil
 }
 
-// tailRules are the selectors as rules of a class: values of one parameter are alternatives, and all parameters must match.
+// tailRules are the selectors as rules of a class: values of one parameter are alternatives, and all parameters must
+// match.
 func tailRules(values url.Values) []auditv1alpha1.Rule {
 	rule := auditv1alpha1.Rule{Verbs: values["verb"]}
 	if names := values["user"]; len(names) > 0 {

@@ -14,7 +14,8 @@ import (
 )
 
 // benchSinks returns sinks that each have rules rules of their own, of the kinds that the policies of managed clusters
-// have: quiet controllers by user and verb, sensitive resources, leader election objects by name, health checks by path.
+// have: quiet controllers by user and verb, sensitive resources, leader election objects by name, health checks by
+// path.
 func benchSinks(sinks, rules int) ([]Source, []*v1alpha1.AuditClass) {
 	var sources []Source
 	var classes []*v1alpha1.AuditClass
@@ -86,8 +87,8 @@ func benchRequests() (none, some []authorizer.Attributes) {
 	return none, some
 }
 
-// BenchmarkLevels compares the level of a request for 32 sinks with stock's evaluator on the policy of one of them and on
-// all of them one after the other.
+// BenchmarkLevels compares the level of a request for 32 sinks with stock's evaluator on the policy of one of them and
+// on all of them one after the other.
 func BenchmarkLevels(b *testing.B) {
 	none, some := benchRequests()
 	for _, rules := range []int{5, 10, 20, 100} {
@@ -137,8 +138,9 @@ func BenchmarkLevels(b *testing.B) {
 	}
 }
 
-// BenchmarkRatio measures both sides in turns and reports the quickest turn of each, so that a busy machine disturbs the
-// ratio little: what 32 sinks cost in relation to stock's evaluator on the policy of one of them (DA-12: less than 2).
+// BenchmarkRatio measures both sides in turns and reports the quickest turn of each, so that a busy machine disturbs
+// the ratio little: what 32 sinks cost in relation to stock's evaluator on the policy of one of them (DA-12: less than
+// 2).
 func BenchmarkRatio(b *testing.B) {
 	none, some := benchRequests()
 	mixed := append(append([]authorizer.Attributes{}, none...), some...)

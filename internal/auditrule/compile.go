@@ -16,7 +16,8 @@ type Source struct {
 	UID  types.UID
 	// Policy is the sink's policy.
 	Policy v1alpha1.Policy
-	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so that no event is made for it.
+	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so that no event is made for
+	// it.
 	Receives bool
 	// Own are classes that only this source can refer to. They come before those of the same name that all share.
 	Own []*v1alpha1.AuditClass
@@ -67,8 +68,8 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 	return sink, None, nil
 }
 
-// compilePolicy lists the clauses in the order in which they apply and notes in sink the number of rules and the classes
-// that are missing.
+// compilePolicy lists the clauses in the order in which they apply and notes in sink the number of rules and the
+// classes that are missing.
 func compilePolicy(policy *v1alpha1.Policy, lookup func(string) *compiledClass, sink *Sink) (Level, []clause, error) {
 	byDefault, ok := policyLevel(policy.Level)
 	if !ok {

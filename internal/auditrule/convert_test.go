@@ -115,8 +115,8 @@ func TestRefusedConversions(t *testing.T) {
 	}
 }
 
-// DA-5: omitStages and omitManagedFields are reported as lost; consecutive rules of a level share a class; what follows a
-// catch-all is left out.
+// DA-5: omitStages and omitManagedFields are reported as lost; consecutive rules of a level share a class; what follows
+// a catch-all is left out.
 func TestFromPolicyText(t *testing.T) {
 	got, err := FromPolicy("mine", policyOf(t, `
 omitManagedFields: true

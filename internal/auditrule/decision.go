@@ -8,9 +8,10 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// A rule may ask how a request was decided (DA-15), which only its end knows. Until then every decision is possible; so a request is
-// kept with all the detail that it may turn out to deserve, and gets its level when it is routed. What is still not known then, such
-// as the decision on a request that was invalid before its conditions were looked at, is recorded rather than missed.
+// A rule may ask how a request was decided (DA-15), which only its end knows. Until then every decision is possible; so
+// a request is kept with all the detail that it may turn out to deserve, and gets its level when it is routed. What is
+// still not known then, such as the decision on a request that was invalid before its conditions were looked at, is
+// recorded rather than missed.
 
 // decisions is a set of decisions that are possible, or asked for.
 type decisions uint8
@@ -31,7 +32,8 @@ const (
 	either = conditional | unconditional
 )
 
-// The annotations that tell how a request was decided. The first is upstream's; an authorized request has it, whatever admission says.
+// The annotations that tell how a request was decided. The first is upstream's; an authorized request has it, whatever
+// admission says.
 const (
 	filterAnnotation  = "authorization.k8s.io/decision"
 	pendingAnnotation = "authorization.proviso.dev/pending"
@@ -59,7 +61,8 @@ func flattenDecision(p *predicate, r *v1alpha1.Rule) error {
 	return nil
 }
 
-// decisionOf recovers the final decision from an event. A request without one, as of somebody who was not authenticated, has none.
+// decisionOf recovers the final decision from an event. A request without one, as of somebody who was not
+// authenticated, has none.
 func decisionOf(rq *request, ev *auditinternal.Event) {
 	_, pending := ev.Annotations[pendingAnnotation]
 	if rq.conditions = unconditional; pending {

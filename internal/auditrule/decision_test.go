@@ -48,7 +48,8 @@ func indexOf(byDefault v1alpha1.Level, rules ...v1alpha1.Rule) (*Index, []*v1alp
 	return Compile([]Source{{Name: "s", Policy: policy, Receives: true}}, classes), classes
 }
 
-// DA-15: rules select by the final decision; what is not known is recorded, and what the filter refused has no more than metadata.
+// DA-15: rules select by the final decision; what is not known is recorded, and what the filter refused has no more
+// than metadata.
 func TestDecisions(t *testing.T) {
 	yes, no := true, false
 	for name, tc := range map[string]struct {
@@ -79,8 +80,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// DA-15: until the end a request is kept with what it may deserve, and never with less; a rule that takes a request out does so only
-// for sure.
+// DA-15: until the end a request is kept with what it may deserve, and never with less; a rule that takes a request out
+// does so only for sure.
 func TestDecisionsAreNotKnownBefore(t *testing.T) {
 	attrs := authorizer.AttributesRecord{Verb: "create", Resource: "pods", APIVersion: "v1", Namespace: "n", ResourceRequest: true}
 	denied := v1alpha1.Rule{Decisions: []v1alpha1.Decision{"Deny"}}

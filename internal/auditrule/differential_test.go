@@ -89,7 +89,8 @@ func TestIndexAgreesWithMeaningAndUpstream(t *testing.T) {
 	t.Logf("%d of %d sinks were compared with upstream's evaluator, on 40 requests each", compiled, total)
 }
 
-// DA-2: levels do not depend on whether a dimension is indexed or, being too large for its table, checked clause by clause.
+// DA-2: levels do not depend on whether a dimension is indexed or, being too large for its table, checked clause by
+// clause.
 func TestLevelsWithoutTables(t *testing.T) {
 	for seed := range runs(300) {
 		c := seeded(int64(seed))

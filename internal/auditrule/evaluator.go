@@ -53,7 +53,8 @@ func (e *Evaluator) EvaluatePolicyRule(attrs authorizer.Attributes) audit.Reques
 	}
 	union := audit.RequestAuditConfig{
 		Level: max(sinks, staticLevel).Audit(),
-		// Sinks get managed fields; but below Request they see no object, and the static policy's wish costs them nothing.
+		// Sinks get managed fields; but below Request they see no object, and the static policy's wish costs them
+		// nothing.
 		OmitManagedFields: static.OmitManagedFields && sinks < Request,
 	}
 	if slices.Contains(static.OmitStages, auditinternal.StageRequestReceived) {

@@ -28,8 +28,8 @@ func indexAt(levels ...v1alpha1.Level) func() *Index {
 	return func() *Index { return ix }
 }
 
-// DA-6, DA-7: the event is made at the highest level anybody asks for, and leaves out only what all leave out. What only
-// the static policy wants is exactly as it says.
+// DA-6, DA-7: the event is made at the highest level anybody asks for, and leaves out only what all leave out. What
+// only the static policy wants is exactly as it says.
 func TestUnion(t *testing.T) {
 	all := []auditinternal.Stage{auditinternal.StageRequestReceived, auditinternal.StageResponseStarted, auditinternal.StageResponseComplete, auditinternal.StagePanic}
 	received := all[:1]

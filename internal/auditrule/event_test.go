@@ -24,7 +24,8 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// recorder is the evaluator and the backend of upstream's audit filter: it keeps what was decided on and the last event.
+// recorder is the evaluator and the backend of upstream's audit filter: it keeps what was decided on and the last
+// event.
 type recorder struct {
 	decidedOn authorizer.Attributes
 	events    []*auditinternal.Event
@@ -76,8 +77,8 @@ func audited(t testing.TB, req *http.Request, u user.Info, obj runtime.Object, a
 	return rec
 }
 
-// DA-2, DA-6: what is recovered from an event, at every stage, is what upstream's filter decided on: neither the body of
-// the request nor an impersonated user changes it.
+// DA-2, DA-6: what is recovered from an event, at every stage, is what upstream's filter decided on: neither the body
+// of the request nor an impersonated user changes it.
 func TestEventAttributesAreThoseDecidedOn(t *testing.T) {
 	alice := &user.DefaultInfo{Name: "alice", Groups: []string{"devs"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "from-the-body", Namespace: "body-namespace", UID: "u"}}

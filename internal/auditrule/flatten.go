@@ -8,8 +8,8 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// flattenClass turns the rules of a class into predicates, one list per rule. What the API server's validation would have
-// refused is an error here as well: guessing could hide requests from a sink.
+// flattenClass turns the rules of a class into predicates, one list per rule. What the API server's validation would
+// have refused is an error here as well: guessing could hide requests from a sink.
 func flattenClass(c *v1alpha1.AuditClass) ([][]*predicate, error) {
 	if len(c.Spec.Rules) == 0 {
 		return nil, fmt.Errorf("audit class %q: spec.rules: has no rule; a class needs at least one", c.Name)
@@ -71,8 +71,8 @@ func flattenSubjects(subjects []v1alpha1.SubjectSelector) (users, groups []strin
 	return users, groups, nil
 }
 
-// flattenResources makes one predicate of all resources that agree in everything but group and kind, so that a rule that
-// lists twenty kinds stays one predicate.
+// flattenResources makes one predicate of all resources that agree in everything but group and kind, so that a rule
+// that lists twenty kinds stays one predicate.
 func flattenResources(base predicate, selectors []v1alpha1.GroupResourceSelector) ([]*predicate, error) {
 	base.target = targetResource
 	var out []*predicate

@@ -16,13 +16,14 @@ import (
 type Converted struct {
 	Sink    *v1alpha1.AuditSink
 	Classes []*v1alpha1.AuditClass
-	// Lost says what the sink cannot express and what has therefore been left out. It never concerns the level of a request.
+	// Lost says what the sink cannot express and what has therefore been left out. It never concerns the level of a
+	// request.
 	Lost []string
 }
 
-// FromPolicy turns an audit.k8s.io/v1 policy into a sink of that name and the classes that its policy refers to. The sink
-// gives every request the level that the policy gives. Rules that no class can express are refused, by name. The sink has
-// no webhook yet.
+// FromPolicy turns an audit.k8s.io/v1 policy into a sink of that name and the classes that its policy refers to. The
+// sink gives every request the level that the policy gives. Rules that no class can express are refused, by name. The
+// sink has no webhook yet.
 func FromPolicy(name string, policy *auditv1.Policy) (*Converted, error) {
 	internal, err := InternalPolicy(policy)
 	if err != nil {

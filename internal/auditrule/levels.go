@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Levels returns the level of each sink for a request, in the order of Sinks. It reuses out and allocates only if out is
-// too short.
+// Levels returns the level of each sink for a request, in the order of Sinks. It reuses out and allocates only if out
+// is too short.
 func (ix *Index) Levels(attrs authorizer.Attributes, out []Level) []Level {
 	var rq request
 	fromAttributes(&rq, attrs)
@@ -43,9 +43,9 @@ func (ix *Index) sized(out []Level) []Level {
 // block is how many words are looked at together, so that united rows fit on the stack whatever the size of the index.
 const block = 32
 
-// scan finds the first matching clause of each sink, writes the levels to out unless it is nil, and returns the highest.
-// Sinks without a match have their default. The subject is looked at last: most requests are of no interest to anybody
-// because of their resource and verb, and a user has several groups to look up.
+// scan finds the first matching clause of each sink, writes the levels to out unless it is nil, and returns the
+// highest. Sinks without a match have their default. The subject is looked at last: most requests are of no interest to
+// anybody because of their resource and verb, and a user has several groups to look up.
 func (ix *Index) scan(rq *request, out []Level) Level {
 	if out != nil {
 		copy(out, ix.defaults)

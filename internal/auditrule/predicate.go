@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// predicate is a product of independent conditions on a request: each of subject, verb, resource, subresource, name, scope
-// and path has to hold. A rule of a class is one predicate or an alternative of several.
+// predicate is a product of independent conditions on a request: each of subject, verb, resource, subresource, name,
+// scope and path has to hold. A rule of a class is one predicate or an alternative of several.
 type predicate struct {
 	users, groups []string // both empty: anybody, even nobody
 	verbs         []string // empty: any

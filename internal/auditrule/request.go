@@ -59,8 +59,8 @@ func fromEvent(rq *request, ev *auditinternal.Event) {
 	rq.group, rq.resource, rq.subresource = ref.APIGroup, ref.Resource, ref.Subresource
 	rq.namespace, rq.name = ref.Namespace, ref.Name
 	if rq.verb == "create" || rq.verb == "update" {
-		// The handlers of these verbs fill the name and the namespace of the reference from the body, after the level was
-		// decided. A rule must see what was decided on, otherwise whoever chooses the body chooses the level.
+		// The handlers of these verbs fill the name and the namespace of the reference from the body, after the level
+		// was decided. A rule must see what was decided on, otherwise whoever chooses the body chooses the level.
 		rq.namespace, rq.name = locate(eventPath(ev))
 	}
 }
@@ -107,8 +107,8 @@ func segment(path string) (first, rest string) {
 	return first, rest
 }
 
-// EventAttributes returns what the audit filter looked at when the event's level was decided, for evaluators that are not
-// an Index.
+// EventAttributes returns what the audit filter looked at when the event's level was decided, for evaluators that are
+// not an Index.
 func EventAttributes(ev *auditinternal.Event) authorizer.Attributes {
 	var rq request
 	fromEvent(&rq, ev)

@@ -114,8 +114,8 @@ func (w *policyWriter) rules(byDefault Level) []auditv1.PolicyRule {
 	return append(rules, rest)
 }
 
-// part writes the clauses for which with says so, with the namespaces that it gives, and joins neighbours that differ in
-// their resources only.
+// part writes the clauses for which with says so, with the namespaces that it gives, and joins neighbours that differ
+// in their resources only.
 func (w *policyWriter) part(with func(*written) (namespaces []string, ok bool)) []auditv1.PolicyRule {
 	var out []auditv1.PolicyRule
 	for i := range w.clauses {

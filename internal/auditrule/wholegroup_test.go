@@ -9,7 +9,8 @@ import (
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
-// DA-2: a selector without resources is everything in its group, subresources included; a resource without subresources is itself alone.
+// DA-2: a selector without resources is everything in its group, subresources included; a resource without subresources
+// is itself alone.
 func TestWholeGroup(t *testing.T) {
 	core := []v1alpha1.GroupResourceSelector{{Group: ""}}
 	pods := []v1alpha1.GroupResourceSelector{{Group: "", Resources: []v1alpha1.ResourceSelector{{Kind: "pods"}}}}

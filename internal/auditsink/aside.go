@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// What a sink refuses is set aside beside the segments, one event per line: in asideName, and when that is full in a new one, while
-// the old one is kept as asideOlder. Together they hold no more than a segment does.
+// What a sink refuses is set aside beside the segments, one event per line: in asideName, and when that is full in a
+// new one, while the old one is kept as asideOlder. Together they hold no more than a segment does.
 const (
 	asideName  = "set-aside.jsonl"
 	asideOlder = "set-aside.older.jsonl"

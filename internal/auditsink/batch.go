@@ -38,8 +38,8 @@ type reader struct {
 // patience is how often a segment may fail to be read before what cannot be read of it is given up.
 const patience = 3
 
-// next returns the oldest events that wait: at most maxEvents, and not more than maxBytes unless the first alone is larger.
-// A batch without events that is not empty has passed damaged ones only and is to be acknowledged as well.
+// next returns the oldest events that wait: at most maxEvents, and not more than maxBytes unless the first alone is
+// larger. A batch without events that is not empty has passed damaged ones only and is to be acknowledged as well.
 func (r *reader) next(maxEvents, maxBytes int) (*batch, error) {
 	for {
 		window, ok, err := r.window()
@@ -96,7 +96,8 @@ type window struct {
 	bound   uint64 // sequence number after its last event
 }
 
-// window returns what is to be read next; false if nothing waits. It moves on to the next segment where one is done with.
+// window returns what is to be read next; false if nothing waits. It moves on to the next segment where one is done
+// with.
 func (r *reader) window() (window, bool, error) {
 	s := r.spool
 	s.mu.Lock()
@@ -135,7 +136,8 @@ func (s *spool) finishOldest() {
 	s.saveCursor()
 }
 
-// skipGone gives up a segment whose file is not there, and counts its events unless dropping it has counted them already.
+// skipGone gives up a segment whose file is not there, and counts its events unless dropping it has counted them
+// already.
 func (s *spool) skipGone(w window) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +228,8 @@ func (s *spool) done(b *batch) {
 	s.saveCursor()
 }
 
-// recycle removes the active segment once it is delivered and not small any more, so that delivered events do not stay on
-// disk while the sink is quiet.
+// recycle removes the active segment once it is delivered and not small any more, so that delivered events do not stay
+// on disk while the sink is quiet.
 func (s *spool) recycle() {
 	const small = 256 << 10
 	if len(s.segments) != 1 || s.active == nil || s.cursor.Offset < s.segments[0].size || s.segments[0].size < small {

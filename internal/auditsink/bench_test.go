@@ -50,8 +50,9 @@ func (s *countingSink) await(n int64) bool {
 	return true
 }
 
-// BenchmarkDelivery measures events per second from ProcessEvents to the acknowledgement of a local HTTPS sink: ours, which
-// is on disk in between, and upstream's webhook behind its buffer, which is not and drops when its buffer is full.
+// BenchmarkDelivery measures events per second from ProcessEvents to the acknowledgement of a local HTTPS sink: ours,
+// which is on disk in between, and upstream's webhook behind its buffer, which is not and drops when its buffer is
+// full.
 func BenchmarkDelivery(b *testing.B) {
 	const n = 20000
 	for _, level := range []v1alpha1.Level{"Metadata", "RequestResponse"} {

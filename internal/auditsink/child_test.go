@@ -31,8 +31,8 @@ func child() bool {
 	return true
 }
 
-// writeUntilKilled answers requests as fast as it can on several goroutines: it processes an event, then prints its audit ID,
-// which stands for a response that the client has received completely.
+// writeUntilKilled answers requests as fast as it can on several goroutines: it processes an event, then prints its
+// audit ID, which stands for a response that the client has received completely.
 func writeUntilKilled() error {
 	ca, err := base64.StdEncoding.DecodeString(os.Getenv("AUDITSINK_CA"))
 	if err != nil {
@@ -77,8 +77,8 @@ func writeUntilKilled() error {
 	select {}
 }
 
-// DA-8, SV-9: the server is killed -9 again and again while it answers requests, with the sink down, up and flapping. Every
-// request that was answered is delivered in the end, at least once.
+// DA-8, SV-9: the server is killed -9 again and again while it answers requests, with the sink down, up and flapping.
+// Every request that was answered is delivered in the end, at least once.
 func TestKilledServerLosesNothing(t *testing.T) {
 	for _, sinkIs := range []string{"down", "up", "flapping"} {
 		t.Run(sinkIs, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 // cursor says which events have been delivered, and counts what has become of the others. It is replaced as a whole, so
 // that it is never half written; a cursor that is lost costs repetitions, never events.
 type cursor struct {
-	// Seq is the sequence number of the next event to deliver. It is in, or after, the segment that begins with Segment;
-	// everything before Offset of that segment is done with.
+	// Seq is the sequence number of the next event to deliver. It is in, or after, the segment that begins with
+	// Segment; everything before Offset of that segment is done with.
 	Seq     uint64 `json:"seq"`
 	Segment uint64 `json:"segment"`
 	Offset  int64  `json:"offset"`
@@ -42,8 +42,8 @@ func (c *cursor) moveTo(seq, segment uint64, offset int64) {
 
 const cursorName = "cursor"
 
-// saveCursor writes the cursor beside the segments and notes the trouble if it cannot: until it can, a restart repeats what
-// was delivered since.
+// saveCursor writes the cursor beside the segments and notes the trouble if it cannot: until it can, a restart repeats
+// what was delivered since.
 func (s *spool) saveCursor() {
 	saved := s.cursor
 	saved.Full += s.limbo() // should the server die now, they are lost

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// DA-8: a crash can leave a segment cut off at any byte. Every event that is completely there is delivered, what is cut off
-// is counted as torn, and new events follow.
+// DA-8: a crash can leave a segment cut off at any byte. Every event that is completely there is delivered, what is cut
+// off is counted as torn, and new events follow.
 func TestSpoolCutOffAtEveryByte(t *testing.T) {
 	origin := quickDir(t)
 	s := testSpool(t, origin, nil)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// delivery takes the events of one sink from its spool to its target: in order, one batch at a time, again and again until
-// the sink has acknowledged them or the spool has dropped them. It runs on a goroutine of its own, which is the only
-// place where anything waits for a sink.
+// delivery takes the events of one sink from its spool to its target: in order, one batch at a time, again and again
+// until the sink has acknowledged them or the spool has dropped them. It runs on a goroutine of its own, which is the
+// only place where anything waits for a sink.
 type delivery struct {
 	cfg    *Config
 	name   string
@@ -131,8 +131,8 @@ func (d *delivery) awaitEvents(ctx context.Context) bool {
 	return true
 }
 
-// deliver tries until the sink has the batch, or less is to be sent first, or there is no sense in it any more; false if the delivery
-// has to end.
+// deliver tries until the sink has the batch, or less is to be sent first, or there is no sense in it any more; false
+// if the delivery has to end.
 func (d *delivery) deliver(ctx context.Context, b *batch) bool {
 	backoff := d.cfg.MinBackoff
 	for {
@@ -233,8 +233,8 @@ func (d *delivery) failed(text string) {
 	}
 }
 
-// succeeded notes that the sink has taken n events. If a batch was refused that it takes in parts, batches stay as small as the
-// largest of them for a while.
+// succeeded notes that the sink has taken n events. If a batch was refused that it takes in parts, batches stay as
+// small as the largest of them for a while.
 func (d *delivery) succeeded(t *target, n int) {
 	d.taker = t
 	switch {

@@ -103,8 +103,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// DA-6, DA-8: a sink that hangs or is dead delays neither requests nor other sinks, holds a bounded amount of memory, and
-// gets everything once it lives again.
+// DA-6, DA-8: a sink that hangs or is dead delays neither requests nor other sinks, holds a bounded amount of memory,
+// and gets everything once it lives again.
 func TestHangingSink(t *testing.T) {
 	good, hanging, dead := newHTTPSink(t), newHTTPSink(t), newHTTPSink(t)
 	release := make(chan struct{})

@@ -16,9 +16,9 @@ import (
 	"proviso.dev/proviso/internal/auditrule"
 )
 
-// encoder writes one event as audit.k8s.io/v1 JSON, once for each level that somebody wants. It does not change or keep the
-// event, which the server reuses; bodies are checked and compacted once, whatever the number of levels. Its results are
-// valid until the next reset.
+// encoder writes one event as audit.k8s.io/v1 JSON, once for each level that somebody wants. It does not change or keep
+// the event, which the server reuses; bodies are checked and compacted once, whatever the number of levels. Its results
+// are valid until the next reset.
 type encoder struct {
 	event           *auditinternal.Event
 	id              []byte
@@ -108,8 +108,9 @@ func (e *encoder) append(b []byte, level auditrule.Level, request, answer, trunc
 	return append(b, '}')
 }
 
-// of returns the object as compact JSON. A caller chooses the body of a patch, byte for byte, and it is recorded before anybody
-// has parsed it: what some parser could trip over becomes a string, so that it costs neither its own event nor the batch.
+// of returns the object as compact JSON. A caller chooses the body of a patch, byte for byte, and it is recorded before
+// anybody has parsed it: what some parser could trip over becomes a string, so that it costs neither its own event nor
+// the batch.
 func (c *body) of(obj *runtime.Unknown) []byte {
 	if c.done {
 		return c.text
@@ -128,8 +129,8 @@ func (c *body) of(obj *runtime.Unknown) []byte {
 	return c.text
 }
 
-// maxDepth is how deep a body may be nested to be recorded as JSON. Parsers give up at 10,000 levels or far below; the bodies of
-// real requests have a few dozen.
+// maxDepth is how deep a body may be nested to be recorded as JSON. Parsers give up at 10,000 levels or far below; the
+// bodies of real requests have a few dozen.
 const maxDepth = 512
 
 // tooDeep tells whether JSON is nested deeper than maxDepth.
@@ -210,8 +211,8 @@ func appendTime(b []byte, t metav1.MicroTime) []byte {
 	return append(b, '"')
 }
 
-// appendAnnotations writes the annotations of the event and our own. Ours win: an admission policy or webhook can have any
-// annotation written that begins with its own name.
+// appendAnnotations writes the annotations of the event and our own. Ours win: an admission policy or webhook can have
+// any annotation written that begins with its own name.
 func (e *encoder) appendAnnotations(b []byte, level auditrule.Level, truncated bool) []byte {
 	keys := make([]string, 0, len(e.event.Annotations)+2)
 	for key := range e.event.Annotations {

@@ -44,8 +44,8 @@ func runs(n int) int {
 	return n
 }
 
-// fillEvents fills every field that an event has, with text that needs escaping now and then. A field that upstream adds is
-// filled as well, and missed by a comparison with upstream if the encoder does not know it.
+// fillEvents fills every field that an event has, with text that needs escaping now and then. A field that upstream
+// adds is filled as well, and missed by a comparison with upstream if the encoder does not know it.
 func fillEvents(seed int64) *randfill.Filler {
 	unknown := func(u *runtime.Unknown, c randfill.Continue) {
 		raw, err := json.Marshal(map[string]any{"kind": "K", "metadata": map[string]any{"name": c.String(0)}, "n": c.Int31()})

@@ -58,7 +58,8 @@ func (f *fullFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// DA-8: on a full disk events are dropped and counted; what is there stays deliverable, and it goes on when there is room.
+// DA-8: on a full disk events are dropped and counted; what is there stays deliverable, and it goes on when there is
+// room.
 func TestSpoolOnFullDisk(t *testing.T) {
 	for _, noTruncate := range []bool{false, true} {
 		for room := range 300 {

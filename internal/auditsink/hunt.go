@@ -10,11 +10,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A sink that refuses a batch for good may mean the batch, because it is too large, or one event in it, of which a caller may have
-// chosen nearly everything. No event must block another. So the batch is halved until the event is found that is in the way. It is
-// sent again without its bodies; if that is refused too, it is set aside in a file beside the spool, and counted.
+// A sink that refuses a batch for good may mean the batch, because it is too large, or one event in it, of which a
+// caller may have chosen nearly everything. No event must block another. So the batch is halved until the event is
+// found that is in the way. It is sent again without its bodies; if that is refused too, it is set aside in a file
+// beside the spool, and counted.
 //
-// A sink that refuses everything, because it is not set up as it should be, must not have all its events set aside: see control.
+// A sink that refuses everything, because it is not set up as it should be, must not have all its events set aside: see
+// control.
 
 // refusedForGood tells the answers after which sending the same again is of no use.
 func refusedForGood(err error) bool {
@@ -62,8 +64,9 @@ func (d *delivery) doubt() {
 	}
 }
 
-// isolated settles the event that was refused alone. The error says why it could not: the sink takes nothing at all, for now. The event
-// is at fault only if the sink takes another one and refuses this one once more: it may have come to its senses in between.
+// isolated settles the event that was refused alone. The error says why it could not: the sink takes nothing at all,
+// for now. The event is at fault only if the sink takes another one and refuses this one once more: it may have come to
+// its senses in between.
 func (d *delivery) isolated(ctx context.Context, t *target, b *batch) error {
 	if d.taker != t {
 		if err := d.attempt(ctx, t, [][]byte{control(time.Now())}); err != nil {
@@ -107,7 +110,8 @@ func (d *delivery) settled() {
 }
 
 // control is an event with nothing of a caller's in it. A sink that has taken nothing since the search began is asked
-// with it whether it takes any event: only then is it the event that is at fault. To whoever reads the sink it says what happened.
+// with it whether it takes any event: only then is it the event that is at fault. To whoever reads the sink it says
+// what happened.
 func control(now time.Time) []byte {
 	at := now.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	id := appendIdentity(nil)

@@ -37,8 +37,8 @@ func processBody(r *Router, id, body string) {
 	r.ProcessEvents(ev)
 }
 
-// DA-8: no event blocks another. One that the sink refuses for good is found, sent without its bodies, and if that does not help
-// set aside and counted. All others arrive, in order, bodies included.
+// DA-8: no event blocks another. One that the sink refuses for good is found, sent without its bodies, and if that does
+// not help set aside and counted. All others arrive, in order, bodies included.
 func TestNoEventBlocksAnother(t *testing.T) {
 	for _, code := range []int{400, 413, 422} {
 		for _, where := range []string{"body", "event"} {
@@ -133,8 +133,8 @@ func TestManyRefusedEvents(t *testing.T) {
 	}
 }
 
-// DA-8: a sink that refuses everything, because it is not what it should be, loses nothing: not the events are at fault. Everything
-// else than 400, 413 and 422 is retried.
+// DA-8: a sink that refuses everything, because it is not what it should be, loses nothing: not the events are at
+// fault. Everything else than 400, 413 and 422 is retried.
 func TestSinkThatRefusesEverything(t *testing.T) {
 	for _, code := range []int{400, 413, 422, 401, 403, 404, 405, 415, 431} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestSinkThatRefusesEverything(t *testing.T) {
 	}
 }
 
-// DA-8: what an earlier version has spooled as it came does not stop the feed either, and neither does what the receiver alone
-// finds too deep.
+// DA-8: what an earlier version has spooled as it came does not stop the feed either, and neither does what the
+// receiver alone finds too deep.
 func TestOldSpoolWithRawBodies(t *testing.T) {
 	a := newHTTPSink(t)
 	r := newRouter(t, Config{AllowInsecure: true})

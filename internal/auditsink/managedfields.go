@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// withoutManagedFields returns the object without the managed fields of itself, of the items of a list and of the objects
-// of a table's rows, which is what upstream leaves out when a policy says omitManagedFields. Everything else stays as it is,
-// byte for byte. The object itself is not changed; it is returned if there is nothing to leave out or it is not JSON.
+// withoutManagedFields returns the object without the managed fields of itself, of the items of a list and of the
+// objects of a table's rows, which is what upstream leaves out when a policy says omitManagedFields. Everything else
+// stays as it is, byte for byte. The object itself is not changed; it is returned if there is nothing to leave out or
+// it is not JSON.
 func withoutManagedFields(obj *runtime.Unknown) *runtime.Unknown {
 	if obj == nil || !bytes.Contains(obj.Raw, []byte(`"managedFields"`)) {
 		return obj

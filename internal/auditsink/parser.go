@@ -7,8 +7,8 @@ type parser struct {
 	batch     *batch
 }
 
-// parse takes text from where the batch ends and moves its end behind what it could decide on. If the first event is not
-// completely in text, it returns how much text that needs.
+// parse takes text from where the batch ends and moves its end behind what it could decide on. If the first event is
+// not completely in text, it returns how much text that needs.
 func (p *parser) parse(text []byte) (more int) {
 	last := p.batch.to.offset+int64(len(text)) >= p.end // nothing follows
 	at := 0

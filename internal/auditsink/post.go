@@ -57,8 +57,8 @@ func (t *target) do(req *http.Request) error {
 	return &answerError{code: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 }
 
-// closed reports whether the transport has let go of the bodies. It does so on its own time with the one that it was given,
-// and net/http does not always with another that it has asked for.
+// closed reports whether the transport has let go of the bodies. It does so on its own time with the one that it was
+// given, and net/http does not always with another that it has asked for.
 func closed(bodies []*listReader) bool {
 	patience := time.NewTimer(time.Second)
 	defer patience.Stop()
@@ -97,8 +97,8 @@ func retryAfter(seconds string) time.Duration {
 	return time.Duration(min(n, 300)) * time.Second
 }
 
-// plainError says what went wrong without the URL, which net/http puts in front and which may hold secrets, in one line of
-// limited length.
+// plainError says what went wrong without the URL, which net/http puts in front and which may hold secrets, in one line
+// of limited length.
 func plainError(err error) error {
 	var u *url.Error
 	for errors.As(err, &u) {

@@ -23,8 +23,8 @@ type work struct {
 
 var workPool sync.Pool
 
-// ProcessEvents implements audit.Backend. Sinks have the events in their spools when it returns, and can neither delay nor
-// fail the request; the static backend can, as always.
+// ProcessEvents implements audit.Backend. Sinks have the events in their spools when it returns, and can neither delay
+// nor fail the request; the static backend can, as always.
 func (r *Router) ProcessEvents(events ...*auditinternal.Event) bool {
 	accepted := true
 	for _, ev := range events {
@@ -90,8 +90,8 @@ func (s *spool) noteTruncated() {
 	s.mu.Unlock()
 }
 
-// Run implements audit.Backend: deliveries begin. They end with Shutdown, not when the channel is closed, because requests
-// still end after that.
+// Run implements audit.Backend: deliveries begin. They end with Shutdown, not when the channel is closed, because
+// requests still end after that.
 func (r *Router) Run(stop <-chan struct{}) error {
 	if r.cfg.Static != nil {
 		if err := r.cfg.Static.Backend.Run(stop); err != nil {
@@ -119,8 +119,8 @@ func (r *Router) start() {
 	}
 }
 
-// Shutdown implements audit.Backend: it delivers what it can within FlushTimeout and leaves the rest in the spools for the
-// next start.
+// Shutdown implements audit.Backend: it delivers what it can within FlushTimeout and leaves the rest in the spools for
+// the next start.
 func (r *Router) Shutdown() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

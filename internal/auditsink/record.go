@@ -10,9 +10,9 @@ import (
 //
 //	magic 4 | length 4 | sequence 8 | time 8 | checksum of the event 4 | checksum of the header so far 4
 //
-// The header's own checksum tells whether the length can be trusted: if it can, a damaged event is skipped exactly; if it
-// cannot, the reader looks for the next magic. The first byte of magic is never part of JSON text, so an intact event is
-// never mistaken for a header. Sequence numbers have no gaps when written: a gap when read is what was lost.
+// The header's own checksum tells whether the length can be trusted: if it can, a damaged event is skipped exactly; if
+// it cannot, the reader looks for the next magic. The first byte of magic is never part of JSON text, so an intact
+// event is never mistaken for a header. Sequence numbers have no gaps when written: a gap when read is what was lost.
 const headerSize = 32
 
 const magic = "\xffPA1"
@@ -53,8 +53,8 @@ func parseHeader(b []byte) (header, bool) {
 	}, true
 }
 
-// skipToHeader returns how far to skip in b to where a header may begin; len(b) less what could be the beginning of a magic
-// if there is none.
+// skipToHeader returns how far to skip in b to where a header may begin; len(b) less what could be the beginning of a
+// magic if there is none.
 func skipToHeader(b []byte) int {
 	if i := bytes.Index(b, []byte(magic)); i >= 0 {
 		return i

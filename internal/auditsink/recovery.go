@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// openSpool continues where an earlier process stopped, however it ended. New events go to a new segment, so that what a
-// crash has left at the end of the last one stays apart. Only that last segment is read: sequence numbers in the names
-// tell how many events the others hold.
+// openSpool continues where an earlier process stopped, however it ended. New events go to a new segment, so that what
+// a crash has left at the end of the last one stays apart. Only that last segment is read: sequence numbers in the
+// names tell how many events the others hold.
 func openSpool(cfg spoolConfig) (*spool, error) {
 	if cfg.create == nil {
 		cfg.create = createSegment
@@ -30,8 +30,8 @@ func openSpool(cfg spoolConfig) (*spool, error) {
 	if err := s.findEnd(); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	// Never give a number twice, even if segments that the cursor has passed are gone. Numbers begin with 1: a cursor at 0
-	// is one that was not saved.
+	// Never give a number twice, even if segments that the cursor has passed are gone. Numbers begin with 1: a cursor
+	// at 0 is one that was not saved.
 	s.next = max(s.next, s.cursor.Seq, 1)
 	s.placeCursor()
 	s.synced = s.next

@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/auditrule"
 )
 
-// Router is the audit backend of the server: it gives each event to every sink that wants it, at the level that the sink
-// wants, and to the static backend. The set of sinks changes while it runs.
+// Router is the audit backend of the server: it gives each event to every sink that wants it, at the level that the
+// sink wants, and to the static backend. The set of sinks changes while it runs.
 type Router struct {
 	cfg    Config
 	routes atomic.Pointer[routes]
@@ -54,8 +54,8 @@ type receiver interface {
 type configuration struct {
 	sinks   []*v1alpha1.AuditSink
 	classes []*v1alpha1.AuditClass
-	// known is false for what was remembered from an earlier process: it decides what is spooled until the first Update,
-	// so that a restart has no gap, but nothing is sent on its authority.
+	// known is false for what was remembered from an earlier process: it decides what is spooled until the first
+	// Update, so that a restart has no gap, but nothing is sent on its authority.
 	known bool
 }
 
@@ -69,8 +69,8 @@ type sink struct {
 	target   *target
 }
 
-// New returns a router that routes by what an earlier process has remembered below the directory, until Update says what
-// is in force.
+// New returns a router that routes by what an earlier process has remembered below the directory, until Update says
+// what is in force.
 func New(cfg Config) (*Router, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -98,9 +98,9 @@ func (r *Router) Evaluator() audit.PolicyRuleEvaluator {
 	return e
 }
 
-// Update puts the given sinks and classes in force; they have to be all there are. It returns when every request that is
-// decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among them any
-// more lose their spools.
+// Update puts the given sinks and classes in force; they have to be all there are. It returns when every request that
+// is decided from now on is decided by them. The objects must not be changed afterwards. Sinks that are not among them
+// any more lose their spools.
 func (r *Router) Update(sinks []*v1alpha1.AuditSink, classes []*v1alpha1.AuditClass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,8 +161,8 @@ func (r *Router) apply() (gone []*sink) {
 	return gone
 }
 
-// prepare returns the sink for the object, with its spool open and its target as the object wants it. An error without a
-// sink is one of the spool and may pass; one with a sink is the webhook's.
+// prepare returns the sink for the object, with its spool open and its target as the object wants it. An error without
+// a sink is one of the spool and may pass; one with a sink is the webhook's.
 func (r *Router) prepare(obj *v1alpha1.AuditSink) (*sink, error) {
 	s := r.sinks[key(obj)]
 	if s == nil {

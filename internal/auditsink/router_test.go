@@ -169,8 +169,8 @@ func TestShutdown(t *testing.T) {
 	eventually(t, "counted", func() bool { return status(t, again, "bad").Delivered == 500 })
 }
 
-// DA-8: between a start and the first Update, events are kept by what was in force before; nothing is sent until then, and
-// never to a sink that has been deleted meanwhile.
+// DA-8: between a start and the first Update, events are kept by what was in force before; nothing is sent until then,
+// and never to a sink that has been deleted meanwhile.
 func TestRestartHasNoGap(t *testing.T) {
 	a, b := newHTTPSink(t), newHTTPSink(t)
 	dir := quickDir(t)

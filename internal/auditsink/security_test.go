@@ -167,8 +167,8 @@ func (f resolverFunc) ResolveEndpoint(namespace, name string, port int32) (*url.
 	return f(namespace, name, port)
 }
 
-// DA-10, DA-1: a service is resolved at every dial and has to prove its own name; where it leads is checked like any other
-// address.
+// DA-10, DA-1: a service is resolved at every dial and has to prove its own name; where it leads is checked like any
+// other address.
 func TestServiceReference(t *testing.T) {
 	ca, cert := selfSigned(t, "collector.audit.svc")
 	a := &httpSink{changed: make(chan struct{})}

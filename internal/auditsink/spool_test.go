@@ -153,8 +153,8 @@ func diskUse(t testing.TB, dir string) (bytes int64) {
 	return bytes
 }
 
-// DA-8: the batch that is under way when its segment is dropped counts as delivered or as dropped, never as both, and does
-// not move the cursor.
+// DA-8: the batch that is under way when its segment is dropped counts as delivered or as dropped, never as both, and
+// does not move the cursor.
 func TestSpoolDropsWhatIsUnderWay(t *testing.T) {
 	for _, delivered := range []bool{true, false} {
 		t.Run(fmt.Sprint(delivered), func(t *testing.T) { dropUnderWay(t, delivered) })
@@ -199,8 +199,8 @@ func dropUnderWay(t *testing.T, delivered bool) {
 	}
 }
 
-// DA-8: random appends, deliveries, restarts and crashes against a list: nothing is lost that is not counted, nothing is
-// reordered, and only what was not acknowledged is repeated.
+// DA-8: random appends, deliveries, restarts and crashes against a list: nothing is lost that is not counted, nothing
+// is reordered, and only what was not acknowledged is repeated.
 func TestSpoolAgreesWithAList(t *testing.T) {
 	for seed := range runs(60) {
 		rng := rand.New(rand.NewSource(int64(seed)))

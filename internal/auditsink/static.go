@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/auditrule"
 )
 
-// Static is the audit that the command line configures: --audit-policy-file with the log and webhook backends. It is one
-// more sink, which the API cannot see or change.
+// Static is the audit that the command line configures: --audit-policy-file with the log and webhook backends. It is
+// one more sink, which the API cannot see or change.
 type Static struct {
 	// Evaluator is the static policy.
 	Evaluator audit.PolicyRuleEvaluator
@@ -41,8 +41,8 @@ func (s *Static) process(ev *auditinternal.Event, shared bool) bool {
 	return s.Backend.ProcessEvents(out)
 }
 
-// withoutManagedFieldsOf leaves the managed fields out of both bodies, for an event that was made with them because a sink
-// wants them. A patch is recorded as it was sent.
+// withoutManagedFieldsOf leaves the managed fields out of both bodies, for an event that was made with them because a
+// sink wants them. A patch is recorded as it was sent.
 func withoutManagedFieldsOf(ev *auditinternal.Event) *auditinternal.Event {
 	request, answer := ev.RequestObject, withoutManagedFields(ev.ResponseObject)
 	if ev.Verb != "patch" {

@@ -183,8 +183,8 @@ func TestSpooledBeforeTheResponseEnds(t *testing.T) {
 	}
 }
 
-// DA-7: a blocking static backend still decides whether a request is served; sinks never do. Run and Shutdown reach it, and
-// what nobody else wants reaches it as it is, not as a copy.
+// DA-7: a blocking static backend still decides whether a request is served; sinks never do. Run and Shutdown reach it,
+// and what nobody else wants reaches it as it is, not as a copy.
 func TestStaticBackendDecides(t *testing.T) {
 	k := &keeper{refuse: true}
 	a := newHTTPSink(t)

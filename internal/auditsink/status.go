@@ -20,14 +20,15 @@ type SinkStatus struct {
 	Missing []string
 	Rules   int
 
-	// Delivered is what the sink has acknowledged since it exists, Spooled what waits for it in SpoolBytes, and Dropped what
-	// it will not get.
+	// Delivered is what the sink has acknowledged since it exists, Spooled what waits for it in SpoolBytes, and Dropped
+	// what it will not get.
 	Delivered, Spooled, Dropped uint64
 	SpoolBytes                  int64
 	// Drops says why.
 	Drops Drops
-	// Truncated is how many events have lost their bodies because they were too large, or refused with them. Torn is how many were cut off by
-	// the death of a server, before their requests had been answered; they count as neither delivered nor dropped.
+	// Truncated is how many events have lost their bodies because they were too large, or refused with them. Torn is
+	// how many were cut off by the death of a server, before their requests had been answered; they count as neither
+	// delivered nor dropped.
 	Truncated, Torn uint64
 
 	// Lag is for how long the oldest event that waits has waited.

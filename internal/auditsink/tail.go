@@ -45,7 +45,8 @@ type Tail struct {
 // ErrTailClosed is what Next returns when the subscription or the server has ended.
 var ErrTailClosed = errors.New("subscription to audit events is closed")
 
-// Tail begins a subscription. It fails if the policy cannot be used as it stands, or if there are too many subscriptions.
+// Tail begins a subscription. It fails if the policy cannot be used as it stands, or if there are too many
+// subscriptions.
 func (r *Router) Tail(opts TailOptions) (*Tail, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

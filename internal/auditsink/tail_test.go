@@ -33,8 +33,8 @@ func next(t testing.TB, tail *Tail) (ids []string, levels string, dropped uint64
 	return ids, levels, dropped
 }
 
-// DA-13: a subscription has rules of its own or uses the cluster's classes, sees events live, and leaves nothing behind:
-// requests that only it wanted are not audited any more.
+// DA-13: a subscription has rules of its own or uses the cluster's classes, sees events live, and leaves nothing
+// behind: requests that only it wanted are not audited any more.
 func TestTail(t *testing.T) {
 	dir := quickDir(t)
 	r := startRouter(t, Config{Dir: dir})
@@ -86,8 +86,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// DA-13: a reader that is too slow loses the oldest events and is told how many; memory stays bounded; Next ends with its
-// context, with Close and with the server.
+// DA-13: a reader that is too slow loses the oldest events and is told how many; memory stays bounded; Next ends with
+// its context, with Close and with the server.
 func TestTailIsBounded(t *testing.T) {
 	r := startRouter(t, Config{MaxTails: 2})
 	r.Update(nil, nil)

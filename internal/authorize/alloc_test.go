@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// manyRules is an index with one conditional allow and one conditional deny that concern edgar's update of widgets0, and n
-// conditional rules that do not: of other users, in edgar's own role, or in other roles of his.
+// manyRules is an index with one conditional allow and one conditional deny that concern edgar's update of widgets0,
+// and n conditional rules that do not: of other users, in edgar's own role, or in other roles of his.
 func manyRules(compiler *restrict.Compiler, shape string, n int) *ruleset.Index {
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	bindings := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}

@@ -21,7 +21,8 @@ func NewCELConditions(compiler *expr.Compiler) *CELConditions {
 	return &CELConditions{programs: expr.NewCache(compiler)}
 }
 
-// Evaluate compiles the condition, or takes it from the cache, and evaluates it. It does neither for a client that has left.
+// Evaluate compiles the condition, or takes it from the cache, and evaluates it. It does neither for a client that has
+// left.
 func (e *CELConditions) Evaluate(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) (bool, error) {
 	if c.GetType() != expr.TypeCEL {
 		return false, fmt.Errorf("conditions of type %q cannot be evaluated here", c.GetType())

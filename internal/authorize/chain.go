@@ -34,8 +34,8 @@ const TypeWebhook = "Webhook"
 // asking every link with all the data would have given.
 type Chain struct {
 	links atomic.Pointer[[]Link]
-	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means none.
-	// It is set before the chain is used.
+	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means
+	// none. It is set before the chain is used.
 	ClusterWide func(authorizer.Attributes) bool
 }
 
@@ -73,8 +73,8 @@ type Verdict struct {
 	// Decision is final unless Pending is set.
 	Decision authorizer.Decision
 	Reason   string
-	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed closed, and
-	// that belongs in audit and metrics, but it is no error of the server's.
+	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed
+	// closed, and that belongs in audit and metrics, but it is no error of the server's.
 	Err    error
 	Failed error
 	// Authorizer names the link that decided.
@@ -83,8 +83,8 @@ type Verdict struct {
 	Types string
 	// Pending is what remains to be asked; set only if the request can still become allowed.
 	Pending handoff.Pending
-	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to Deny or
-	// NoOpinion.
+	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to
+	// Deny or NoOpinion.
 	Denies handoff.Pending
 
 	// rest is the walk behind Pending or Denies.
@@ -131,8 +131,8 @@ func (v Verdict) outcome() handoff.Outcome {
 	return handoff.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
 }
 
-// Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has answered
-// without one.
+// Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has
+// answered without one.
 func (v Verdict) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 	decision, reason, _, err := v.fold(ctx)
 	return decision, reason, err
@@ -162,8 +162,8 @@ func canAllow(d authorizer.ConditionsAwareDecision) bool {
 	return d.PossibleDecisions().Has(authorizer.DecisionAllow)
 }
 
-// pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that a policy
-// changed meanwhile does not change the outcome.
+// pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that
+// a policy changed meanwhile does not change the outcome.
 type pending struct {
 	walk   Walk
 	record record

@@ -113,8 +113,8 @@ func oneStepLink(d authorizer.ConditionsAwareDecision) authorizer.Decision {
 	return authorizer.DecisionNoOpinion
 }
 
-// FuzzChain: the lazy chain allows exactly what one step with all the data would allow (CA-3), agrees with upstream's eager
-// union, and never asks more authorizers (CA-4).
+// FuzzChain: the lazy chain allows exactly what one step with all the data would allow (CA-3), agrees with upstream's
+// eager union, and never asks more authorizers (CA-4).
 func FuzzChain(f *testing.F) {
 	for seed := range uint64(64) {
 		f.Add(seed)
@@ -142,7 +142,8 @@ func FuzzChain(f *testing.F) {
 		if v.Pending != nil {
 			got = v.Pending.Resolve(t.Context(), nil).Decision
 		}
-		// A refusal before the body is read may say NoOpinion where a deny condition would have said Deny: both are 403.
+		// A refusal before the body is read may say NoOpinion where a deny condition would have said Deny: both are
+		// 403.
 		if refused := v.Pending == nil && got != authorizer.DecisionAllow; got != want && !(refused && want != authorizer.DecisionAllow) {
 			t.Fatalf("lazy chain decided %s, one step %s, for %v", got, want, decisions)
 		}

@@ -40,7 +40,8 @@ type ruleCondition struct {
 	residual expr.Residual
 }
 
-// decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that delete.
+// decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that
+// delete.
 func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	if c.hit.ByDelete() {
 		asked := *req
@@ -108,13 +109,14 @@ func always(reason string) authorizer.Condition {
 	}
 }
 
-// selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so (CA-16).
+// selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so
+// (CA-16).
 func selected(c *ruleCondition, req *expr.Request, served *snapshot.Served) bool {
 	return isList(req.Verb) && req.Subresource == "" && seenAsSelected(c, req, served) == nil && expr.Implied(c.rule, req, selectable(served, req))
 }
 
-// conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over consecutive
-// ones, the denies in the first (CA-1).
+// conditionSets makes the decision. Equal conditions appear once; what does not fit into one set is split over
+// consecutive ones, the denies in the first (CA-1).
 func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
 	denies, allows = unique(denies), unique(allows)
 	const limit = authorizer.MaxConditionsPerMap
@@ -129,8 +131,8 @@ func conditionSets(denies, allows []authorizer.Condition) authorizer.ConditionsA
 	return manySets(denies, allows)
 }
 
-// oneSet is what nearly every decision is. It is called deep down a request's stack, and takes as little of it as it can:
-// making a stack larger costs more than deciding.
+// oneSet is what nearly every decision is. It is called deep down a request's stack, and takes as little of it as it
+// can: making a stack larger costs more than deciding.
 func oneSet(denies, allows []authorizer.Condition) authorizer.ConditionsAwareDecision {
 	vetted := vet(denies, allows)
 	d := authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, allows)
@@ -151,9 +153,9 @@ func manySets(denies, allows []authorizer.Condition) authorizer.ConditionsAwareD
 	return union.ToDecision()
 }
 
-// vettedSet is conditions of ours while upstream makes a set of them. It would check IDs and types with regular expressions, every time,
-// which takes longer than all the rest of a decision. Ours are unique here, and label keys by how they were made when the rule was
-// compiled: they are shown to the check as numbers.
+// vettedSet is conditions of ours while upstream makes a set of them. It would check IDs and types with regular
+// expressions, every time, which takes longer than all the rest of a decision. Ours are unique here, and label keys by
+// how they were made when the rule was compiled: they are shown to the check as numbers.
 type vettedSet []vetted
 
 type vetted struct {

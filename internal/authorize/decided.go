@@ -14,7 +14,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// AnnotationAuthorizationDecision is, in the audit event, the final decision with who made it, as JSON in the shape of KEP-6001.
+// AnnotationAuthorizationDecision is, in the audit event, the final decision with who made it, as JSON in the shape of
+// KEP-6001.
 const AnnotationAuthorizationDecision = "authorization.proviso.dev/authorizationDecision"
 
 // wanted tells whether somebody wants the annotation. It costs nothing if not.
@@ -23,7 +24,8 @@ func wanted(ctx context.Context) bool {
 	return event != nil && event.GetEventLevel().GreaterOrEqual(auditinternal.LevelMetadata)
 }
 
-// Decided says who decided. The reason tells rules apart that say the same. A link without a name is nobody in particular.
+// Decided says who decided. The reason tells rules apart that say the same. A link without a name is nobody in
+// particular.
 func (w Walk) Decided(ctx context.Context, by Link, decision authorizer.Decision, reason string) *reviewv1.AuthorizationDecision {
 	d := &reviewv1.AuthorizationDecision{Decision: "deny", Authorizer: by.kind()}
 	if decision == authorizer.DecisionAllow {
@@ -47,8 +49,8 @@ func (w Walk) Decided(ctx context.Context, by Link, decision authorizer.Decision
 	return d
 }
 
-// deciding finds the rule that decided: the one that the reason names or, if that names none, the only one that can have. It is false if
-// one of several did.
+// deciding finds the rule that decided: the one that the reason names or, if that names none, the only one that can
+// have. It is false if one of several did.
 func deciding(rules []Applied, decision authorizer.Decision, reason string) (ruleset.Hit, bool) {
 	effect := ruleset.Denies
 	if decision == authorizer.DecisionAllow {

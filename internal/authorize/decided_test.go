@@ -54,7 +54,8 @@ func decidedIndex(t *testing.T) *ruleset.Index {
 	})
 }
 
-// CA-21: the audit event has the decision in the shape of KEP-6001, of the authorizer that had the last word, and only of that.
+// CA-21: the audit event has the decision in the shape of KEP-6001, of the authorizer that had the last word, and only
+// of that.
 func TestDecisionInTheShapeOfTheKEP(t *testing.T) {
 	chain, err := NewChain(
 		Link{Name: "policy-namespace", Type: "Policy", Authorizer: NewPolicyNamespace(snapshot.NewStore(), nil)},

@@ -56,7 +56,8 @@ func TestGrantedEverywhere(t *testing.T) {
 	}
 }
 
-// CA-19: a condition on impersonation counts only if conditions are switched on, and not where upstream remembers the answer.
+// CA-19: a condition on impersonation counts only if conditions are switched on, and not where upstream remembers the
+// answer.
 func TestImpersonationUnderACondition(t *testing.T) {
 	info, attrs := asked("get")
 	ctx := request.WithUser(request.WithRequestInfo(handoff.With(t.Context(), &snapshot.Snapshot{}), &info), &user.DefaultInfo{Name: "edgar"})

@@ -11,9 +11,9 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// A condition that fails has failed closed: a deny applies, an allow does not. That it failed is said in audit and in metrics
-// wherever it happens, by the ID of the condition and the class of the failure. What the expression or the object holds is said
-// nowhere: whoever reads the audit log need not be allowed to read the object.
+// A condition that fails has failed closed: a deny applies, an allow does not. That it failed is said in audit and in
+// metrics wherever it happens, by the ID of the condition and the class of the failure. What the expression or the
+// object holds is said nowhere: whoever reads the audit log need not be allowed to read the object.
 
 // AnnotationFailure is the audit annotation of a condition that failed before there was an object.
 const AnnotationFailure = "authorization.proviso.dev/condition-failure"
@@ -26,8 +26,8 @@ func failed(c *ruleCondition, o expr.Finding) error {
 	return fmt.Errorf("condition %q: %w", c.GetID(), o.Err())
 }
 
-// SetError is a set of conditions that cannot be read. It has failed closed, which is a decision: a 403 and no error of the
-// server's (CA-1).
+// SetError is a set of conditions that cannot be read. It has failed closed, which is a decision: a 403 and no error of
+// the server's (CA-1).
 type SetError struct{ Err error }
 
 func (e *SetError) Error() string { return e.Err.Error() }

@@ -44,8 +44,8 @@ func audited(t *testing.T, ctx context.Context, r authorizer.AttributesRecord) c
 	return ctx
 }
 
-// CA-2, CA-10, CA-21: a condition that fails for every object fails closed in the filter, as a 403 and no 500; audit and metrics
-// say so; nobody is told what the expression is.
+// CA-2, CA-10, CA-21: a condition that fails for every object fails closed in the filter, as a 403 and no 500; audit
+// and metrics say so; nobody is told what the expression is.
 func TestFailureBeforeTheObject(t *testing.T) {
 	const secret = `request.extra["clearance"][0] == "top"`
 	everything := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}}
@@ -95,7 +95,8 @@ func TestFailureBeforeTheObject(t *testing.T) {
 	}
 }
 
-// CA-2, CA-10: the same when the object makes it fail. The where of a deny that fails is a match and no error: that is said too.
+// CA-2, CA-10: the same when the object makes it fail. The where of a deny that fails is a match and no error: that is
+// said too.
 func TestFailureWithTheObject(t *testing.T) {
 	everything := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}}
 	for name, tt := range map[string]struct {

@@ -12,9 +12,9 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the verb
-// granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the request; nil means
-// no.
+// opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the
+// verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
+// request; nil means no.
 func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs authorizer.Attributes) handoff.Pending {
 	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
 		return nil
@@ -44,9 +44,9 @@ func (g *Gate) passFields(ctx context.Context, holder *handoff.Holder, slot hand
 	return authorizer.DecisionAllow, "if field permissions cover every change", nil
 }
 
-// HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with the
-// same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no field that
-// says what it does, so that covering its fields would mean nothing.
+// HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with
+// the same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no
+// field that says what it does, so that covering its fields would mean nothing.
 func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	if snap == nil || snap.Fields == nil || !attrs.IsResourceRequest() || isConnect(attrs) {
 		return false

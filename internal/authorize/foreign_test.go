@@ -20,8 +20,8 @@ type foreign struct{}
 
 func (foreign) RuleCondition() {}
 
-// SV-8: a condition that is not one of ours, or that is none, fails closed: an allow grants nothing, a deny denies. The twin is a
-// condition of ours that holds.
+// SV-8: a condition that is not one of ours, or that is none, fails closed: an allow grants nothing, a deny denies. The
+// twin is a condition of ours that holds.
 func TestForeignConditionsFailClosed(t *testing.T) {
 	cel, err := expr.New(expr.Config{})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // then written decision=allow, which cannot be taken back: the final word is the enforcer's annotation.
 const AnnotationPending = "authorization.proviso.dev/pending"
 
-// AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation cannot tell the
-// last two apart. A request that was allowed without a condition has none.
+// AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation
+// cannot tell the last two apart. A request that was allowed without a condition has none.
 const AnnotationOutcome = "authorization.proviso.dev/outcome"
 
 // Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
@@ -167,8 +167,9 @@ func joinReasons(reason string, err error) string {
 	return reason + "; " + err.Error()
 }
 
-// Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and proxy give
-// power over what they connect to, whichever HTTP verb they use, so that create is required uniformly (CA-9).
+// Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and
+// proxy give power over what they connect to, whichever HTTP verb they use, so that create is required uniformly
+// (CA-9).
 func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome {
 	out := g.Ask(ctx, holder, connection.Verb, data)
 	if out.Decision == authorizer.DecisionAllow {
@@ -177,8 +178,8 @@ func (g *Gate) Connect(ctx context.Context, holder *handoff.Holder, data authori
 	return out
 }
 
-// AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none. Whoever answers
-// a question about a request asks about both, so that nothing is promised that the request is refused.
+// AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
+// Whoever answers a question about a request asks about both, so that nothing is promised that the request is refused.
 func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
 	if g.UniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connection.Verb && isConnect(attrs) {
 		return connection.Verb

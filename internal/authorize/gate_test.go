@@ -74,7 +74,8 @@ var others = map[string]func(*authorizer.AttributesRecord){
 	"no resource": func(a *authorizer.AttributesRecord) { a.ResourceRequest = false },
 }
 
-// CA-6: only the check of the request itself fills its slot, and passes on a condition; every other check folds and leaves no trace.
+// CA-6: only the check of the request itself fills its slot, and passes on a condition; every other check folds and
+// leaves no trace.
 func TestGateKnowsTheRequest(t *testing.T) {
 	gate := gateOf(t, byVerb{conditional: []string{"update", "patch"}}).AtFilter()
 	try := func(name string, change func(*authorizer.AttributesRecord), itself bool) {
@@ -271,7 +272,8 @@ func TestHonours(t *testing.T) {
 	}
 }
 
-// CA-1: a question without a request is answered with the zero value, which denies; a decision that does not exist is a deny.
+// CA-1: a question without a request is answered with the zero value, which denies; a decision that does not exist is a
+// deny.
 func TestGateFailsClosed(t *testing.T) {
 	gate := gateOf(t, byVerb{allowed: []string{"create"}})
 	ctx := handoff.With(t.Context(), &snapshot.Snapshot{})

@@ -15,8 +15,9 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be about:
-// the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are evaluated at once.
+// impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be
+// about: the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are
+// evaluated at once.
 func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !g.Conditional || !ConditionalImpersonation(attrs.GetVerb()) {
 		return g.Chain.Authorize(ctx, attrs)
@@ -42,8 +43,9 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	return out.Decision, out.Reason, nil
 }
 
-// ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for ten
-// seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the next one.
+// ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for
+// ten seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the
+// next one.
 func ConditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
 }
@@ -51,8 +53,8 @@ func ConditionalImpersonation(verb string) bool {
 var errRemembered = errors.New("a conditional permission does not reach impersonate:<mode>, since the server remembers for some seconds who " +
 	"passed it; put the condition on impersonate-on:<mode>:<verb>")
 
-// Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in the
-// impersonation filter.
+// Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in
+// the impersonation filter.
 func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); {
 	case !isImpersonation(verb):

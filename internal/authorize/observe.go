@@ -96,8 +96,8 @@ func Enforce(ctx context.Context, p handoff.Pending, data authorizer.ConditionsD
 	return out
 }
 
-// startSpan begins a span below that of the request. The span is nil, and costs nothing, if the request has none or does not
-// record it.
+// startSpan begins a span below that of the request. The span is nil, and costs nothing, if the request has none or
+// does not record it.
 func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

@@ -19,9 +19,11 @@ import (
 // AnnotationNarrowed says, in the audit event, which selectors a list or watch was narrowed to.
 const AnnotationNarrowed = "authorization.proviso.dev/narrowed"
 
-// Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch gets selectors.
+// Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch
+// gets selectors.
 type Reads struct {
-	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the generic store.
+	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the
+	// generic store.
 	Reaches func(authorizer.Attributes) error
 }
 
@@ -50,8 +52,8 @@ func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
 
 type unselected struct{}
 
-// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows the list: pages of it
-// must not tell what they leave out (RD-6).
+// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows
+// the list: pages of it must not tell what they leave out (RD-6).
 func Unselected(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unselected{}, true)
 }
@@ -99,8 +101,8 @@ func (g *Gate) decideRead(ctx context.Context, holder *handoff.Holder, attrs aut
 	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
 }
 
-// NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It fails if the list is
-// not allowed, or cannot be narrowed.
+// NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It
+// fails if the list is not allowed, or cannot be narrowed.
 func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*handoff.Narrowing, error) {
 	ctx = Unselected(handoff.With(ctx, snap))
 	v := g.Chain.Decide(ctx, attrs)

@@ -23,8 +23,8 @@ const (
 	Awaited
 )
 
-// Ruling is the decision on a request where authorization and admission are two calls that share nothing: both make it anew, from the
-// same policy, and come to the same.
+// Ruling is the decision on a request where authorization and admission are two calls that share nothing: both make it
+// anew, from the same policy, and come to the same.
 type Ruling struct {
 	Footing Footing
 	// By names the link that decided.
@@ -95,7 +95,8 @@ func (r Ruling) Folded(ctx context.Context) Ruling {
 	return folded
 }
 
-// Put gives the holder what the enforcer has to resolve. Whoever was allowed by somebody else is checked for what denies.
+// Put gives the holder what the enforcer has to resolve. Whoever was allowed by somebody else is checked for what
+// denies.
 func (r Ruling) Put(holder *handoff.Holder, attrs authorizer.Attributes) {
 	holder.Put(handoff.Request, attrs, r.pass)
 }
@@ -112,8 +113,8 @@ func (u unlessDenied) Resolve(ctx context.Context, data authorizer.ConditionsDat
 	return out
 }
 
-// DeniesUnsafe tells why an unsafe delete, which no admission sees, must not be made: the delete hangs on the object, or some deletes are
-// denied to the caller.
+// DeniesUnsafe tells why an unsafe delete, which no admission sees, must not be made: the delete hangs on the object,
+// or some deletes are denied to the caller.
 func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) string {
 	holder := handoff.From(ctx)
 	if holder == nil || holder.Snapshot == nil {

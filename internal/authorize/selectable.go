@@ -9,10 +9,10 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace, which
-// all resources can. Left out are those that stand for more than one field: the source of an event, all addresses of a pod. A field
-// that is missing here only makes a list under a condition need a label or a name. A test compares it with what every resource is
-// stored by.
+// builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace,
+// which all resources can. Left out are those that stand for more than one field: the source of an event, all addresses
+// of a pod. A field that is missing here only makes a list under a condition need a label or a name. A test compares it
+// with what every resource is stored by.
 var builtinFields = typed(map[schema.GroupResource][]expr.SelectableField{
 	{Resource: "pods"}: {
 		{Key: "spec.nodeName"}, {Key: "spec.restartPolicy"}, {Key: "spec.schedulerName"}, {Key: "spec.serviceAccountName"}, {Key: "spec.hostNetwork", Type: expr.BoolField},
@@ -53,8 +53,8 @@ func eventFields(about string) []expr.SelectableField {
 	return fields
 }
 
-// seenAsSelected is an error if the selectors of a request may be about another version of the object than the condition is. Versions differ in
-// their labels only if a webhook converts them.
+// seenAsSelected is an error if the selectors of a request may be about another version of the object than the
+// condition is. Versions differ in their labels only if a webhook converts them.
 func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served) error {
 	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
 	if !served.Converted(resource) {

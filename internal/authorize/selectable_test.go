@@ -28,7 +28,8 @@ func cars(conversion apiextensions.ConversionStrategyType) *apiextensions.Custom
 		}}}
 }
 
-// CA-16: every built-in kind and every custom one can be read by the fields that it can be selected by, and by no others.
+// CA-16: every built-in kind and every custom one can be read by the fields that it can be selected by, and by no
+// others.
 func TestSelectableFields(t *testing.T) {
 	index := world(t, []policyv1alpha1.PolicyRule{
 		{Verbs: []string{"list"}, ResourceKinds: []string{"cars.example.com"}, Where: `resource.spec.color == "red"`},

@@ -20,8 +20,8 @@ type Tier struct {
 	label string
 	store *snapshot.Store
 	node  authorizer.UnconditionalAuthorizer
-	// Local tells whether a resource is served in this process; nil means that everything is. Who serves it elsewhere need not
-	// honour selectors, so that there they imply nothing.
+	// Local tells whether a resource is served in this process; nil means that everything is. Who serves it elsewhere
+	// need not honour selectors, so that there they imply nothing.
 	Local func(group, version string) bool
 }
 
@@ -36,8 +36,9 @@ func (t *Tier) YieldingTo(node authorizer.UnconditionalAuthorizer) *Tier {
 	return t
 }
 
-// NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to the
-// Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes (PO-7).
+// NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to
+// the Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes
+// (PO-7).
 func NewPolicyNamespace(store *snapshot.Store, node authorizer.UnconditionalAuthorizer) *Tier {
 	return &Tier{tier: ruleset.TierNamespace, label: "policy-namespace", store: store, node: node}
 }
@@ -54,8 +55,8 @@ var (
 	errNoIndex = errors.New("no policy has been read yet")
 )
 
-// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that fails has
-// decided; upstream would make a 500 of its error.
+// Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
+// fails has decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := Parts(t.ConditionsAwareAuthorize(ctx, attrs))
 	if FailedClosed(err) {
@@ -136,8 +137,8 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 	return why
 }
 
-// conditional collects the rules that depend on the object, unless the decision turns out to be final without it. Denies are
-// decided first: one that holds for every object ends it.
+// conditional collects the rules that depend on the object, unless the decision turns out to be final without it.
+// Denies are decided first: one that holds for every object ends it.
 func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
 	req := expr.NewRequest(attrs)
 	decided := func(d authorizer.ConditionsAwareDecision) ([]authorizer.Condition, []authorizer.Condition, *authorizer.ConditionsAwareDecision) {

@@ -100,8 +100,8 @@ func created(label string) authorizer.ConditionsData {
 
 var onlyGoodRule = policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}, Where: `resource.metadata.labels["good"] == "yes"`, Description: "only good ones"}
 
-// CA-5: a policy that changes between authorization and admission does not change the outcome of a request in flight, neither by
-// what it takes away nor by what it grants; the next request sees it.
+// CA-5: a policy that changes between authorization and admission does not change the outcome of a request in flight,
+// neither by what it takes away nor by what it grants; the next request sees it.
 func TestPolicyChangedInFlight(t *testing.T) {
 	before, after := world(t, []policyv1alpha1.PolicyRule{onlyGoodRule}), world(t, nil, rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
 	p := &published{index: before}

@@ -24,9 +24,9 @@ type Step struct {
 	Err      error
 }
 
-// Trace asks the links one by one, as a request would, and keeps every answer. With data, conditions are evaluated; without,
-// they stay open and the walk goes on behind them, up to the first answer that ends it whatever the object is. If conditions
-// on such a request would not be honoured, they are folded as the chain folds them.
+// Trace asks the links one by one, as a request would, and keeps every answer. With data, conditions are evaluated;
+// without, they stay open and the walk goes on behind them, up to the first answer that ends it whatever the object is.
+// If conditions on such a request would not be honoured, they are folded as the chain folds them.
 func (c *Chain) Trace(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData, honoured bool) []Step {
 	var steps []Step
 	w := c.Walk(attrs)

@@ -7,8 +7,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Chain is itself an authorizer, for every caller that cannot carry a condition to admission: reviews, escalation checks,
-// admission plugins, the CEL authorizer library. There, conditions fold to Deny (if they hold a Deny) or NoOpinion.
+// Chain is itself an authorizer, for every caller that cannot carry a condition to admission: reviews, escalation
+// checks, admission plugins, the CEL authorizer library. There, conditions fold to Deny (if they hold a Deny) or
+// NoOpinion.
 var _ authorizer.Authorizer = (*Chain)(nil)
 
 // Authorize asks the links in order; the first Allow or Deny decides.
@@ -16,7 +17,8 @@ func (c *Chain) Authorize(ctx context.Context, attrs authorizer.Attributes) (aut
 	return c.Walk(attrs).Fold(ctx)
 }
 
-// ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional answer.
+// ConditionsAwareAuthorize is the eager form that reviews show to people: every link up to the first unconditional
+// answer.
 func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	var union authorizer.ConditionsAwareDecisionUnion
 	w := c.Walk(attrs)

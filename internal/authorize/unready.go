@@ -6,8 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Unready stands right behind system:masters and refuses everything but GET on the health endpoints for as long as the server
-// must not decide requests (SV-14). Otherwise it has no opinion.
+// Unready stands right behind system:masters and refuses everything but GET on the health endpoints for as long as the
+// server must not decide requests (SV-14). Otherwise it has no opinion.
 type Unready struct {
 	// Why is nil while the server may serve.
 	Why func() error

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Walk is one way through the chain: the answers that are kept, and then the links that were not asked yet. Everything that
-// the chain is asked is a fold over Answers. A Walk is a value: a copy goes its own way from where it was made.
+// Walk is one way through the chain: the answers that are kept, and then the links that were not asked yet. Everything
+// that the chain is asked is a fold over Answers. A Walk is a value: a copy goes its own way from where it was made.
 type Walk struct {
 	attrs authorizer.Attributes
 	kept  []answer
@@ -30,8 +30,8 @@ func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
 	return Walk{attrs: c.Scoped(attrs), rest: c.Links()}
 }
 
-// Answers yields what the links say, in order. A link is asked when its turn comes; whoever leaves the loop asks no more, and
-// can go on later with the links that are left.
+// Answers yields what the links say, in order. A link is asked when its turn comes; whoever leaves the loop asks no
+// more, and can go on later with the links that are left.
 func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.ConditionsAwareDecision] {
 	return func(yield func(Link, authorizer.ConditionsAwareDecision) bool) {
 		for _, a := range w.kept {
@@ -65,8 +65,8 @@ func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
 	w.kept = append(w.kept[:len(w.kept):len(w.kept)], answer{link, d})
 }
 
-// Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not asked
-// again.
+// Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not
+// asked again.
 func (w Walk) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 	decision, reason, _, err := w.fold(ctx, &record{})
 	return decision, reason, err

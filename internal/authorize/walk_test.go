@@ -46,8 +46,8 @@ func TestUnconditionalDecisionsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzFold: a verdict folds to what the chain decides for a caller that knows no conditions, and asks nobody again who has
-// answered without one.
+// FuzzFold: a verdict folds to what the chain decides for a caller that knows no conditions, and asks nobody again who
+// has answered without one.
 func FuzzFold(f *testing.F) {
 	for seed := range uint64(64) {
 		f.Add(seed)

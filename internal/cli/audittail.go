@@ -38,7 +38,8 @@ type AuditTailOptions struct {
 
 func newAuditTailCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &AuditTailOptions{config: genericclioptions.NewConfigFlags(true), Level: string(auditv1.LevelMetadata), Output: "line", IOStreams: streams}
-	// Whose requests are shown is more to the point here than whose kubeconfig entry is used, and -n limits what is shown.
+	// Whose requests are shown is more to the point here than whose kubeconfig entry is used, and -n limits what is
+	// shown.
 	o.config.AuthInfoName, o.config.Namespace = nil, nil
 	cmd := &cobra.Command{
 		Use:   "tail [--class CLASS | selectors]",
@@ -167,7 +168,8 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 			Count         uint64 `json:"count"`
 		}
 		if broken := json.Unmarshal(line, &event); broken != nil {
-			// A line that is whole and looks like an event is one that this version cannot read. It must not end the others.
+			// A line that is whole and looks like an event is one that this version cannot read. It must not end the
+			// others.
 			if err != nil || line[0] != '{' {
 				return fmt.Errorf("the stream broke: %w", broken)
 			}

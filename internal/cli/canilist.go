@@ -27,8 +27,9 @@ type right struct {
 	Condition string `json:"condition,omitempty"`
 }
 
-// list prints what the caller can do in a namespace. Rules that allow without a condition come from one review. If deny rules,
-// negations or conditions apply, that review cannot say what is left of them: then every served resource and verb is asked about.
+// list prints what the caller can do in a namespace. Rules that allow without a condition come from one review. If deny
+// rules, negations or conditions apply, that review cannot say what is left of them: then every served resource and
+// verb is asked about.
 func (o *CanIOptions) list(ctx context.Context) error {
 	namespace, err := o.namespace()
 	if err != nil {
@@ -61,7 +62,8 @@ func (o *CanIOptions) list(ctx context.Context) error {
 	return o.print(o.Out, map[string]any{"namespace": namespace, "rights": rights})
 }
 
-// rightsOf turns a review into lines. Without everything, only what a sweep cannot find is taken: single names and paths.
+// rightsOf turns a review into lines. Without everything, only what a sweep cannot find is taken: single names and
+// paths.
 func rightsOf(s authorizationv1.SubjectRulesReviewStatus, everything bool) []right {
 	var rights []right
 	for _, r := range s.ResourceRules {

@@ -52,8 +52,8 @@ func conditionalText(s reviewv1.SubjectAccessReviewStatus) string {
 	return b.String()
 }
 
-// clausesOf lists the conditions in the order of the chain. What is allowed by one condition alone is allowed only if it holds; with
-// several, any of them is enough.
+// clausesOf lists the conditions in the order of the chain. What is allowed by one condition alone is allowed only if
+// it holds; with several, any of them is enough.
 func clausesOf(s reviewv1.SubjectAccessReviewStatus) []clause {
 	alternatives := 0
 	for _, e := range s.ConditionsChain {

@@ -8,7 +8,8 @@ import (
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
-// PO-14, CA-14: an unconditional allow beside a conditional deny reads "unless", and not "if true"; a condition of its own is still shown.
+// PO-14, CA-14: an unconditional allow beside a conditional deny reads "unless", and not "if true"; a condition of its
+// own is still shown.
 func TestAllowBesideAConditionalDeny(t *testing.T) {
 	deny, allow, own := `has(object.spec.x)`, "true", `object.spec.y == 1`
 	subject := func(user string, conditions ...authz.Condition) authz.ConditionalSubject {

@@ -35,7 +35,8 @@ func FailsWith(cmd *cobra.Command, code int) {
 	cmd.Annotations[annotationFailure] = strconv.Itoa(code)
 }
 
-// Execute runs a command tree and returns the exit code. An error is printed as one line; one without words is only a code.
+// Execute runs a command tree and returns the exit code. An error is printed as one line; one without words is only a
+// code.
 func Execute(root *cobra.Command, errOut io.Writer) int {
 	cmd, err := root.ExecuteC()
 	if err == nil {

@@ -128,8 +128,8 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	return answered(code)
 }
 
-// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same. No object is sent:
-// granular is no verb that one could be had for.
+// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same. No
+// object is sent: granular is no verb that one could be had for.
 func (o *ExplainOptions) singleFields(ctx context.Context, verb string, t target) bool {
 	if !o.writesFields(verb, t) {
 		return false
@@ -206,8 +206,8 @@ func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (co
 	return content, old, nil
 }
 
-// stored reads the object from the server. Whoever asks with --as sees the answer himself, so that it is his right that counts; if he has
-// none, that of whom he asks about is tried.
+// stored reads the object from the server. Whoever asks with --as sees the answer himself, so that it is his right that
+// counts; if he has none, that of whom he asks about is tried.
 func (o *ExplainOptions) stored(ctx context.Context, t target) (*runtime.RawExtension, error) {
 	config, err := o.config.ToRESTConfig()
 	if err != nil {

@@ -12,7 +12,8 @@ var answers = map[authz.TracedAnswer]string{
 	authz.AnswerNotAsked: "not asked",
 }
 
-// explainText is a trace as people read it: the answer, the chain in its order as a tree, and what would change the answer.
+// explainText is a trace as people read it: the answer, the chain in its order as a tree, and what would change the
+// answer.
 func explainText(review *authz.SubjectAccessReview) string {
 	var b strings.Builder
 	s, trace := review.Status, review.Status.Trace

@@ -95,7 +95,8 @@ func (o *KubeconfigOptions) Run() error {
 	return nil
 }
 
-// merge adds the entries to the kubeconfig that kubectl uses. An entry of the same name is replaced: it is of the same user.
+// merge adds the entries to the kubeconfig that kubectl uses. An entry of the same name is replaced: it is of the same
+// user.
 func (o *KubeconfigOptions) merge(data []byte) error {
 	added, err := clientcmd.Load(data)
 	if err != nil {

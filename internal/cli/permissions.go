@@ -99,7 +99,8 @@ func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
 	return o.print(o.Out, list)
 }
 
-// permissionRows is a row for each field: by permission, or for one resource by field, where what is more general comes first.
+// permissionRows is a row for each field: by permission, or for one resource by field, where what is more general comes
+// first.
 func permissionRows(list *authz.PermissionList, byField bool) []authz.PermissionField {
 	var rows []authz.PermissionField
 	for _, p := range list.Items {

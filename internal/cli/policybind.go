@@ -76,7 +76,8 @@ func (o *PolicyOptions) bind(ctx context.Context, namespace, name string, ref au
 	return fmt.Errorf("role binding %s/%s keeps being changed by others; try again", namespace, name)
 }
 
-// unbind takes the subjects out of every role binding of a role in the namespace. A binding that nobody is left in goes.
+// unbind takes the subjects out of every role binding of a role in the namespace. A binding that nobody is left in
+// goes.
 func (o *PolicyOptions) unbind(ctx context.Context, namespace, role string) error {
 	path := rolesPath(namespace, "rolebindings")
 	var bindings authz.RoleBindingList

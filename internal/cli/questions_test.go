@@ -211,7 +211,8 @@ func TestLongConditionsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// PO-14, SV-6: who-can puts problems of others on standard error, hides the system on request, and counts it in the answer.
+// PO-14, SV-6: who-can puts problems of others on standard error, hides the system on request, and counts it in the
+// answer.
 func TestWhoCanOutput(t *testing.T) {
 	status := authz.ResourceAccessReviewStatus{
 		UserNames: []string{"edgar", "system:kube-controller-manager", "system:serviceaccount:hammer:builder", "system:serviceaccount:kube-system:gc"}, GroupNames: []string{"system:masters", "team-a"},

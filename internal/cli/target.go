@@ -27,15 +27,16 @@ type target struct {
 // all stands for every resource, or every verb.
 const all = "*"
 
-// virtual are resources that rules name and no server serves: whom somebody impersonates, whose signatures somebody approves.
+// virtual are resources that rules name and no server serves: whom somebody impersonates, whose signatures somebody
+// approves.
 var virtual = []schema.GroupResource{
 	{Resource: "users"}, {Resource: "groups"},
 	{Group: "authentication.k8s.io", Resource: "uids"}, {Group: "authentication.k8s.io", Resource: "userextras"},
 	{Group: "certificates.k8s.io", Resource: "signers"},
 }
 
-// parseTarget reads what `kubectl auth can-i` takes behind the verb: TYPE, TYPE/NAME, a /path or *, and TYPE NAME besides. A slash is
-// always followed by a name: the subresource is a flag of its own.
+// parseTarget reads what `kubectl auth can-i` takes behind the verb: TYPE, TYPE/NAME, a /path or *, and TYPE NAME
+// besides. A slash is always followed by a name: the subresource is a flag of its own.
 func (c *client) parseTarget(args []string, subresource string) (target, error) {
 	var t target
 	first := args[0]

@@ -114,8 +114,8 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	return answered(code)
 }
 
-// notProviso turns a path that is not there into what that means. If the server says itself what is not there, such as the namespace, that
-// is it.
+// notProviso turns a path that is not there into what that means. If the server says itself what is not there, such as
+// the namespace, that is it.
 func notProviso(err error, gate string) error {
 	var said serverError
 	if apierrors.IsNotFound(err) && !errors.As(err, &said) {

@@ -157,8 +157,8 @@ func (c *Comparer) Possible(ctx context.Context, a Access, u Universe) (w *Witne
 	return r.Gained, r.Relation == Wider, r.Relation == Unclear
 }
 
-// Always tells whether a condition holds, or denies, in every world; unclear if it could not be found out. The witness is a world in which it
-// does not.
+// Always tells whether a condition holds, or denies, in every world; unclear if it could not be found out. The witness
+// is a world in which it does not.
 func (c *Comparer) Always(ctx context.Context, condition expr.Condition, u Universe) (w *Witness, always, unclear bool) {
 	r := c.Compare(ctx, Access{Allow: []expr.Condition{nil}}, Access{Allow: []expr.Condition{condition}}, u)
 	return r.Lost, r.Relation == Equivalent, r.Relation == Unclear
@@ -233,8 +233,8 @@ func (r *reader) part(c expr.Condition, effect expr.Effect, u Universe) *formula
 	return &formula{op: leaf, atom: r.other(c, effect)}
 }
 
-// source is the formula of an expression. A where of an allow must hold for every version that there is, one of a deny for any, and one
-// that fails counts as holding.
+// source is the formula of an expression. A where of an allow must hold for every version that there is, one of a deny
+// for any, and one that fails counts as holding.
 func (r *reader) source(source string, kind expr.Kind, effect expr.Effect, u Universe) *formula {
 	e, issues := r.syntax(source)
 	if len(issues) > 0 {

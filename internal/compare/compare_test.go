@@ -133,7 +133,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Paths that are compared with each other need each other's values: here, lists that are equal and have the element that one of them is asked for.
+// Paths that are compared with each other need each other's values: here, lists that are equal and have the element
+// that one of them is asked for.
 func TestEqualListsShareTheirElements(t *testing.T) {
 	before := allow(t, expr.When, `object.spec.?size.orValue(0) == 0 || object.spec.?hosts != oldObject.spec.?hosts`)
 	after := allow(t, expr.When, `object.spec.?size.orValue(3) == oldObject.spec.?size.orValue(3) && oldObject.spec.hosts.exists(h, h == "h")`)

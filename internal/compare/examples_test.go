@@ -92,7 +92,8 @@ func shapeOf(name string) *Shape {
 	return Unknown()
 }
 
-// TR-3: the examples of this repository are decided: against themselves, against always and never, and against each other.
+// TR-3: the examples of this repository are decided: against themselves, against always and never, and against each
+// other.
 func TestExamplesAreDecided(t *testing.T) {
 	rules := exampleRules(t)
 	if len(rules) < 14 {

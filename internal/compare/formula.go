@@ -52,8 +52,8 @@ func join(op operator, kids ...*formula) *formula {
 	return &formula{op: op, kids: kids}
 }
 
-// eval decides a formula as CEL does: a false part decides an and, whatever fails beside it. It returns an atom that is open, if any
-// keeps the formula open.
+// eval decides a formula as CEL does: a false part decides an and, whatever fails beside it. It returns an atom that is
+// open, if any keeps the formula open.
 func (f *formula) eval(of func(*atom) ternary) (ternary, *atom) {
 	switch f.op {
 	case constant:
@@ -116,8 +116,8 @@ func (f *formula) atoms(visit func(*atom)) {
 	}
 }
 
-// side is one of the two that are compared: rules, of which the first that holds decides. An allow that fails does not hold, a deny that
-// fails does. Nothing is allowed that no rule allows.
+// side is one of the two that are compared: rules, of which the first that holds decides. An allow that fails does not
+// hold, a deny that fails does. Nothing is allowed that no rule allows.
 type side []rule
 
 type rule struct {

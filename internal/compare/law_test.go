@@ -59,8 +59,8 @@ func program(t testing.TB, kind expr.Kind, source string) expr.Condition {
 	return p
 }
 
-// field is a path of the small universe: the atoms about it and all the values that it takes there. The values are chosen by hand and
-// not by the code under test: several of each class.
+// field is a path of the small universe: the atoms about it and all the values that it takes there. The values are
+// chosen by hand and not by the code under test: several of each class.
 type field struct {
 	path   []string
 	atoms  []string
@@ -142,7 +142,8 @@ func random(r *rand.Rand, fields []field, depth int, versions ...string) string 
 	return "(" + a + " ? " + b + " : " + random(r, fields, depth-1, versions...) + ")"
 }
 
-// smallWorlds are combinations of the values of some fields, and two users: all of them, or as many as there is time for.
+// smallWorlds are combinations of the values of some fields, and two users: all of them, or as many as there is time
+// for.
 func smallWorlds(r *rand.Rand, fields []field, operation string) []*Witness {
 	specs := []map[string]any{{"name": "", "count": int64(0), "rules": nil}}
 	for _, f := range fields {
@@ -209,8 +210,9 @@ func pairsWanted(t *testing.T) int {
 	return 2000
 }
 
-// TR-3: no wrong verdict. A difference has a witness that the conditions themselves agree with, and the conditions of a pair that is
-// called equivalent, wider or narrower agree with that in every world of a small universe that is made independently.
+// TR-3: no wrong verdict. A difference has a witness that the conditions themselves agree with, and the conditions of a
+// pair that is called equivalent, wider or narrower agree with that in every world of a small universe that is made
+// independently.
 func TestRelationsHoldInEverySmallWorld(t *testing.T) {
 	wanted := pairsWanted(t)
 	r := rand.New(rand.NewPCG(uint64(wanted), 7))

@@ -45,7 +45,8 @@ func (s *search) number() {
 	s.key = make([]byte, 0, 64)
 }
 
-// find returns a world that sides[yes] allows and sides[no] does not, or whether it is known that there is none, and why it is not.
+// find returns a world that sides[yes] allows and sides[no] does not, or whether it is known that there is none, and
+// why it is not.
 func (s *search) find(allows, refuses int) (w *Witness, none bool, why error) {
 	s.steps, s.unsure, s.over, s.freely = 0, false, false, false
 	if w = s.branch(allows, refuses); w != nil {

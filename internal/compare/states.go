@@ -84,7 +84,8 @@ func (s *search) values(n *node) (out []any, partial bool) {
 	return all.values, partial
 }
 
-// elements are the values that loops over n tell apart: one for each answer of all loops, found by asking them of lists with one element.
+// elements are the values that loops over n tell apart: one for each answer of all loops, found by asking them of lists
+// with one element.
 func (s *search) elements(n *node, p *pool) (out []any, partial bool) {
 	var all set
 	if n.element != nil {
@@ -236,8 +237,9 @@ func (n *node) comparesLists() bool {
 	return slices.ContainsFunc(n.constant, func(c any) bool { list, ok := c.([]any); return ok && len(list) > 0 })
 }
 
-// answers are the shortest lists for every answer that the loops over them can give together. An answer for a longer list follows from that
-// for the shorter one and for the element that is added, so that lists with the same answers need not be made longer twice.
+// answers are the shortest lists for every answer that the loops over them can give together. An answer for a longer
+// list follows from that for the shorter one and for the element that is added, so that lists with the same answers
+// need not be made longer twice.
 func (s *search) answers(n *node, elements []any) (out []any) {
 	neutral := s.vector(n, []any{})
 	vectors := make([][]ternary, len(elements))

@@ -59,8 +59,8 @@ func (r *reader) formula(e ast.Expr) *formula {
 	return &formula{op: leaf, atom: r.atom(e)}
 }
 
-// failing tells that an expression fails in every world: it reads a field of nothing, or one that the kind does not have, and CEL is strict
-// except in its connectives, macros and optional selections.
+// failing tells that an expression fails in every world: it reads a field of nothing, or one that the kind does not
+// have, and CEL is strict except in its connectives, macros and optional selections.
 func (r *reader) failing(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.SelectKind:

@@ -72,7 +72,8 @@ func (s *set) add(values ...any) {
 	}
 }
 
-// scalars are the texts, numbers and ternary values that tell the atoms apart. partial: there may be more to tell apart.
+// scalars are the texts, numbers and ternary values that tell the atoms apart. partial: there may be more to tell
+// apart.
 func (p *pool) scalars(shape *Shape) (out []any, partial bool) {
 	if len(shape.Enum) > 0 {
 		return shape.Enum, p.sampled
@@ -174,8 +175,8 @@ func (p *pool) texts() (out []any, partial bool) {
 	return all.values, partial
 }
 
-// fragmented adds texts with every choice of longest prefix, longest suffix and contained parts. A text is told from another only by these,
-// since the filler occurs in none of them.
+// fragmented adds texts with every choice of longest prefix, longest suffix and contained parts. A text is told from
+// another only by these, since the filler occurs in none of them.
 func (p *pool) fragmented(all *set, filler string) {
 	if len(p.prefixes)+len(p.suffixes)+len(p.parts) == 0 {
 		return

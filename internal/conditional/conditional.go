@@ -59,8 +59,8 @@ func reviews(k *system.Kernel) (system.Provider, error) {
 	})
 }
 
-// alsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and which do not come
-// through this server: it gets the answer that it gets everywhere.
+// alsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and
+// which do not come through this server: it gets the answer that it gets everywhere.
 func alsoNeeds(ctx context.Context, gate *authorize.Gate, attrs authorizer.Attributes) string {
 	if attrs.GetResource() == "nodes" {
 		if caller, ok := request.UserFrom(ctx); ok && slices.Contains(caller.GetGroups(), user.NodesGroup) {

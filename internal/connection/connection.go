@@ -40,8 +40,8 @@ func Of(group, resource, subresource string) Kind {
 	return None
 }
 
-// Name is the name of the object that a request of this kind is about. Proxies take it with a scheme and a port, as name,
-// name:port or scheme:name:port; what the endpoint itself would refuse is left as it is.
+// Name is the name of the object that a request of this kind is about. Proxies take it with a scheme and a port, as
+// name, name:port or scheme:name:port; what the endpoint itself would refuse is left as it is.
 func Name(kind Kind, name string) string {
 	if kind != Proxy {
 		return name

@@ -125,8 +125,8 @@ func namespaces(ctx context.Context, t *term) (func(context.Context), error) {
 	return func(ctx context.Context) { c.Run(ctx, 10) }, nil
 }
 
-// answered asks once and repeats that answer to the first caller: the namespace controller ends the whole process if the
-// server tells it no resources while it is built.
+// answered asks once and repeats that answer to the first caller: the namespace controller ends the whole process if
+// the server tells it no resources while it is built.
 func answered(discover func() ([]*metav1.APIResourceList, error)) (func() ([]*metav1.APIResourceList, error), error) {
 	resources, err := discover()
 	if len(resources) == 0 {

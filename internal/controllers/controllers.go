@@ -22,15 +22,15 @@ const quietness = 2
 
 // Config says which controllers run, and as whom.
 type Config struct {
-	// RestConfig reaches the server, as somebody who may do everything: the loopback client of the same process. Its user
-	// agent is extended by the name of each controller.
+	// RestConfig reaches the server, as somebody who may do everything: the loopback client of the same process. Its
+	// user agent is extended by the name of each controller.
 	RestConfig *rest.Config
 	// RootCA is the certificate of the server's authority in PEM form, published to every namespace.
 	RootCA []byte
 	// ServiceAccountKeyFile is the private key that signs service account tokens.
 	ServiceAccountKeyFile string
-	// Names chooses the controllers, in the language of --controllers. Default: all. One that "*" includes is left out if
-	// what it needs (the key, the certificate) is not there; one that is named is an error then.
+	// Names chooses the controllers, in the language of --controllers. Default: all. One that "*" includes is left out
+	// if what it needs (the key, the certificate) is not there; one that is named is an error then.
 	Names []string
 	// LeaderElect is for when several servers share one store.
 	LeaderElect bool
@@ -144,8 +144,8 @@ func (c *Controllers) Run(ctx context.Context) error {
 	return nil
 }
 
-// keepServing begins again when the controllers could not be started, which is normal while the server itself starts and
-// worth a word in the log later.
+// keepServing begins again when the controllers could not be started, which is normal while the server itself starts
+// and worth a word in the log later.
 func (c *Controllers) keepServing(ctx context.Context) {
 	const first, last, normal = 100 * time.Millisecond, 5 * time.Second, 30 * time.Second
 	logger, began, pause := klog.FromContext(ctx), time.Now(), first

@@ -18,8 +18,8 @@ const (
 	leaseName      = "proviso-controllers"
 )
 
-// timing of the lease. A server that dies is replaced after duration, one that leaves after at most two retries. A leader
-// that cannot renew gives up at deadline, which leaves its controllers the rest of the duration to stop.
+// timing of the lease. A server that dies is replaced after duration, one that leaves after at most two retries. A
+// leader that cannot renew gives up at deadline, which leaves its controllers the rest of the duration to stop.
 type timing struct{ duration, deadline, retry time.Duration }
 
 var defaultTiming = timing{duration: 8 * time.Second, deadline: 5 * time.Second, retry: time.Second}
@@ -38,7 +38,8 @@ func (c *Controllers) campaign(ctx context.Context) error {
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.cfg.Identity},
 	}
-	// Right after its first start a server does not have the namespace yet, and the elector takes seconds until it tries again.
+	// Right after its first start a server does not have the namespace yet, and the elector takes seconds until it
+	// tries again.
 	_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().Namespaces().Get(ctx, leaseNamespace, metav1.GetOptions{})
 		return err == nil, nil
@@ -92,8 +93,8 @@ func (c *Controllers) candidacy(ctx context.Context, lock resourcelock.Interface
 	}
 }
 
-// resign gives the lease up if it is held, so that another server need not wait until it expires. It fails silently: the
-// server may be gone already.
+// resign gives the lease up if it is held, so that another server need not wait until it expires. It fails silently:
+// the server may be gone already.
 func (c *Controllers) resign(ctx context.Context, lock resourcelock.Interface) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.lease.retry)
 	defer cancel()

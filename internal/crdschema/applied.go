@@ -7,13 +7,13 @@ import (
 
 // lastApplied is where kubectl keeps what was last applied, to compare the next file with.
 //
-// Both kinds of apply read and write it. Client-side apply writes what its author wrote and removes what it finds there and
-// not in the next file. Server-side apply writes what reached the server, and looks in it for what it may overwrite although another
-// manager owns it. So it is kept in the form of the server, and shown in that of the author.
+// Both kinds of apply read and write it. Client-side apply writes what its author wrote and removes what it finds there
+// and not in the next file. Server-side apply writes what reached the server, and looks in it for what it may overwrite
+// although another manager owns it. So it is kept in the form of the server, and shown in that of the author.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// liftApplied brings it into the form of the server, and tells whether there was anything to do. What cannot be read is left to
-// kubectl.
+// liftApplied brings it into the form of the server, and tells whether there was anything to do. What cannot be read is
+// left to kubectl.
 func liftApplied(root any) bool {
 	return rewriteApplied(root, KeyPrefix, func(object any) bool {
 		l := lift(object)

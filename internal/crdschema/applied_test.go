@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FP-3: what kubectl remembers is kept in the form of the server and shown in that of its author, with nulls, and nothing else changes.
+// FP-3: what kubectl remembers is kept in the form of the server and shown in that of its author, with nulls, and
+// nothing else changes.
 func TestLastApplied(t *testing.T) {
 	remembered := func(file string) map[string]any {
 		file = strings.Replace(file, "metadata: {", "metadata: {annotations: {}, ", 1) // as kubectl writes it

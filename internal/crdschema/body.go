@@ -65,8 +65,8 @@ func mediaType(r *http.Request) string {
 
 func isMedia(r *http.Request, want string) bool { return mediaType(r) == want }
 
-// liftObject takes the keys out of a body that is a definition, or the part of one that a merge or apply patch holds, and puts
-// them into its annotation. A body without any goes on as it is.
+// liftObject takes the keys out of a body that is a definition, or the part of one that a merge or apply patch holds,
+// and puts them into its annotation. A body without any goes on as it is.
 func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.Request, error) {
 	written := formOf(r)
 	switch written {

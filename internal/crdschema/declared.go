@@ -10,11 +10,11 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// Declared reads what a stored definition declares, each declaration for its own version of the resource. With an error,
-// which is about what was stored while this system was off, comes as much as could be read.
+// Declared reads what a stored definition declares, each declaration for its own version of the resource. With an
+// error, which is about what was stored while this system was off, comes as much as could be read.
 //
-// Objects are compared in one version (FP-10), whichever that is: what may be stored has every permission in every version that
-// is served.
+// Objects are compared in one version (FP-10), whichever that is: what may be stored has every permission in every
+// version that is served.
 func Declared(crd *apiextensionsv1.CustomResourceDefinition) ([]fieldperm.Declaration, error) {
 	text, ok := crd.Annotations[Annotation]
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// Filter stands behind authorization and in front of the servers. It concerns itself with definitions of custom resources only.
+// Filter stands behind authorization and in front of the servers. It concerns itself with definitions of custom
+// resources only.
 type Filter struct {
 	// Next serves everything.
 	Next http.Handler

@@ -111,7 +111,8 @@ func bomb() string {
 	return text
 }
 
-// FuzzLift: no body makes the filter panic; what goes on has no key at any field of a schema; and what is shown of it is what was written.
+// FuzzLift: no body makes the filter panic; what goes on has no key at any field of a schema; and what is shown of it
+// is what was written.
 func FuzzLift(f *testing.F) {
 	for _, seed := range []string{
 		definition(guarded), definition(plain), definition(`fire: {x-kubernetes-permission-verb: null}`), definition(`a/b: {items: {additionalProperties: {x-kubernetes-permission-verb: labels}}}`),

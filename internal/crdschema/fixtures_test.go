@@ -175,8 +175,8 @@ func (c call) do(t testing.TB) (*httptest.ResponseRecorder, *forwarded) {
 	return w, sent
 }
 
-// randomSchema makes a node of a schema, with declarations at some of its fields. Names and values that only look like declarations are
-// in it too.
+// randomSchema makes a node of a schema, with declarations at some of its fields. Names and values that only look like
+// declarations are in it too.
 func randomSchema(r *rand.Rand, depth int, declares bool) map[string]any {
 	m := map[string]any{}
 	if depth == 0 || r.Intn(4) == 0 {

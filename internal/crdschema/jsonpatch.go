@@ -19,9 +19,10 @@ import (
 // maxOperations is upstream's limit.
 const maxOperations = 10000
 
-// A JSON patch names places by their position in the object that its author sees, so that it can only be applied to that
-// object. One that carries our keys is applied here, and goes on as the merge patch that has the same effect on the same
-// version of the object; if that has changed meanwhile, it is applied again. One that carries none goes on as it is.
+// A JSON patch names places by their position in the object that its author sees, so that it can only be applied to
+// that object. One that carries our keys is applied here, and goes on as the merge patch that has the same effect on
+// the same version of the object; if that has changed meanwhile, it is applied again. One that carries none goes on as
+// it is.
 
 // liftJSONPatch returns the request to go on with, or how to serve it.
 func (f *Filter) liftJSONPatch(r *http.Request, info *request.RequestInfo) (*http.Request, *replay, error) {
@@ -114,7 +115,8 @@ func (p *replay) serve(w http.ResponseWriter) {
 	}
 }
 
-// merge applies the patch to the object of this moment. pinned is set if the patch itself says to which version it applies.
+// merge applies the patch to the object of this moment. pinned is set if the patch itself says to which version it
+// applies.
 func (p *replay) merge(ctx context.Context) (r *http.Request, pinned bool, err error) {
 	before, err := p.filter.Current(ctx, p.name)
 	if err != nil {

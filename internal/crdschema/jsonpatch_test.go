@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FP-3: a JSON patch works on what its author sees. One that carries keys goes on as a merge patch for that version of the
-// object; one that carries none goes on as it is.
+// FP-3: a JSON patch works on what its author sees. One that carries keys goes on as a merge patch for that version of
+// the object; one that carries none goes on as it is.
 func TestJSONPatch(t *testing.T) {
 	const fire = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/fire"
 	const fire2 = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/fire"

@@ -20,8 +20,8 @@ type lifted struct {
 	places            int
 }
 
-// lift takes the keys out of the schemas of a definition. Only places of a schema are looked at: a property or a default value may be
-// called as it likes.
+// lift takes the keys out of the schemas of a definition. Only places of a schema are looked at: a property or a
+// default value may be called as it likes.
 func lift(root any) lifted {
 	l := lifted{record: record{}}
 	var list []any
@@ -62,8 +62,8 @@ type lifter struct {
 // maxErrors keeps the answer to a hostile body small.
 const maxErrors = 16
 
-// node takes the keys out of one node of a schema. isField is set where the node describes a field of the object, and not
-// inside of allOf and its kin, which only restrict what is described elsewhere.
+// node takes the keys out of one node of a schema. isField is set where the node describes a field of the object, and
+// not inside of allOf and its kin, which only restrict what is described elsewhere.
 func (w *lifter) node(schema map[string]any, path *field.Path, isField bool) {
 	for _, key := range slices.Sorted(maps.Keys(schema)) {
 		if strings.HasPrefix(key, KeyPrefix) {

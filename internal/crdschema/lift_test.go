@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FP-3: what is lifted out and put back is what was written, whatever the schema; and without the keys the stock types have nothing
-// to complain about.
+// FP-3: what is lifted out and put back is what was written, whatever the schema; and without the keys the stock types
+// have nothing to complain about.
 func TestLiftAndShowAreInverse(t *testing.T) {
 	declared := 0
 	for seed := range int64(150) {

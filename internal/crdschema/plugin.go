@@ -19,9 +19,9 @@ import (
 // Name is how the plugin shows up in metrics.
 const Name = "FieldPermissionDeclarations"
 
-// Plugin settles what a write declares with what is stored, inside of the transaction: it sees the object that is stored at that
-// moment, and sees it again when a conflict makes the server try again. It stands last in mutating admission, and once more
-// checks in validating admission what others may have made of it.
+// Plugin settles what a write declares with what is stored, inside of the transaction: it sees the object that is
+// stored at that moment, and sees it again when a conflict makes the server try again. It stands last in mutating
+// admission, and once more checks in validating admission what others may have made of it.
 type Plugin struct {
 	// Expressions compiles CEL; without it, parameters that are expressions are refused.
 	Expressions fieldperm.Expressions
@@ -73,8 +73,8 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 		return nil
 	}
 	if attrs.GetSubresource() != "" {
-		// Upstream lets a write of the status change metadata, and one by a client that does not see the annotation would
-		// remove it.
+		// Upstream lets a write of the status change metadata, and one by a client that does not see the annotation
+		// would remove it.
 		if w.hasStored && !w.hasSent {
 			s := settle(w.storedRecord(), nil, w.old, w.old)
 			s.warn(ctx)
@@ -107,8 +107,8 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 	return nil
 }
 
-// written is what the request itself declares, and nil if it does not declare anything. The annotation counts only if it is the one
-// that the filter made.
+// written is what the request itself declares, and nil if it does not declare anything. The annotation counts only if
+// it is the one that the filter made.
 func (w *write) written(c *carried) (record, error) {
 	switch {
 	case c != nil && c.annotation != "" && w.sent == c.annotation:

@@ -183,8 +183,8 @@ func sorted(text string) string {
 	return fmt.Sprint(counts)
 }
 
-// FP-3: a client that does not know the keys keeps what is declared, whatever it writes and by whatever way, and nobody writes
-// the annotation by hand.
+// FP-3: a client that does not know the keys keeps what is declared, whatever it writes and by whatever way, and nobody
+// writes the annotation by hand.
 func TestTypedClients(t *testing.T) {
 	stored := internal(t, definition(guarded))
 	without := func(change func(*apiextensions.CustomResourceDefinition)) *apiextensions.CustomResourceDefinition {
@@ -258,8 +258,8 @@ func TestTypedClients(t *testing.T) {
 	}
 }
 
-// FP-6: a caller who has rights to single fields only changes what a schema declares with the right to the schema, and not with
-// the right to annotations, which is only where it is kept.
+// FP-6: a caller who has rights to single fields only changes what a schema declares with the right to the schema, and
+// not with the right to annotations, which is only where it is kept.
 func TestGranularCallers(t *testing.T) {
 	stored := internal(t, definition(guarded))
 	changed := internal(t, definition(strings.ReplaceAll(guarded, "true", "false")))
@@ -283,8 +283,8 @@ func TestGranularCallers(t *testing.T) {
 	}
 }
 
-// FP-3: for every schema and whatever is stored, a write without keys changes nothing, saying the same again changes nothing, and
-// nulls at every place leave nothing.
+// FP-3: for every schema and whatever is stored, a write without keys changes nothing, saying the same again changes
+// nothing, and nulls at every place leave nothing.
 func TestSettleLaws(t *testing.T) {
 	kept := 0
 	for seed := range int64(150) {

@@ -98,9 +98,10 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 	return nil
 }
 
-// checkVersions holds a declaration against those of the other versions. The same field must be declared in the same way in
-// each version that has it (FP-1). And every version that is served or stored must have every permission, at whatever field:
-// objects are compared in one version, whatever version a request uses (FP-10), and what is not declared there guards nothing.
+// checkVersions holds a declaration against those of the other versions. The same field must be declared in the same
+// way in each version that has it (FP-1). And every version that is served or stored must have every permission, at
+// whatever field: objects are compared in one version, whatever version a request uses (FP-10), and what is not
+// declared there guards nothing.
 func (r record) checkVersions(crd *apiextensions.CustomResourceDefinition, version string, at place, path *field.Path) field.ErrorList {
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]

@@ -2,8 +2,8 @@ package crdschema
 
 import "strings"
 
-// show puts what is stored in the annotation back where it was written: in a definition, in a list of them, in an event of a
-// watch. A table or metadata has no schema to put it into, and only loses the annotation.
+// show puts what is stored in the annotation back where it was written: in a definition, in a list of them, in an event
+// of a watch. A table or metadata has no schema to put it into, and only loses the annotation.
 func show(root any) {
 	m, ok := root.(map[string]any)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shower is a response writer that shows the declarations in JSON and YAML. Everything else goes through as it is: clients of
-// protobuf have types without the keys, and errors have no object.
+// shower is a response writer that shows the declarations in JSON and YAML. Everything else goes through as it is:
+// clients of protobuf have types without the keys, and errors have no object.
 type shower struct {
 	inner http.ResponseWriter
 	watch bool
@@ -112,7 +112,8 @@ func (s *shower) close() {
 	}
 }
 
-// shown is a text with the declarations in their places. A text without any, and one that cannot be read, stays as it is.
+// shown is a text with the declarations in their places. A text without any, and one that cannot be read, stays as it
+// is.
 func (s *shower) shown(body []byte) []byte {
 	if !bytes.Contains(body, []byte(Annotation)) {
 		return body

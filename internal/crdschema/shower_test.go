@@ -46,8 +46,8 @@ func answer(contentType, encoding string, parts ...string) func(http.ResponseWri
 	}
 }
 
-// FP-3: every read shows the declarations and not the annotation, in every form that can hold them; what has no schema loses the
-// annotation only.
+// FP-3: every read shows the declarations and not the annotation, in every form that can hold them; what has no schema
+// loses the annotation only.
 func TestShown(t *testing.T) {
 	one, want := stored(t, guarded), asJSON(t, tree(t, definition(guarded)))
 	meta := `{"kind":"PartialObjectMetadata","metadata":{"annotations":{"a":"b",` + asJSON(t, Annotation) + `:"{}"},"name":"x"}}`

@@ -12,8 +12,8 @@ type Options struct {
 	Sync bool
 	// SyncDir waits until the new name is, too.
 	SyncDir bool
-	// Temp is a pattern, as of os.CreateTemp, for where the text is written first, beside the file. Empty is the file's name with .new
-	// behind it: what a crash has left there is overwritten the next time.
+	// Temp is a pattern, as of os.CreateTemp, for where the text is written first, beside the file. Empty is the file's
+	// name with .new behind it: what a crash has left there is overwritten the next time.
 	Temp string
 	// Step, for tests, is told what comes next. An error of it is a crash: nothing is cleaned up.
 	Step func(step string) error
@@ -26,7 +26,8 @@ func (o Options) step(name string) error {
 	return o.Step(name)
 }
 
-// Replace writes a file, which only its owner can read, so that a reader sees the old text or the new one, never a part.
+// Replace writes a file, which only its owner can read, so that a reader sees the old text or the new one, never a
+// part.
 func Replace(path string, text []byte, o Options) error {
 	temp, err := o.open(path)
 	if err != nil {

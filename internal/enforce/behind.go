@@ -17,16 +17,18 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Behind knows what a request writes beyond what its body shows: the pod behind a Binding, and the other versions of an object.
+// Behind knows what a request writes beyond what its body shows: the pod behind a Binding, and the other versions of an
+// object.
 type Behind struct {
 	// Pod reads a pod as it is stored now.
 	Pod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// Versions are those in which a kind is stored and served, if labels and annotations may differ from one to the other. Storage
-	// is empty if objects are not converted to be stored.
+	// Versions are those in which a kind is stored and served, if labels and annotations may differ from one to the
+	// other. Storage is empty if objects are not converted to be stored.
 	Versions func(kind schema.GroupKind) (storage string, served []string)
 }
 
-// isBinding tells whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into the pod.
+// isBinding tells whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into
+// the pod.
 func isBinding(attrs admission.Attributes) bool {
 	if attrs.GetOperation() != admission.Create {
 		return false
@@ -35,8 +37,8 @@ func isBinding(attrs admission.Attributes) bool {
 	return r.Group == "" && (r.Resource == "bindings" && attrs.GetSubresource() == "" || r.Resource == "pods" && attrs.GetSubresource() == "binding")
 }
 
-// pod is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request would replace them.
-// The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
+// pod is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request would
+// replace them. The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
 func (b *Behind) pod(ctx context.Context, attrs admission.Attributes) (*corev1.Binding, error) {
 	binding, err := meta.Accessor(attrs.GetObject())
 	if err != nil {
@@ -79,9 +81,9 @@ func isRevision(attrs admission.Attributes) bool {
 	return r.Group == appsv1.GroupName && r.Resource == "controllerrevisions"
 }
 
-// revealed are both versions of a ControllerRevision with their data as the set's type reads it: in one form, however it was
-// written, so that a path leads to what the controller will find there. Unchanged data is left out. An error means that the data
-// cannot be read.
+// revealed are both versions of a ControllerRevision with their data as the set's type reads it: in one form, however
+// it was written, so that a path leads to what the controller will find there. Unchanged data is left out. An error
+// means that the data cannot be read.
 func revealed(old, new runtime.Object) (before, after *unstructured.Unstructured, err error) {
 	is, ok := new.(*appsv1.ControllerRevision)
 	if !ok {
@@ -132,8 +134,8 @@ type converted struct {
 	err     error
 }
 
-// versions converts the final object to the version in which it is stored, and from there to those in which it is served, as storing and
-// reading it will.
+// versions converts the final object to the version in which it is stored, and from there to those in which it is
+// served, as storing and reading it will.
 func (b *Behind) versions(attrs admission.Attributes, objects admission.ObjectInterfaces) []converted {
 	if b == nil || b.Versions == nil || attrs.GetSubresource() != "" && attrs.GetSubresource() != "status" {
 		return nil

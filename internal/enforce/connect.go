@@ -23,8 +23,8 @@ func (p *Plugin) connect(ctx context.Context, holder *handoff.Holder, known *fac
 
 var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")
 
-// Trusted refuses a proxied path that means another one than it says: a condition on options.path must see what the backend
-// will see.
+// Trusted refuses a proxied path that means another one than it says: a condition on options.path must see what the
+// backend will see.
 func (f *facts) Trusted() error {
 	if f.GetOperation() != admission.Connect {
 		return nil
@@ -41,7 +41,8 @@ func (f *facts) Trusted() error {
 	case *corev1.ServiceProxyOptions:
 		proxied = o.Path
 	}
-	// Upstream swallows one slash of two when it cuts the proxied path out of the URL, so that this is looked for there.
+	// Upstream swallows one slash of two when it cuts the proxied path out of the URL, so that this is looked for
+	// there.
 	if proxied != "" && (path.Clean(proxied) != proxied || strings.Contains(f.path, "//")) {
 		return errUncleanPath
 	}

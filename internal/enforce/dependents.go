@@ -38,7 +38,8 @@ func (c *cause) dependents(ctx context.Context, owner types.UID) error {
 	return c.each(ctx, family.below[owner], leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
 }
 
-// each refuses if the caller is denied to delete one of the objects. Their names are not said: the caller need not be allowed to know them.
+// each refuses if the caller is denied to delete one of the objects. Their names are not said: the caller need not be
+// allowed to know them.
 func (c *cause) each(ctx context.Context, objects []member, advice, refusal string) error {
 	for i, m := range objects {
 		if i == maxDependents {
@@ -67,8 +68,8 @@ type family struct {
 
 type familyKey struct{ namespace string }
 
-// family is found once per request and namespace. An object knows its owners and no owner knows its dependents, so that the
-// walk goes upwards, from the objects that the caller's denies could be about.
+// family is found once per request and namespace. An object knows its owners and no owner knows its dependents, so that
+// the walk goes upwards, from the objects that the caller's denies could be about.
 func (c *cause) family(ctx context.Context, namespace string) *family {
 	found := notes.Of(ctx).Keep(familyKey{namespace}, func() any {
 		w := &climb{cause: c, ctx: ctx, namespace: namespace, family: family{below: map[types.UID][]member{}}, lists: map[listKey]listing{}}
@@ -120,7 +121,8 @@ func (w *climb) all() error {
 	return nil
 }
 
-// covered lists where the caller's denies could be about objects of a resource, within the namespace or ("") everywhere.
+// covered lists where the caller's denies could be about objects of a resource, within the namespace or ("")
+// everywhere.
 func (c *cause) covered(r snapshot.Resource, within string) []string {
 	rules := c.snapshot().Rules
 	may := func(namespace string) bool {

@@ -19,9 +19,10 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Effects refuses requests by which somebody else would delete what the caller is denied to delete: the garbage collector, the
-// namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed to delete something, and is
-// not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of delete costs one look at his roles.
+// Effects refuses requests by which somebody else would delete what the caller is denied to delete: the garbage
+// collector, the namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed
+// to delete something, and is not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of
+// delete costs one look at his roles.
 type Effects struct {
 	// Denied asks the chain whether a request is denied, and MayBeDenied whether some object could make it so.
 	Denied      func(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (handoff.Outcome, bool)
@@ -155,7 +156,8 @@ func evicts(attrs admission.Attributes) bool {
 	return attrs.GetOperation() == admission.Create && attrs.GetResource().GroupResource() == pods.GroupResource() && attrs.GetSubresource() == "eviction"
 }
 
-// eviction deletes a pod, without asking for delete. The rules of Policy have seen that already; this asks the rest of the chain.
+// eviction deletes a pod, without asking for delete. The rules of Policy have seen that already; this asks the rest of
+// the chain.
 func (c *cause) eviction(ctx context.Context) error {
 	if !evicts(c) {
 		return nil

@@ -81,7 +81,8 @@ func TestOwnerReferencesAreADelete(t *testing.T) {
 		blocks.SetOwnerReferences(refs)
 		w.expect("block the owner's deletion", c.refused, request{who: c.who, operation: admission.Update, old: owned, new: blocks})
 	}
-	// What the object owns goes with it: whoever is denied to delete that cannot hang the object below an owner that is gone.
+	// What the object owns goes with it: whoever is denied to delete that cannot hang the object below an owner that is
+	// gone.
 	parent := w.put("v1", "ConfigMap", "hammer", "parent", nil)
 	w.put("v1", "ConfigMap", "hammer", "child", labelled, parent)
 	hung := parent.DeepCopy()
@@ -317,8 +318,8 @@ func TestUnservingAVersion(t *testing.T) {
 	}
 }
 
-// PO-20: a right to delete the collection does not reach what is denied one by one, wherever the right comes from. Who holds delete in the whole
-// cluster is not denied it (PO-7).
+// PO-20: a right to delete the collection does not reach what is denied one by one, wherever the right comes from. Who
+// holds delete in the whole cluster is not denied it (PO-7).
 func TestCollectionsAreDeletes(t *testing.T) {
 	pods := []string{"pods"}
 	collect := rule{Verbs: []string{"deletecollection"}, ResourceKinds: pods}

@@ -37,7 +37,8 @@ type effectsWorld struct {
 
 type rule = policyv1alpha1.PolicyRule
 
-// newEffectsWorld gives every name in the maps a role of that name with the rules, in the master namespace or in hammer.
+// newEffectsWorld gives every name in the maps a role of that name with the rules, in the master namespace or in
+// hammer.
 func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWorld {
 	t.Helper()
 	verbs := metav1.Verbs{"create", "delete", "get", "list"}

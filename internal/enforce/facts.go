@@ -13,7 +13,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// facts is one admission as conditions see it. Objects are converted at most once per version, and only if a condition asks.
+// facts is one admission as conditions see it. Objects are converted at most once per version, and only if a condition
+// asks.
 type facts struct {
 	admission.Attributes
 	data *expr.Data
@@ -30,8 +31,8 @@ var _ authorize.Facts = (*facts)(nil)
 // Expr is the data for CEL.
 func (f *facts) Expr() *expr.Data { return f.data }
 
-// GetObject and GetOperationOptions are what conditions of others read. Admission has the options of a connection as its object; a
-// condition has them as options, and no object (CA-9).
+// GetObject and GetOperationOptions are what conditions of others read. Admission has the options of a connection as
+// its object; a condition has them as options, and no object (CA-9).
 func (f *facts) GetObject() runtime.Object {
 	if f.GetOperation() == admission.Connect {
 		return nil
@@ -44,7 +45,8 @@ func (f *facts) GetOperationOptions() runtime.Object { return f.data.Options() }
 
 var _ authorize.Evicting = (*facts)(nil)
 
-// Evicted is the deletion of the pod. Data that holds no object lets every condition about it fail, and a deny that fails denies.
+// Evicted is the deletion of the pod. Data that holds no object lets every condition about it fail, and a deny that
+// fails denies.
 func (f *facts) Evicted(ctx context.Context) *expr.Data {
 	if f.evicted == nil {
 		return expr.NewData(expr.DataConfig{Operation: string(admission.Delete), Objects: onlyOld{func(string) (runtime.Object, error) {
@@ -67,8 +69,8 @@ func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objec
 	}
 	var unreadable error
 	if attrs.GetOperation() == admission.Connect {
-		// Connect admission has its options as the object, in the internal version, whose fields no expression can name.
-		// Options that cannot be converted are none; Trusted then lets no condition decide.
+		// Connect admission has its options as the object, in the internal version, whose fields no expression can
+		// name. Options that cannot be converted are none; Trusted then lets no condition decide.
 		cfg.Options, unreadable = converted.Object("")
 		cfg.Objects = nil
 	}
@@ -88,8 +90,8 @@ func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objec
 	return f
 }
 
-// versions converts the objects of an admission to the version that a condition is written for: its own, or the preferred
-// one of the group, whatever version the request uses. What cannot be converted fails.
+// versions converts the objects of an admission to the version that a condition is written for: its own, or the
+// preferred one of the group, whatever version the request uses. What cannot be converted fails.
 type versions struct {
 	attrs   admission.Attributes
 	objects admission.ObjectInterfaces

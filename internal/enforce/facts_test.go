@@ -27,8 +27,8 @@ func connectTo(options runtime.Object, kind schema.GroupVersionKind) admission.A
 	return admission.NewAttributesRecord(options, nil, kind, "hammer", "p", schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "proxy", admission.Connect, nil, false, nil)
 }
 
-// CA-9: a condition sees the options of a connection as options and no object, and decides nothing about a path that means another one
-// than it says.
+// CA-9: a condition sees the options of a connection as options and no object, and decides nothing about a path that
+// means another one than it says.
 func TestConnectionsShowTheirOptions(t *testing.T) {
 	at := func(kind string) schema.GroupVersionKind { return schema.GroupVersionKind{Version: "v1", Kind: kind} }
 	pod := func(path string) runtime.Object {

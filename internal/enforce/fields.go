@@ -31,7 +31,8 @@ type Fields struct {
 	Ask func(ctx context.Context, holder *handoff.Holder, verb string, data authorizer.ConditionsData) handoff.Outcome
 	// Schemas finds the schemas of a kind; an error refuses the request.
 	Schemas func(kind schema.GroupVersionKind) (fieldperm.Converter, error)
-	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil means that none is.
+	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
+	// means that none is.
 	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
@@ -59,7 +60,8 @@ func (f *Fields) reach(ctx context.Context, holder *handoff.Holder, asked handof
 	return f.Ask(ctx, holder, fieldperm.Verb, known)
 }
 
-// writesFields tells whether what is admitted is an object, or a stand-in for one, whose fields say what the request does.
+// writesFields tells whether what is admitted is an object, or a stand-in for one, whose fields say what the request
+// does.
 func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	if attrs.GetOperation() != admission.Create && attrs.GetOperation() != admission.Update {
 		return false
@@ -76,8 +78,8 @@ func fieldless(subresource string) bool {
 	return connection.Connects(subresource)
 }
 
-// hides tells whether a request may write fields that its body does not show: a subresource with a body of another kind, of
-// which nothing is known. A resource that is newer than what is known to be served shows itself.
+// hides tells whether a request may write fields that its body does not show: a subresource with a body of another
+// kind, of which nothing is known. A resource that is newer than what is known to be served shows itself.
 func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 	resource, sub := attrs.GetResource().GroupResource(), attrs.GetSubresource()
 	own := served.OwnKind(resource)

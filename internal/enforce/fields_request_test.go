@@ -16,7 +16,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// PO-21, SV-7: what field permissions evaluate spends from the budget of the request's conditions, and ends with the request.
+// PO-21, SV-7: what field permissions evaluate spends from the budget of the request's conditions, and ends with the
+// request.
 func TestFieldExpressionsBelongToTheRequest(t *testing.T) {
 	known := &facts{data: expr.NewData(expr.DataConfig{}), Attributes: admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "",
 		schema.GroupVersionResource{Resource: "pods"}, "", admission.Update, runtime.Object(nil), false, nil)}

@@ -53,7 +53,8 @@ func sized(size string) *unstructured.Unstructured {
 	return o
 }
 
-// FP-5, FP-6: a general writer needs the permission of exclusive fields only; who has rights to single fields needs one for each.
+// FP-5, FP-6: a general writer needs the permission of exclusive fields only; who has rights to single fields needs one
+// for each.
 func TestFieldsThatAWriteChanges(t *testing.T) {
 	granular := handoff.Granular(nil)
 	for name, c := range map[string]struct {
@@ -136,7 +137,8 @@ func TestFieldChecksAreAudited(t *testing.T) {
 	}
 }
 
-// FP-6, FP-14: without the system nothing is asked and nobody has rights to single fields; what cannot be compared is refused.
+// FP-6, FP-14: without the system nothing is asked and nobody has rights to single fields; what cannot be compared is
+// refused.
 func TestFieldsFailClosed(t *testing.T) {
 	write := writeOf(admission.Update, "", tier("a"), tier("b"))
 	w, asked := withFields(t, "update", handoff.Granular(nil), fieldperm.Verb, tierVerb)
@@ -219,7 +221,8 @@ func TestComparedVersions(t *testing.T) {
 	}
 }
 
-// FP-16: what a conversion to another version changes in labels and annotations, the write changes; what cannot be converted is refused.
+// FP-16: what a conversion to another version changes in labels and annotations, the write changes; what cannot be
+// converted is refused.
 func TestOtherVersionsOfAWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		storage string

@@ -93,8 +93,8 @@ func managersOf(object runtime.Object) []metav1.ManagedFieldsEntry {
 	return accessor.GetManagedFields()
 }
 
-// compared are both sides of the comparison, in one version whatever version the request uses (FP-10): the preferred one, or
-// the one that is asked for.
+// compared are both sides of the comparison, in one version whatever version the request uses (FP-10): the preferred
+// one, or the one that is asked for.
 func (w *fieldWrite) compared(apiVersion string) (old, new *typed.TypedValue, err error) {
 	before, after, err := w.pair(apiVersion)
 	if err != nil {
@@ -181,8 +181,8 @@ func (w *fieldWrite) in(kind schema.GroupVersionKind, object runtime.Object, con
 	return converted(kind.Version)
 }
 
-// otherVersions looks at the labels and annotations that a conversion webhook gives the object in other versions (FP-16): what differs
-// there is set by this write as well.
+// otherVersions looks at the labels and annotations that a conversion webhook gives the object in other versions
+// (FP-16): what differs there is set by this write as well.
 func (w *fieldWrite) otherVersions(table *fieldperm.Table, target fieldperm.Target, result fieldperm.Result) fieldperm.Result {
 	if !table.Guards(target) {
 		return result

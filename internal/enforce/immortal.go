@@ -6,7 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Immortal refuses to delete a namespace that the server cannot do without: the one whose policy holds everywhere (PO-6).
+// Immortal refuses to delete a namespace that the server cannot do without: the one whose policy holds everywhere
+// (PO-6).
 type Immortal struct {
 	Namespace string
 }

@@ -16,8 +16,8 @@ var (
 	definitionResource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
-// namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at: it could be
-// something else by the time it is deleted.
+// namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at:
+// it could be something else by the time it is deleted.
 func (c *cause) namespace(ctx context.Context) error {
 	rules, namespace := c.snapshot().Rules, c.name()
 	if !rules.DeniesDelete(c.GetUserInfo(), namespace) {
@@ -41,8 +41,8 @@ func (c *cause) namespace(ctx context.Context) error {
 	return nil
 }
 
-// definition refuses to delete the definition of a custom resource if the caller is denied to delete one of its objects, or what one
-// of them owns: all of them are deleted with it.
+// definition refuses to delete the definition of a custom resource if the caller is denied to delete one of its
+// objects, or what one of them owns: all of them are deleted with it.
 func (c *cause) definition(ctx context.Context) error {
 	if !c.reached("") {
 		return nil
@@ -77,8 +77,8 @@ func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
 	return c.ownedBy(ctx, w, r)
 }
 
-// unserves refuses to stop serving a version if the caller is denied to delete what objects of the definition own: the garbage collector takes an
-// owner that it is not given for one that is gone.
+// unserves refuses to stop serving a version if the caller is denied to delete what objects of the definition own: the
+// garbage collector takes an owner that it is not given for one that is gone.
 func (c *cause) unserves(ctx context.Context) error {
 	if !c.reached("") {
 		return nil

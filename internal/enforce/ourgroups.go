@@ -12,9 +12,9 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
-// OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of discovery. A
-// definition or an APIService there could not take the objects over, but it could move the version that clients and
-// controllers prefer, so that deleting a namespace would leave its policy behind.
+// OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of
+// discovery. A definition or an APIService there could not take the objects over, but it could move the version that
+// clients and controllers prefer, so that deleting a namespace would leave its policy behind.
 type OurGroups struct {
 	// Groups are ours, whether or not they are served at the moment.
 	Groups []string

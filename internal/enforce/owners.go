@@ -88,8 +88,8 @@ func (c *cause) delete(ctx context.Context) error {
 	return c.dependents(ctx, was.GetUID())
 }
 
-// orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication controllers
-// orphan theirs by default: a caller who wants that says so. Events never orphan anything.
+// orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication
+// controllers orphan theirs by default: a caller who wants that says so. Events never orphan anything.
 func (c *cause) orphans(was metav1.Object) bool {
 	if c.GetResource().Resource == "events" {
 		return false
@@ -105,8 +105,8 @@ func (c *cause) orphans(was metav1.Object) bool {
 	return slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// reached tells whether a deny of delete could reach the caller where an object's dependents can be: in its namespace, or
-// everywhere if it has none.
+// reached tells whether a deny of delete could reach the caller where an object's dependents can be: in its namespace,
+// or everywhere if it has none.
 func (c *cause) reached(namespace string) bool {
 	rules := c.snapshot().Rules
 	return rules.DeniesDelete(c.GetUserInfo(), namespace) || namespace == "" && len(rules.DeniesDeleteIn(c.GetUserInfo())) > 0

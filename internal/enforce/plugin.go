@@ -34,8 +34,8 @@ const (
 type Plugin struct {
 	// Namespace finds a namespace for conditions that look at it.
 	Namespace func(name string) (runtime.Object, error)
-	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb, as
-	// upstream does.
+	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
+	// as upstream does.
 	Connect func(ctx context.Context, holder *handoff.Holder, data authorizer.ConditionsData) handoff.Outcome
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields

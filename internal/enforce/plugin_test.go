@@ -110,7 +110,8 @@ func wants(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// CA-1, CA-7: nothing passes but an allowance: not a pass that never came, an outcome that nobody filled in, or one that does not exist.
+// CA-1, CA-7: nothing passes but an allowance: not a pass that never came, an outcome that nobody filled in, or one
+// that does not exist.
 func TestOnlyAnAllowancePasses(t *testing.T) {
 	const none, unmet = "has no authorization decision", "no condition under which this is allowed is met"
 	for name, c := range map[string]struct {

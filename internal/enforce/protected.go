@@ -20,12 +20,13 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// ProtectedAttributes refuses writes that touch a protected label or annotation without membership in its role, and bindings
-// by which somebody would join such a role.
+// ProtectedAttributes refuses writes that touch a protected label or annotation without membership in its role, and
+// bindings by which somebody would join such a role.
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
 	Chain authorizer.UnconditionalAuthorizer
-	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil means that none is.
+	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
+	// means that none is.
 	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
@@ -156,8 +157,8 @@ func roleRef(r protect.Role) ruleset.RoleRef {
 	return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
 }
 
-// guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it. Binding it
-// therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
+// guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
+// Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
 func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	resource := attrs.GetResource().GroupResource()
 	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {

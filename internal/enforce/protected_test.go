@@ -23,7 +23,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// protectedWorld protects the label tier, by a ClusterRole everywhere and by a Role in hammer. Minnie is a member of both, and of clerks.
+// protectedWorld protects the label tier, by a ClusterRole everywhere and by a Role in hammer. Minnie is a member of
+// both, and of clerks.
 func protectedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld("update", handoff.Allowed())
@@ -96,7 +97,8 @@ func TestProtectedAttributesNeedMembership(t *testing.T) {
 	wants(t, "no holder", p.Validate(t.Context(), writeOf(admission.Update, "", widget(nil), tier("a")), nil), "has no authorization decision")
 }
 
-// PA-13: what the body does not show is looked at where it is written, and what cannot be looked at is refused to everybody who is not exempt.
+// PA-13: what the body does not show is looked at where it is written, and what cannot be looked at is refused to
+// everybody who is not exempt.
 func TestProtectedAttributesBehindARequest(t *testing.T) {
 	w := protectedWorld(t)
 	labels := map[string]string{"tier": "a"}

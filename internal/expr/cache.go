@@ -61,7 +61,8 @@ func (c *Cache) Stored(source string, kind Kind, apiVersion string) *Deferred {
 	return d
 }
 
-// Broken says what is known to be wrong with a stored expression; nothing if it is fine, or if nobody has compiled it yet.
+// Broken says what is known to be wrong with a stored expression; nothing if it is fine, or if nobody has compiled it
+// yet.
 func (c *Cache) Broken(source string, kind Kind, apiVersion string) Issues {
 	c.mu.Lock()
 	e, ok := c.entries[cacheKey{kind, apiVersion, source}]

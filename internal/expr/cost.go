@@ -98,8 +98,8 @@ type bounds struct {
 	second bool   // whatever the object is, if the request is small
 	first  bool   // in the first step, if the request is small
 	cost   uint64 // the most that it costs, if any of these holds
-	// turn is the most that everything outside of loops, or one turn of any loop, costs, if the request is small: n turns of loops
-	// cost at most (n+1) times as much. 0 if there is no such bound.
+	// turn is the most that everything outside of loops, or one turn of any loop, costs, if the request is small: n
+	// turns of loops cost at most (n+1) times as much. 0 if there is no such bound.
 	turn uint64
 	// brief tells that the first step is short if the request is tiny.
 	brief bool
@@ -170,8 +170,9 @@ func (c *Compiler) costBounds(env *cel.Env, checked *cel.Ast, selects int) bound
 	return b
 }
 
-// countable returns what the loops of an expression go over, by ID, if the cost of the expression grows with the turns of its
-// loops and with nothing else that they make: all, exists and exists_one keep a boolean or a number, map and filter a list.
+// countable returns what the loops of an expression go over, by ID, if the cost of the expression grows with the turns
+// of its loops and with nothing else that they make: all, exists and exists_one keep a boolean or a number, map and
+// filter a list.
 func countable(e ast.Expr) (ranges map[int64]bool, ok bool) {
 	ranges, ok = map[int64]bool{}, true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

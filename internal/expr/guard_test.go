@@ -29,8 +29,8 @@ func hostile() map[string]any {
 	}
 }
 
-// SV-7, PO-21: calls that Kubernetes charges too little for, or too late, are charged for before they are made. Each has a twin
-// that does the same with little.
+// SV-7, PO-21: calls that Kubernetes charges too little for, or too late, are charged for before they are made. Each
+// has a twin that does the same with little.
 func TestEvaluationBombs(t *testing.T) {
 	for _, tc := range []struct{ bomb, harmless string }{
 		{"object.items.all(x, [object] == [object])", "object.small.items.all(x, [object.small] == [object.small])"},
@@ -125,8 +125,8 @@ func (l *leaving) Done() <-chan struct{} {
 	return l.done
 }
 
-// The first step has a budget for all conditions of a request; what it cannot decide stays open, and is decided when the request is
-// admitted.
+// The first step has a budget for all conditions of a request; what it cannot decide stays open, and is decided when
+// the request is admitted.
 func TestFirstStepBudget(t *testing.T) {
 	list := "[0" + strings.Repeat(",0", 100) + "]"
 	p := compile(t, When, list+".all(x, "+list+".all(y, request.user != 'eve' && x == y))")

@@ -79,8 +79,8 @@ func TestLongLoops(t *testing.T) {
 	}
 }
 
-// A loop over a list of ordinary length is counted and not tracked; one that is too long for that is evaluated all the same, under
-// the cost limit.
+// A loop over a list of ordinary length is counted and not tracked; one that is too long for that is evaluated all the
+// same, under the cost limit.
 func TestCountedLoops(t *testing.T) {
 	p := compile(t, When, `object.l.all(x, x.startsWith("a"))`)
 	if p.counted == nil {

@@ -41,7 +41,8 @@ func TestOfEach(t *testing.T) {
 		{`[request].exists(r, r.name == "db")`, Request{Verb: "deletecollection", Resource: "configmaps"}, deleted(object("db", "")), true},
 		{`request.name == "db"`, Request{Verb: "create", Resource: "configmaps"}, created(object("db", "")), true},
 		{`request.name != "db"`, Request{Verb: "create", Resource: "configmaps"}, created(object("db", "")), false},
-		// A question without a name, which the server asks when a namespace is deleted, is about objects with names, too.
+		// A question without a name, which the server asks when a namespace is deleted, is about objects with names,
+		// too.
 		{`request.name == "db"`, Request{Verb: "delete", Resource: "configmaps"}, deleted(object("db", "")), true},
 		{`request.name != "db"`, Request{Verb: "list", Resource: "configmaps"}, deleted(object("db", "")), false},
 	} {
@@ -76,7 +77,8 @@ func TestOfEach(t *testing.T) {
 	}
 }
 
-// PO-20, CA-19: what is done in another's name to objects that the request does not name is not decided by the empty name.
+// PO-20, CA-19: what is done in another's name to objects that the request does not name is not decided by the empty
+// name.
 func TestImpersonatedRequestWithoutAName(t *testing.T) {
 	c, err := New(Config{})
 	if err != nil {

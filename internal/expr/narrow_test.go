@@ -125,7 +125,8 @@ func TestNarrowTogether(t *testing.T) {
 	}
 }
 
-// genTyped makes an object as built-in kinds are: what leads to a field is there, and a field is missing if it is empty.
+// genTyped makes an object as built-in kinds are: what leads to a field is there, and a field is missing if it is
+// empty.
 func genTyped(c chooser) (map[string]any, labels.Set, map[string][]string) {
 	o, set, texts := genSelected(c)
 	meta := o["metadata"]
@@ -144,8 +145,8 @@ func genTyped(c chooser) (map[string]any, labels.Set, map[string][]string) {
 	return map[string]any{"metadata": meta, "spec": spec, "status": status}, set, texts
 }
 
-// checkNarrow: what the caller's selectors and the added ones select together is what meets the where. Of custom kinds, objects with a
-// field that is missing or empty may be left out.
+// checkNarrow: what the caller's selectors and the added ones select together is what meets the where. Of custom kinds,
+// objects with a field that is missing or empty may be left out.
 func checkNarrow(t testing.TB, c chooser, objects int) bool {
 	source, req := genSelectorWhere(c, 2), genSelectors(t, c)
 	typed := c.choose(2) == 0

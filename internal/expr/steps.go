@@ -39,8 +39,8 @@ func (b *bounded) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 	return out, b.cost, failure(out)
 }
 
-// counted evaluates without tracking cost, and gives up after so many turns of loops that it could cost too much: then somebody
-// else has to find out.
+// counted evaluates without tracking cost, and gives up after so many turns of loops that it could cost too much: then
+// somebody else has to find out.
 type counted struct {
 	code  interpreter.InterpretableV2
 	turn  uint64

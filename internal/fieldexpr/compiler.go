@@ -10,8 +10,8 @@ import (
 // Compiler compiles the expressions of declarations. It is safe for concurrent use.
 type Compiler struct {
 	cache *expr.Cache
-	// stored relaxes the check for what is stored already: it may use libraries of a later version. Such an expression is
-	// compiled when it is needed, and not when the table is made.
+	// stored relaxes the check for what is stored already: it may use libraries of a later version. Such an expression
+	// is compiled when it is needed, and not when the table is made.
 	stored bool
 }
 

@@ -94,8 +94,9 @@ func decideWith(table *Table, c Converter, old, new runtime.Object) error {
 	return nil
 }
 
-// FP-13: comparing a megabyte costs no more than upstream's own field tracking of it. Both do the same work in the same run; memory is
-// compared first because it does not depend on what else the machine does, and the margin in time is tenfold.
+// FP-13: comparing a megabyte costs no more than upstream's own field tracking of it. Both do the same work in the same
+// run; memory is compared first because it does not depend on what else the machine does, and the margin in time is
+// tenfold.
 func TestDiffCostsNoMoreThanUpstream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures")

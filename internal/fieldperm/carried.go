@@ -2,9 +2,9 @@ package fieldperm
 
 import "slices"
 
-// What an object carries for others (FP-15, FP-16). A controller that makes objects from it is not checked again, so that an
-// exclusive field of what is made is guarded here, on what the caller writes. Paths of the made object become paths of the
-// one that carries it; carriers nest: a cron job carries jobs, which carry pods, which carry claims.
+// What an object carries for others (FP-15, FP-16). A controller that makes objects from it is not checked again, so
+// that an exclusive field of what is made is guarded here, on what the caller writes. Paths of the made object become
+// paths of the one that carries it; carriers nest: a cron job carries jobs, which carry pods, which carry claims.
 
 // carrier says where an object carries fields of another resource.
 type carrier struct {
@@ -46,8 +46,8 @@ var (
 	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
 )
 
-// carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when a
-// template is missing; what controllers copy field by field is what their sources do.
+// carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when
+// a template is missing; what controllers copy field by field is what their sources do.
 var carriers = map[Resource][]carrier{
 	{"", "podtemplates"}:           {{inner: pods, at: path(".template")}},
 	{"", "replicationcontrollers"}: {podTemplate},
@@ -128,8 +128,8 @@ func (p *permission) carried(r Resource) []placed {
 }
 
 // guardsCarried tells whether a permission reaches into what other objects carry of a resource (FP-15). One that names
-// the resource does. One for all resources does if it is exclusive, or it could be walked round through what carries it;
-// otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
+// the resource does. One for all resources does if it is exclusive, or it could be walked round through what carries
+// it; otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
 func (p *permission) guardsCarried(r Resource) bool {
 	return slices.Contains(p.Resources, r) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
 }
@@ -155,8 +155,8 @@ func (c *carrier) outer(q placed) []placed {
 	return all
 }
 
-// guard places an exclusive permission where the value of its field comes from. It guards and never grants: nobody who may
-// change a field may thereby change another one.
+// guard places an exclusive permission where the value of its field comes from. It guards and never grants: nobody who
+// may change a field may thereby change another one.
 func (c copied) guard(q placed) []placed {
 	switch {
 	case !q.perm.Exclusive:
@@ -169,8 +169,9 @@ func (c copied) guard(q placed) []placed {
 	return nil
 }
 
-// blunt is the permission where it is about a part of its field, or stands for another one: its condition and its parameter would
-// see another value than they were written for, so that it is exclusive for every value and cannot be given for one.
+// blunt is the permission where it is about a part of its field, or stands for another one: its condition and its
+// parameter would see another value than they were written for, so that it is exclusive for every value and cannot be
+// given for one.
 func (p *permission) blunt() *permission {
 	b := *p
 	b.when, b.ExclusiveWhen = nil, ""
@@ -178,9 +179,9 @@ func (p *permission) blunt() *permission {
 	return &b
 }
 
-// made are the fields of a resource that are checked where they are carried, and not again when a controller makes the object:
-// what lies below these paths. Its metadata is among them, as far as it is not what a template says the controller itself chooses
-// it. Nil if nothing carries the resource.
+// made are the fields of a resource that are checked where they are carried, and not again when a controller makes the
+// object: what lies below these paths. Its metadata is among them, as far as it is not what a template says the
+// controller itself chooses it. Nil if nothing carries the resource.
 func made(r Resource) []Path {
 	var all []Path
 	for _, list := range carriers {

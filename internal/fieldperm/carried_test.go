@@ -64,7 +64,8 @@ func TestCopiedFieldsGrantNothing(t *testing.T) {
 	}
 }
 
-// FP-16: a controller that makes objects is not asked about what was checked where it was carried, and about all else it is.
+// FP-16: a controller that makes objects is not asked about what was checked where it was carried, and about all else
+// it is.
 func TestCopiers(t *testing.T) {
 	table := mustTable(t,
 		permissionObject("n", ".spec.nodeName", "ex.com/node", exclusive, "pods"),
@@ -126,7 +127,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// FP-7: inside of a list that is one value, a new object is looked at element by element, and what cannot be told apart counts.
+// FP-7: inside of a list that is one value, a new object is looked at element by element, and what cannot be told apart
+// counts.
 func TestCreateInsideOfAtomicLists(t *testing.T) {
 	table := mustTable(t,
 		permissionObject("c", ".spec.storageClassName", "ex.com/class", exclusive, "persistentvolumeclaims"),

@@ -86,8 +86,8 @@ func (w *walker) permsAt(i int) []*permission {
 	return all
 }
 
-// extend adds the permissions of a frame to what lies above. An exclusive one replaces everything: it is never covered by
-// an ancestor's permission, and what lies below it is covered by nothing else.
+// extend adds the permissions of a frame to what lies above. An exclusive one replaces everything: it is never covered
+// by an ancestor's permission, and what lies below it is covered by nothing else.
 func (w *walker) extend(above *class, i int, perms []*permission) *class {
 	var exclusive, plain []*permission
 	for _, p := range perms {

@@ -9,10 +9,10 @@ import (
 	"proviso.dev/proviso/internal/protect"
 )
 
-// Conditions lists the exclusive fields that stand between a caller with the general verb and a write of the target, as Deny
-// conditions for an access review (PA-8). Fields whose permission the caller holds are left out. An expression holds at least
-// for every write that Decide would refuse; where a path goes through every entry of a map or list it is about the whole
-// of it. check may be nil.
+// Conditions lists the exclusive fields that stand between a caller with the general verb and a write of the target, as
+// Deny conditions for an access review (PA-8). Fields whose permission the caller holds are left out. An expression
+// holds at least for every write that Decide would refuse; where a path goes through every entry of a map or list it is
+// about the whole of it. check may be nil.
 func (t *Table) Conditions(target Target, check func(verb string) (bool, error)) []protect.Condition {
 	tree := t.tree(target)
 	if !tree.exclusive {

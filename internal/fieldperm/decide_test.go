@@ -211,7 +211,8 @@ func TestNumberOfChecks(t *testing.T) {
 	}
 }
 
-// FP-6: a caller with the general verb is not looked at where nothing is exclusive, and only for what is where something is.
+// FP-6: a caller with the general verb is not looked at where nothing is exclusive, and only for what is where
+// something is.
 func TestGeneralWriter(t *testing.T) {
 	plain := mustTable(t)
 	never := func() (*typed.TypedValue, *typed.TypedValue, error) {

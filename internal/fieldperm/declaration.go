@@ -55,8 +55,8 @@ func SourceOf(fp *policyv1alpha1.FieldPermission) string {
 	return fmt.Sprintf("FieldPermission %q", fp.Name)
 }
 
-// FromFieldPermission reads a stored FieldPermission. With an error, which says what rule is broken, comes as much of the
-// declaration as could be read, so that what it excludes can stay excluded.
+// FromFieldPermission reads a stored FieldPermission. With an error, which says what rule is broken, comes as much of
+// the declaration as could be read, so that what it excludes can stay excluded.
 func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error) {
 	d := Declaration{
 		Source:        SourceOf(fp),

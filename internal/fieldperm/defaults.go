@@ -8,11 +8,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// beyondDefaults takes the fields of some classes out of a new object and lets defaulting put back what it would. If the
-// fields asked about come out as they were, the caller has set nothing beyond what he may, and nil is returned; otherwise
-// the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on other fields that
-// the caller did not set either.
-// The first class is one that is not covered.
+// beyondDefaults takes the fields of some classes out of a new object and lets defaulting put back what it would. If
+// the fields asked about come out as they were, the caller has set nothing beyond what he may, and nil is returned;
+// otherwise the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on
+// other fields that the caller did not set either. The first class is one that is not covered.
 func (d *inspection) beyondDefaults(about func(*class) bool, classes ...*class) *Result {
 	first := classes[0]
 	failed := func() *Result {
@@ -97,8 +96,8 @@ func (c *cut) add(l leaf) {
 // gone marks what is not there any more.
 type gone struct{}
 
-// apply returns a copy without the places. What becomes empty because of it goes too: a parent that nothing was set in is
-// as if it had not been sent.
+// apply returns a copy without the places. What becomes empty because of it goes too: a parent that nothing was set in
+// is as if it had not been sent.
 func (c *cut) apply(v any) any {
 	if c != nil && c.whole {
 		return gone{}

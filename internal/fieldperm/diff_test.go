@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// changedFields lists the fields that differ between two objects, in order and without those that never count (FP-7). old is
-// nil for a new object, of which every field that is set counts.
+// changedFields lists the fields that differ between two objects, in order and without those that never count (FP-7).
+// old is nil for a new object, of which every field that is set counts.
 func changedFields(old, new *typed.TypedValue) ([]Path, error) {
 	w := walker{create: old == nil, keepPaths: true}
 	if err := w.run(&node{}, old, new, nil); err != nil {
@@ -165,8 +165,9 @@ func smdName(e fieldpath.PathElement) string {
 	return strings.Join(parts, ",")
 }
 
-// FP-7: on random objects with the schemas of Kubernetes, exactly the fields that structured-merge-diff reports change, read
-// from structs and from JSON; an object never differs from itself; the order of keyed lists and sets means nothing.
+// FP-7: on random objects with the schemas of Kubernetes, exactly the fields that structured-merge-diff reports change,
+// read from structs and from JSON; an object never differs from itself; the order of keyed lists and sets means
+// nothing.
 func TestAgreesWithStructuredMergeDiff(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for range lawRuns(150) {

@@ -17,8 +17,8 @@ import (
 
 const self, selfVerb = "example.com/selfDestruct", "granular:example.com/selfDestruct"
 
-// FP-5: an exclusive field takes its own permission and no other, for some values only if so declared, and whatever goes
-// wrong leaves it exclusive.
+// FP-5: an exclusive field takes its own permission and no other, for some values only if so declared, and whatever
+// goes wrong leaves it exclusive.
 func TestExclusive(t *testing.T) {
 	everything := []string{"granular:metadata", "granular:specification", "granular:status"}
 	on := func(field string, change func(*policyv1alpha1.FieldPermissionSpec)) *policyv1alpha1.FieldPermission {

@@ -122,8 +122,8 @@ func (w *walker) finishPush(f frame, guarded bool) {
 	w.frames = append(w.frames, f)
 }
 
-// enter appends what of n's children the frame matches. A key in brackets also matches a field of that name, and the other
-// way round where no schema tells fields from keys.
+// enter appends what of n's children the frame matches. A key in brackets also matches a field of that name, and the
+// other way round where no schema tells fields from keys.
 func (w *walker) enter(n *node, f *frame) {
 	if f.kind != itemStep && n.fields != nil {
 		w.reach(n.fields[f.name])

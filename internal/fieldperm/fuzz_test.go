@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// FuzzBodies: no pair of bodies makes a comparison panic; an object never differs from itself; what differs needs a permission; and
-// the exclusive places inside of any value are found whatever is around them.
+// FuzzBodies: no pair of bodies makes a comparison panic; an object never differs from itself; what differs needs a
+// permission; and the exclusive places inside of any value are found whatever is around them.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"spec":{"level":"a"}}`, `{"spec":{"config":{"trigger":true}}}`},

@@ -16,8 +16,8 @@ type Guarded struct {
 	Exclusive, Sometimes bool
 }
 
-// In lists the permissions that guard fields of one version of a resource, in the order of the fields, from the most general to the most
-// specific. One that does not compile cannot be granted, and is left out.
+// In lists the permissions that guard fields of one version of a resource, in the order of the fields, from the most
+// general to the most specific. One that does not compile cannot be granted, and is left out.
 func (t *Table) In(r Resource, version string) []Guarded {
 	all := slices.DeleteFunc(t.place(treeKey{resource: r, version: version}), func(p placed) bool { return p.perm.broken })
 	slices.SortFunc(all, func(a, b placed) int {

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// An atomic or schemaless value is one field, but an exclusive declaration may reach into it: otherwise such a value would
-// be a way round it. What follows looks for exactly those places.
+// An atomic or schemaless value is one field, but an exclusive declaration may reach into it: otherwise such a value
+// would be a way round it. What follows looks for exactly those places.
 
 // exclusiveBelow tells whether an exclusive permission lies below the top frame.
 func (w *walker) exclusiveBelow() bool {
@@ -66,8 +66,8 @@ func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	return true
 }
 
-// insideList compares by position, since nothing says what tells the elements apart; in a new list, or one that is gone, all
-// elements are. If that cannot be right, everything that might be exclusive is.
+// insideList compares by position, since nothing says what tells the elements apart; in a new list, or one that is
+// gone, all elements are. If that cannot be right, everything that might be exclusive is.
 func (w *walker) insideList(old, new value.Value) (rest bool) {
 	before, after := w.asList(old), w.asList(new)
 	defer w.free(before)

@@ -97,8 +97,8 @@ func (w world) decide(t testing.TB, extra ...*policyv1alpha1.FieldPermission) (R
 	return table.Decide(Request{Target: deploymentTarget, Mode: w.mode, Check: h.check, Objects: objects(t, old, w.new)}), h
 }
 
-// naive is FP-5, FP-6, FP-7, FP-8 and FP-15 read aloud: structured-merge-diff says which fields change, and every declaration is tried on
-// every one of them. It returns the fields that are refused, as names.
+// naive is FP-5, FP-6, FP-7, FP-8 and FP-15 read aloud: structured-merge-diff says which fields change, and every
+// declaration is tried on every one of them. It returns the fields that are refused, as names.
 func (w world) naive(t testing.TB) []string {
 	var old *typed.TypedValue
 	if w.old != nil {
@@ -259,7 +259,8 @@ func isKey(path []string, i int) bool {
 }
 
 // laws of one world: the engine decides as brute force does; it asks each verb once and at most 32; one verb more never
-// refuses what was allowed; nor does a permission more that is not exclusive; what changes nothing is allowed for anyone.
+// refuses what was allowed; nor does a permission more that is not exclusive; what changes nothing is allowed for
+// anyone.
 func (w world) laws(t testing.TB, r *rand.Rand) (denied bool) {
 	t.Helper()
 	got, h := w.decide(t)

@@ -72,8 +72,8 @@ func (w *walker) inStep(t *schema.List, before, after value.List) (same, ok bool
 	return same, true
 }
 
-// shuffled pairs elements by key. The n-th element of a key is paired with the n-th of that key before: keys are unique in
-// what Kubernetes accepts, and where they are not every difference still counts.
+// shuffled pairs elements by key. The n-th element of a key is paired with the n-th of that key before: keys are unique
+// in what Kubernetes accepts, and where they are not every difference still counts.
 func (w *walker) shuffled(t *schema.List, before, after value.List) {
 	type occurrence struct {
 		key string

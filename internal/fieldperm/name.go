@@ -19,8 +19,8 @@ const maxNameLength = 63
 
 var lowerCamelCase = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 
-// ValidateName checks a permission's name (FP-1). The error says which rule is broken. That a name should be a noun, and
-// be about the concept rather than the field, no program can tell.
+// ValidateName checks a permission's name (FP-1). The error says which rule is broken. That a name should be a noun,
+// and be about the concept rather than the field, no program can tell.
 func ValidateName(name string) error {
 	if name == "" {
 		return fmt.Errorf("permission must have a name, such as example.com/selfDestruct")

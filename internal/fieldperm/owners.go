@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Who manages a field decides what the next apply of others does: it removes what its manager has applied before and leaves out
-// now, unless somebody else manages it too, and it conflicts with other managers. So whoever may not change a field may not
-// change who manages it either: by writing managedFields, by emptying them, or by applying what is there already, in his own
-// name or, since any name can be given, in another's. Where the value itself has changed, the change has been checked, and what
-// follows from it for its managers is the server's doing.
+// Who manages a field decides what the next apply of others does: it removes what its manager has applied before and
+// leaves out now, unless somebody else manages it too, and it conflicts with other managers. So whoever may not change
+// a field may not change who manages it either: by writing managedFields, by emptying them, or by applying what is
+// there already, in his own name or, since any name can be given, in another's. Where the value itself has changed, the
+// change has been checked, and what follows from it for its managers is the server's doing.
 
 // owner identifies an entry of managedFields as Kubernetes does: an applier has one entry, an updater one per version.
 type owner struct{ manager, operation, version, subresource string }
@@ -71,8 +71,8 @@ type handover struct {
 	fields  *fieldpath.Set
 }
 
-// handovers compares the entries of two objects. What Kubernetes does on its own is left out: the entry for what was there
-// before the first apply, and the merging of the oldest updaters.
+// handovers compares the entries of two objects. What Kubernetes does on its own is left out: the entry for what was
+// there before the first apply, and the merging of the oldest updaters.
 func handovers(before, after map[owner]owned) ([]handover, error) {
 	var all []handover
 	add := func(o owner, v owned, lost bool, without *owned) error {
@@ -123,8 +123,8 @@ func handovers(before, after map[owner]owned) ([]handover, error) {
 	return withoutMerged(all, before, after), nil
 }
 
-// withoutMerged leaves out what moves from updaters that are gone to the entry in which Kubernetes collects the oldest ones:
-// the fields keep an updater, and nothing that anybody applies later ends otherwise.
+// withoutMerged leaves out what moves from updaters that are gone to the entry in which Kubernetes collects the oldest
+// ones: the fields keep an updater, and nothing that anybody applies later ends otherwise.
 func withoutMerged(all []handover, before, after map[owner]owned) []handover {
 	updaters := 0
 	for o := range before {
@@ -170,7 +170,8 @@ func SameManagers(old, new []metav1.ManagedFieldsEntry) bool {
 	return err == nil && len(changes) == 0
 }
 
-// ManagedChanges lists the fields whose managers differ between two objects, as paths of names, whatever their values are.
+// ManagedChanges lists the fields whose managers differ between two objects, as paths of names, whatever their values
+// are.
 func ManagedChanges(old, new []metav1.ManagedFieldsEntry) ([][]string, error) {
 	changes, err := handovers(readOwners(old), readOwners(new))
 	if err != nil {

@@ -99,7 +99,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Kubernetes merges the oldest of more than ten updaters: that is not the caller's doing, and nothing else passes for it.
+// Kubernetes merges the oldest of more than ten updaters: that is not the caller's doing, and nothing else passes for
+// it.
 func TestMergedUpdaters(t *testing.T) {
 	const v1 = "example.com/v1"
 	field := func(i int) string { return fmt.Sprintf(`{"f:spec":{"f:limits":{"f:k%d":{}}}}`, i) }

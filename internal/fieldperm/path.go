@@ -12,8 +12,8 @@ type Path []Element
 
 // Element is one step of a path: a field of an object, or an entry of a map or list.
 type Element struct {
-	// Name is the field's name, or the entry's key: the key of a map, the value of a set's member, the key of a list's element
-	// ("app", or "port=80,protocol=TCP" where the key has several fields).
+	// Name is the field's name, or the entry's key: the key of a map, the value of a set's member, the key of a list's
+	// element ("app", or "port=80,protocol=TCP" where the key has several fields).
 	Name string
 	// Bracket tells an entry from a field.
 	Bracket bool
@@ -171,8 +171,8 @@ func (e Element) compare(f Element) int {
 	return strings.Compare(e.Name, f.Name)
 }
 
-// Covers tells whether a field is at this path or below it. Empty brackets match every entry, and a key matches whether it is
-// written as a field or in brackets.
+// Covers tells whether a field is at this path or below it. Empty brackets match every entry, and a key matches whether
+// it is written as a field or in brackets.
 func (p Path) Covers(field Path) bool {
 	if len(field) < len(p) {
 		return false

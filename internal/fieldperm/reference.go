@@ -44,8 +44,8 @@ func (t *Table) Permissions() []Entry {
 	return slices.Compact(all)
 }
 
-// For lists the permissions that guard a field of one resource, in the order of its fields, from the most general to the
-// most specific.
+// For lists the permissions that guard a field of one resource, in the order of its fields, from the most general to
+// the most specific.
 func (t *Table) For(r Resource) []Entry {
 	var all []placed
 	for _, p := range t.perms {

@@ -20,30 +20,33 @@ const (
 
 // Request is one write to decide.
 type Request struct {
-	// Context is the request's: expressions are not evaluated any longer once it has ended. Nil means that it never does.
+	// Context is the request's: expressions are not evaluated any longer once it has ended. Nil means that it never
+	// does.
 	Context context.Context
 	Target  Target
 	Mode    Mode
-	// Objects returns the stored object, nil on create, and the final, mutated one. It is called only if there is something to
-	// compare. Both are of the same type, in the version that Target names whatever version the request uses (FP-10);
-	// see Schemas.
+	// Objects returns the stored object, nil on create, and the final, mutated one. It is called only if there is
+	// something to compare. Both are of the same type, in the version that Target names whatever version the request
+	// uses (FP-10); see Schemas.
 	Objects func() (old, new *typed.TypedValue, err error)
 	// Managers returns the managedFields of both objects on an update; nil if nobody manages anything.
 	Managers func() (old, new []metav1.ManagedFieldsEntry)
-	// Versioned returns both objects in another version, by its apiVersion, in which a manager has its fields. An error means
-	// that there is no such version. May be nil if every manager uses the version of Objects.
+	// Versioned returns both objects in another version, by its apiVersion, in which a manager has its fields. An error
+	// means that there is no such version. May be nil if every manager uses the version of Objects.
 	Versioned func(apiVersion string) (old, new *typed.TypedValue, err error)
-	// Hidden is set if the body does not show what the request writes: every exclusive field counts. Objects is not used.
+	// Hidden is set if the body does not show what the request writes: every exclusive field counts. Objects is not
+	// used.
 	Hidden bool
 	// Claimed is set if the request changes who manages the scale field, which a Scale does not show.
 	Claimed bool
-	// Reset holds the fields that the endpoint sets itself whatever the caller sends, such as .status of the main resource:
-	// they are not the caller's change. May be nil.
+	// Reset holds the fields that the endpoint sets itself whatever the caller sends, such as .status of the main
+	// resource: they are not the caller's change. May be nil.
 	Reset *fieldpath.Set
-	// Default applies defaulting to a decoded object, which it may change, on create. Without it no field is taken for a default.
+	// Default applies defaulting to a decoded object, which it may change, on create. Without it no field is taken for
+	// a default.
 	Default func(map[string]interface{}) (map[string]interface{}, error)
-	// Check asks the whole authorizer chain about the request with only its verb replaced; a conditional answer has been
-	// evaluated. An error counts as no.
+	// Check asks the whole authorizer chain about the request with only its verb replaced; a conditional answer has
+	// been evaluated. An error counts as no.
 	Check func(verb string) (allowed bool, err error)
 }
 

@@ -49,9 +49,10 @@ type Target struct {
 	Resource
 	// Subresource of the request, if any.
 	Subresource string
-	// Version of the objects that are compared, which is the same whatever version the request uses (FP-10). It matters only
-	// where a CRD declares a permission at different places in different versions.
+	// Version of the objects that are compared, which is the same whatever version the request uses (FP-10). It matters
+	// only where a CRD declares a permission at different places in different versions.
 	Version string
-	// Copied is set if the caller is a controller that makes the object from what was checked where it was carried (FP-16).
+	// Copied is set if the caller is a controller that makes the object from what was checked where it was carried
+	// (FP-16).
 	Copied bool
 }

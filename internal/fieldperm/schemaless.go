@@ -19,16 +19,16 @@ func isUntyped(tr schema.TypeRef) bool {
 	return tr.NamedType != nil && (*tr.NamedType == deducedType || *tr.NamedType == untypedType)
 }
 
-// schemalessObject is the schema of an object that has none: Kubernetes knows its metadata, and each of its other fields is
-// one value.
+// schemalessObject is the schema of an object that has none: Kubernetes knows its metadata, and each of its other
+// fields is one value.
 func schemalessObject() (*schema.Schema, schema.TypeRef) {
 	return &schema.Schema{}, inlineMap(&schema.Map{
 		Fields: []schema.StructField{{Name: "metadata", Type: objectMeta()}},
 	})
 }
 
-// standInType is the type of a body that is not the resource's own, as far as permissions go, or nil. Not every source of
-// schemas has these kinds.
+// standInType is the type of a body that is not the resource's own, as far as permissions go, or nil. Not every source
+// of schemas has these kinds.
 func standInType(target Target) *schema.TypeRef {
 	var fields []schema.StructField
 	switch {

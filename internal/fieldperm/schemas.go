@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Converter makes the values that Decide compares. managedfields.TypeConverter is one; Schemas is another, which does not
-// validate an object that the server has already validated.
+// Converter makes the values that Decide compares. managedfields.TypeConverter is one; Schemas is another, which does
+// not validate an object that the server has already validated.
 type Converter interface {
 	ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error)
 }

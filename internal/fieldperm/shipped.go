@@ -20,9 +20,9 @@ var scaled = map[Resource][]Path{
 	{"apps", "statefulsets"}:       {replicasPath},
 }
 
-// statusSet are the built-in resources whose endpoint sets the status of a new object itself, whatever the caller sends. For all others
-// what is in the status of a new object counts: many endpoints clear it, some keep what the caller says, that of nodes among them, and
-// custom resources differ from version to version.
+// statusSet are the built-in resources whose endpoint sets the status of a new object itself, whatever the caller
+// sends. For all others what is in the status of a new object counts: many endpoints clear it, some keep what the
+// caller says, that of nodes among them, and custom resources differ from version to version.
 var statusSet = map[Resource]bool{
 	pods:                      true,
 	{"", "namespaces"}:        true,

@@ -14,8 +14,9 @@ type Config struct {
 	FieldPermissions []*policyv1alpha1.FieldPermission
 	// Declared are the declarations of CRD schemas.
 	Declared []Declaration
-	// Scaled are the custom resources with a scale subresource, and where their scale field is. One with different places in
-	// different versions has no permission of its own for it: that must not be for another field, depending on the version.
+	// Scaled are the custom resources with a scale subresource, and where their scale field is. One with different
+	// places in different versions has no permission of its own for it: that must not be for another field, depending
+	// on the version.
 	Scaled map[Resource][]Path
 	// Unreadable are declarations of custom resources that cannot be read.
 	Unreadable []Unreadable
@@ -29,12 +30,13 @@ type Table struct {
 	perms  []*permission
 	scaled map[Resource][]Path
 	issues []Issue
-	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for all.
+	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for
+	// all.
 	unreadable map[Resource]string
 }
 
-// treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero Resource is
-// any that is not listed.
+// treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero
+// Resource is any that is not listed.
 type treeKey struct {
 	resource Resource
 	form     form
@@ -61,8 +63,8 @@ type Unreadable struct {
 // Issue is a declaration that does not do all it says.
 type Issue struct{ Source, Message string }
 
-// New compiles a table. Issues name the declarations that do not compile; the table holds them so that they cover nothing
-// and exclude what they say, and everything else takes effect.
+// New compiles a table. Issues name the declarations that do not compile; the table holds them so that they cover
+// nothing and exclude what they say, and everything else takes effect.
 func New(c Config) (*Table, []Issue) {
 	t := &Table{trees: map[treeKey]*node{}, scaled: maps.Clone(scaled)}
 	maps.Copy(t.scaled, c.Scaled)
@@ -118,8 +120,8 @@ func (t *Table) withhold(source string, resources []Resource) {
 	}
 }
 
-// Unreadable names a declaration that may withhold a field of the resource, or of what is made from it, and does not say which; empty if
-// there is none. What cannot be read refuses (SV-8).
+// Unreadable names a declaration that may withhold a field of the resource, or of what is made from it, and does not
+// say which; empty if there is none. What cannot be read refuses (SV-8).
 func (t *Table) Unreadable(r Resource) string {
 	if t == nil || len(t.unreadable) == 0 {
 		return ""

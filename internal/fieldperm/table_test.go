@@ -17,8 +17,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// FP-15, FP-16: every place where a type that Kubernetes ships embeds the metadata of another object is one that carriers
-// know, and every template they know is there. When this fails after an upgrade, a new kind carries objects: add it.
+// FP-15, FP-16: every place where a type that Kubernetes ships embeds the metadata of another object is one that
+// carriers know, and every template they know is there. When this fails after an upgrade, a new kind carries objects:
+// add it.
 func TestCarriersAreComplete(t *testing.T) {
 	found := map[Resource][]string{}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
@@ -112,7 +113,8 @@ func typeOf(t testing.TB, obj runtime.Object) (typed.ParseableType, *typed.Typed
 	return typed.ParseableType{Schema: v.Schema(), TypeRef: v.TypeRef()}, v
 }
 
-// SV-8: a declaration that may withhold a field and does not say which withholds the resource, and what is made into it.
+// SV-8: a declaration that may withhold a field and does not say which withholds the resource, and what is made into
+// it.
 func TestUnreadableDeclarations(t *testing.T) {
 	lost := &policyv1alpha1.FieldPermission{ObjectMeta: metav1.ObjectMeta{Name: "lost", Annotations: map[string]string{policyv1alpha1.AnnotationUnreadable: "x"}}}
 	onPods := lost.DeepCopy()

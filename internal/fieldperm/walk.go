@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// walker compares two objects in one pass: by their schema, so that sets, maps and keyed lists are compared as such, and
-// along the tree of permissions, so that each changed field is put into its class where it is found.
+// walker compares two objects in one pass: by their schema, so that sets, maps and keyed lists are compared as such,
+// and along the tree of permissions, so that each changed field is put into its class where it is found.
 type walker struct {
 	ctx    context.Context // may be nil
 	schema *schema.Schema
@@ -165,8 +165,8 @@ func (w *walker) charge() {
 func (w *walker) object(tr schema.TypeRef, t *schema.Map, old, new value.Value) {
 	before, after := w.asMap(old), w.asMap(new)
 	if (before == nil || before.Empty()) && (after == nil || after.Empty()) {
-		// Null and empty are the same to a map that Kubernetes stores, but not to an object with fields, where {} may mean
-		// something, and not where the schema allows null.
+		// Null and empty are the same to a map that Kubernetes stores, but not to an object with fields, where {} may
+		// mean something, and not where the schema allows null.
 		if old != nil && new != nil && (len(t.Fields) == 0 && !tr.Nullable || old.IsNull() == new.IsNull()) {
 			return
 		}

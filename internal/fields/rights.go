@@ -100,7 +100,8 @@ func (f *rights) checkPath(at fieldperm.Path, r fieldperm.Resource) error {
 
 var errNotServed = errors.New("no such resource is served")
 
-// fieldIn tells why a served resource does not have a field; nil if it has it. Where a kind has no schema, it has every field.
+// fieldIn tells why a served resource does not have a field; nil if it has it. Where a kind has no schema, it has every
+// field.
 func (f *rights) fieldIn(served *snapshot.Served, r fieldperm.Resource, at fieldperm.Path) error {
 	kind, ok := servedKind(served, r)
 	if !ok {
@@ -113,8 +114,8 @@ func (f *rights) fieldIn(served *snapshot.Served, r fieldperm.Resource, at field
 	return fieldperm.CheckPath(at, t)
 }
 
-// hasField is fieldIn for a path as the table shows it. A resource of another server, whose schema is not known here, has
-// none: nothing that is sent there is checked here.
+// hasField is fieldIn for a path as the table shows it. A resource of another server, whose schema is not known here,
+// has none: nothing that is sent there is checked here.
 func (f *rights) hasField(served *snapshot.Served, r fieldperm.Resource, at string) bool {
 	path, err := fieldperm.ParsePath(at)
 	return err == nil && f.fieldIn(served, r, path) == nil

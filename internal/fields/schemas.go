@@ -12,8 +12,9 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// schemaSet is the schemas by which changed fields are told: of built-in kinds those that server-side apply uses too, of
-// custom ones what their definitions say. They are made when they are first needed, since most servers never need them.
+// schemaSet is the schemas by which changed fields are told: of built-in kinds those that server-side apply uses too,
+// of custom ones what their definitions say. They are made when they are first needed, since most servers never need
+// them.
 type schemaSet struct {
 	Schemas
 	// definition finds the definition of a custom kind.

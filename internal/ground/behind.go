@@ -42,8 +42,8 @@ var (
 	autoscalerVersions = []string{"v1", "v2"}
 )
 
-// convertedVersions are the versions of a custom resource whose labels and annotations a webhook may change from one to the
-// other. Without a webhook a conversion changes nothing but the version.
+// convertedVersions are the versions of a custom resource whose labels and annotations a webhook may change from one to
+// the other. Without a webhook a conversion changes nothing but the version.
 func convertedVersions(crd *apiextensionsv1.CustomResourceDefinition) (storage string, served []string) {
 	if crd == nil || crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
 		return "", nil

@@ -58,8 +58,8 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 	return s, nil
 }
 
-// parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is kept whichever
-// system is on.
+// parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is
+// kept whichever system is on.
 func parts(k *system.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
 	rules, err := snapshot.NewRules(snapshot.RulesConfig{
 		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),

@@ -21,7 +21,8 @@ import (
 type KernelConfig struct {
 	// Master is the namespace whose policy holds everywhere.
 	Master string
-	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well (CA-9).
+	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
+	// (CA-9).
 	Conditional, UniformConnect bool
 	// Reserved are the API groups that are built in.
 	Reserved []string
@@ -82,8 +83,8 @@ func newChain(master string) (*authorize.Chain, error) {
 	return chain, err
 }
 
-// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so that
-// the right to them must be held cluster-wide (PO-6).
+// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so
+// that the right to them must be held cluster-wide (PO-6).
 func masterWrites(master string) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
 		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {

@@ -24,15 +24,16 @@ const (
 	slots
 )
 
-// Pending is what of a verdict waits for the object: the rest of the authorizer chain, bound to the snapshot it began with.
+// Pending is what of a verdict waits for the object: the rest of the authorizer chain, bound to the snapshot it began
+// with.
 type Pending interface {
 	// Resolve gives the outcome. It is called once per object (deletecollection has many) and must be a pure
 	// function of the request and the data.
 	Resolve(ctx context.Context, data authorizer.ConditionsData) Outcome
 }
 
-// Outcome is the final decision on one object, with what decided. What a caller may see (Reason) and what only logs and audit may hold (Detail) are
-// separate values. The zero Outcome denies.
+// Outcome is the final decision on one object, with what decided. What a caller may see (Reason) and what only logs and
+// audit may hold (Detail) are separate values. The zero Outcome denies.
 type Outcome struct {
 	Decision authorizer.Decision
 	Reason   string
@@ -59,7 +60,8 @@ func Allowed() Pass { return Pass{allowed: true} }
 // Conditional is an allowance that depends on the object.
 func Conditional(p Pending) Pass { return Pass{pending: p} }
 
-// Narrowing is what is added to the selectors of a list or watch, so that it reads what its caller may see and nothing else (RD-1).
+// Narrowing is what is added to the selectors of a list or watch, so that it reads what its caller may see and nothing
+// else (RD-1).
 type Narrowing struct {
 	Box narrow.Box
 	// Rules are the IDs of the conditions that it comes from.
@@ -72,8 +74,9 @@ func Narrowed(n *Narrowing) Pass { return Pass{narrowed: n} }
 // Narrowing is what has to be added to the selectors; nil unless the pass is that.
 func (p Pass) Narrowing() *Narrowing { return p.narrowed }
 
-// Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields: every
-// field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may be nil.
+// Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields:
+// every field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may
+// be nil.
 func Granular(denies Pending) Pass { return Pass{pending: denies, granular: true} }
 
 // Answered adds what authorization has found out already: whether the caller may write single fields at all.

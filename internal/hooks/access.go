@@ -80,8 +80,8 @@ const unsafeDelete = "unsafe-delete-ignore-read-errors"
 // linkRBAC names the link that the stock server has as well. It answers for itself.
 const linkRBAC = "rbac"
 
-// Access answers authorization (SC-5): Deny where the decision is Deny, Allow where it is Allow, Allow where it can become Allow in an
-// admission that is proven to come, and no opinion otherwise.
+// Access answers authorization (SC-5): Deny where the decision is Deny, Allow where it is Allow, Allow where it can
+// become Allow in an admission that is proven to come, and no opinion otherwise.
 func (d *Decider) Access(ctx context.Context, connection string, attrs authorizer.Attributes) (Answer, error) {
 	ctx, snap, err := d.pin(ctx)
 	if err != nil {

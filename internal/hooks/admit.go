@@ -21,9 +21,9 @@ import (
 	"proviso.dev/proviso/internal/review"
 )
 
-// Admit answers admission: nil, or why the request is refused (SC-6). ErrUnsynced is no answer. It has no effects, and decides from the
-// review alone: for each request that authorization can have been asked about, what authorization said to it, and then what the enforcer of
-// a server would have said.
+// Admit answers admission: nil, or why the request is refused (SC-6). ErrUnsynced is no answer. It has no effects, and
+// decides from the review alone: for each request that authorization can have been asked about, what authorization said
+// to it, and then what the enforcer of a server would have said.
 func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) error {
 	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 	refuse := func(reason string) error { return apierrors.NewForbidden(resource, r.Name, errors.New(reason)) }
@@ -79,7 +79,8 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	return nil
 }
 
-// asksAboutConditions refuses an access review whose answer would be conditional: the server would pass it on as an allowance.
+// asksAboutConditions refuses an access review whose answer would be conditional: the server would pass it on as an
+// allowance.
 func (d *Decider) asksAboutConditions(ctx context.Context, r *admissionv1.AdmissionRequest, caller user.Info) error {
 	if r.Resource.Group != authorizationv1.GroupName || r.Operation != admissionv1.Create {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// cases are the requests, as authorization was asked about them, that an admission can belong to (SC-6). The one that it does belong to is
-// among them: admission does not say whether an update was a patch, which method a connection used, and whether a create was made by its
-// name.
+// cases are the requests, as authorization was asked about them, that an admission can belong to (SC-6). The one that
+// it does belong to is among them: admission does not say whether an update was a patch, which method a connection
+// used, and whether a create was made by its name.
 func cases(r *admissionv1.AdmissionRequest, caller user.Info) []authorizer.Attributes {
 	with := func(verb, namespace, name string) authorizer.Attributes {
 		return authorizer.AttributesRecord{

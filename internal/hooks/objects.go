@@ -19,7 +19,8 @@ type Scheme struct {
 	Codecs serializer.CodecFactory
 }
 
-// Objects reads what is admitted into what the enforcer of a server would see: the internal version of a built-in kind, a custom one as it is.
+// Objects reads what is admitted into what the enforcer of a server would see: the internal version of a built-in kind,
+// a custom one as it is.
 type Objects struct {
 	Schemes []Scheme
 	// Definition finds the definition of a custom kind.
@@ -71,7 +72,8 @@ func (o *Objects) read(raw []byte, kind schema.GroupVersionKind) (runtime.Object
 	return u, nil
 }
 
-// custom are the interfaces of a kind that a definition defines. Converting it by a webhook is the stock server's business: here it fails.
+// custom are the interfaces of a kind that a definition defines. Converting it by a webhook is the stock server's
+// business: here it fails.
 type custom struct {
 	definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 }
@@ -115,5 +117,6 @@ func (custom) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) 
 	return label, value, nil
 }
 
-// Default implements runtime.ObjectDefaulter: what is admitted has its defaults, and to know no more of them is to refuse more.
+// Default implements runtime.ObjectDefaulter: what is admitted has its defaults, and to know no more of them is to
+// refuse more.
 func (custom) Default(runtime.Object) {}

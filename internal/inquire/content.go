@@ -32,8 +32,8 @@ type content struct {
 	old *content
 }
 
-// contentOf reads the content and refuses what could not be the object of the request: an answer about something else would
-// be final, and wrong. What the request would take from the object, its name, goes into the attributes.
+// contentOf reads the content and refuses what could not be the object of the request: an answer about something else
+// would be final, and wrong. What the request would take from the object, its name, goes into the attributes.
 func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.AttributesRecord, spec authz.SubjectAccessReviewSpec) (*content, error) {
 	c := &content{reviewer: r, served: served, object: &unstructured.Unstructured{}}
 	switch spec.Verb {

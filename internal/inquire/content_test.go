@@ -81,8 +81,8 @@ func TestContentIsTheObjectOfTheRequest(t *testing.T) {
 	}
 }
 
-// PO-15, CA-11: content is judged in the version that a rule is written for, whatever version it comes in; what cannot be
-// converted fails closed: an allow is not met, and a deny is.
+// PO-15, CA-11: content is judged in the version that a rule is written for, whatever version it comes in; what cannot
+// be converted fails closed: an allow is not met, and a deny is.
 func TestContentIsConverted(t *testing.T) {
 	h := newHouse(t)
 	h.Convert = func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
@@ -118,8 +118,8 @@ func TestContentIsConverted(t *testing.T) {
 	}
 }
 
-// PO-15: without content a conditional right counts as none, and the review says that it depends on the object; where no
-// object would help, it says that too (CA-16).
+// PO-15: without content a conditional right counts as none, and the review says that it depends on the object; where
+// no object would help, it says that too (CA-16).
 func TestWithoutContentConditionsDoNotCount(t *testing.T) {
 	h := newHouse(t)
 	ctx := h.in(hammer(policyv1alpha1.PolicyRule{Verbs: []string{"create", "get"}, ResourceKinds: []string{"pods"}, Where: `resource.metadata.name == "web"`}))

@@ -40,8 +40,8 @@ func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) err
 	return e.confirm(ctx, w)
 }
 
-// ConfirmRoleBinding: the role is held where it is bound, or the writer may bind it; a role with deny rules takes the verb
-// deny.
+// ConfirmRoleBinding: the role is held where it is bound, or the writer may bind it; a role with deny rules takes the
+// verb deny.
 func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
 	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
 	w.verb, w.policy, w.denies = "bind", role.Rules, ruleset.NeedsDeny(role.Rules)
@@ -54,7 +54,8 @@ func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.R
 	return e.confirm(ctx, w)
 }
 
-// ConfirmUnbinding: to take away a binding of a role with deny rules gives power, and takes the verb deny, as binding it did.
+// ConfirmUnbinding: to take away a binding of a role with deny rules gives power, and takes the verb deny, as binding
+// it did.
 func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
 	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
 	w.denies = ruleset.NeedsDeny(role.Rules)
@@ -68,7 +69,8 @@ type write struct {
 	name     string
 	// namespace is where the rules will hold; empty is everywhere.
 	namespace string
-	// role is asked about with the verb that makes up for rights that are missing, escalate or bind, and with the verb deny.
+	// role is asked about with the verb that makes up for rights that are missing, escalate or bind, and with the verb
+	// deny.
 	role authorizer.AttributesRecord
 	ref  ruleset.RoleRef
 	verb string
@@ -80,7 +82,8 @@ type write struct {
 	denies   bool
 }
 
-// policyWrite is a write of a role of Policy or of a binding of one. In the master namespace everything is asked cluster-wide (PO-6).
+// policyWrite is a write of a role of Policy or of a binding of one. In the master namespace everything is asked
+// cluster-wide (PO-6).
 func (e *Escalation) policyWrite(resource schema.GroupResource, name, namespace, roleNamespace, role string) write {
 	if namespace == e.MasterNamespace {
 		namespace = ""
@@ -91,8 +94,9 @@ func (e *Escalation) policyWrite(resource schema.GroupResource, name, namespace,
 	}
 }
 
-// confirm lets a write pass if its rules are held. The verb makes up for rights that are missing, but not for what a rule of
-// Policy denies, unless a rule names it: RBAC's * has every verb, and says nothing about denies that others have put up.
+// confirm lets a write pass if its rules are held. The verb makes up for rights that are missing, but not for what a
+// rule of Policy denies, unless a rule names it: RBAC's * has every verb, and says nothing about denies that others
+// have put up.
 func (e *Escalation) confirm(ctx context.Context, w write) error {
 	caller, err := e.mayDeny(ctx, w)
 	if err != nil {

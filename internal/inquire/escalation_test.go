@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 )
 
-// PO-12: what somebody may write depends on what they hold where it will hold, and on the verbs escalate, bind and deny on the
-// role; each refusal names the verb that would help, and each has a twin that differs in one right.
+// PO-12: what somebody may write depends on what they hold where it will hold, and on the verbs escalate, bind and deny
+// on the role; each refusal names the verb that would help, and each has a twin that differs in one right.
 func TestEscalation(t *testing.T) {
 	allow := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}
 	deny := policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"secrets"}}
@@ -30,7 +30,8 @@ func TestEscalation(t *testing.T) {
 		// what is written: role, binding or unbinding, of a role with rules; old are the rules that a role had before.
 		what       string
 		rules, old rules
-		// holds and lacks are two sets of rights of the writer: with the first it is written, with the second refused with want.
+		// holds and lacks are two sets of rights of the writer: with the first it is written, with the second refused
+		// with want.
 		holds, lacks rules
 		want         string
 	}{
@@ -73,7 +74,8 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-// PO-12: the end of a binding that denies nothing takes nothing but the right to delete it; and who is not known may nothing.
+// PO-12: the end of a binding that denies nothing takes nothing but the right to delete it; and who is not known may
+// nothing.
 func TestUnbindingWhatDeniesNothing(t *testing.T) {
 	h := newHouse(t)
 	e := &Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}

@@ -25,8 +25,8 @@ type RBACRole struct {
 	Aggregates bool
 }
 
-// ConfirmRBACRole: the rules are held, over Policy and RBAC together and with denies applied, or the writer may escalate. Whoever
-// makes a role gather others has to hold everything.
+// ConfirmRBACRole: the rules are held, over Policy and RBAC together and with denies applied, or the writer may
+// escalate. Whoever makes a role gather others has to hold everything.
 func (e *Escalation) ConfirmRBACRole(ctx context.Context, role RBACRole) error {
 	kind := "Role"
 	if role.Namespace == "" {

@@ -145,8 +145,8 @@ func world(seed int64) (*refmodel.World, refmodel.Pick) {
 	return w, pick
 }
 
-// nameAll gives the user without a name one: no binding that is accepted names such a user, and an unnamed member of a group
-// must not be taken for it.
+// nameAll gives the user without a name one: no binding that is accepted names such a user, and an unnamed member of a
+// group must not be taken for it.
 func nameAll(w *refmodel.World) {
 	for _, c := range w.PolicyBindings {
 		for _, b := range c.RoleBindings {

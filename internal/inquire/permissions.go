@@ -30,8 +30,8 @@ func (p *Permissions) Permissions(ctx context.Context) ([]fieldperm.Entry, error
 	return snap.Fields.Permissions(), nil
 }
 
-// PermissionsOf lists the permissions that guard a field of one resource. What is declared for all resources counts where
-// the resource has the field.
+// PermissionsOf lists the permissions that guard a field of one resource. What is declared for all resources counts
+// where the resource has the field.
 func (p *Permissions) PermissionsOf(ctx context.Context, resource string) ([]fieldperm.Entry, error) {
 	snap, err := p.snapshot(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// remedy is what would make the request allowed: the deny rules that have to go, and the grant that is missing. A rule that is
-// in force cannot be overruled by another of the same place, so that all of them are listed.
+// remedy is what would make the request allowed: the deny rules that have to go, and the grant that is missing. A rule
+// that is in force cannot be overruled by another of the same place, so that all of them are listed.
 func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 	out := &authz.Remedy{}
 	allowed, local, open := false, false, false
@@ -60,9 +60,9 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 	return out
 }
 
-// grant is the smallest grant of the request: one rule with the one verb, resource and name, bound to the one subject, where
-// the request is. RBAC is preferred, if the chain has it: its verbs mean no more than they say (in Policy, update includes
-// patch), and a grant of it holds in one namespace even in the master namespace.
+// grant is the smallest grant of the request: one rule with the one verb, resource and name, bound to the one subject,
+// where the request is. RBAC is preferred, if the chain has it: its verbs mean no more than they say (in Policy, update
+// includes patch), and a grant of it holds in one namespace even in the master namespace.
 func (q *inquiry) grant() string {
 	var rbac, policy bool
 	for _, l := range q.Chain.Links() {

@@ -36,11 +36,12 @@ type Reviewer struct {
 	Honours func(authorizer.Attributes) error
 	// AlsoNeeds is the verb that a subject needs beside the verb of the request (CA-9); nil if there is never one.
 	AlsoNeeds func(authorizer.Attributes) string
-	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is nothing.
+	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is
+	// nothing.
 	Before   func(context.Context, authorizer.Attributes) []review.ChainElement
 	Evaluate authorizer.EvaluateConditionFunc
-	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version. Nil
-	// leaves content as it is, and then only the version that it has is known.
+	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version.
+	// Nil leaves content as it is, and then only the version that it has is known.
 	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
 	// Namespace gives the namespaceObject of conditions; nil lets them fail.
 	Namespace func(name string) (runtime.Object, error)
@@ -49,9 +50,9 @@ type Reviewer struct {
 // known are the links that grant nothing, or whose grants are known without an index.
 var known = []string{"system-masters", "replicas", "policy-sync", "node-restriction", "node"}
 
-// WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the chain
-// that is made of rules. Conditions are decided as far as the subject decides them, and count only where they would be
-// honoured: nobody reads anything under a condition.
+// WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the
+// chain that is made of rules. Conditions are decided as far as the subject decides them, and count only where they
+// would be honoured: nobody reads anything under a condition.
 func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	var status authz.ResourceAccessReviewStatus
 	snap := authorize.SnapshotOf(ctx, r.Store)

@@ -15,8 +15,8 @@ import (
 )
 
 // sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns himself, as a
-// SelfSubjectAccessReview shows it. He sees what concerns others if he may read the role that has it, or if he may create
-// SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
+// SelfSubjectAccessReview shows it. He sees what concerns others if he may read the role that has it, or if he may
+// create SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
 type sight struct {
 	ctx   context.Context
 	chain *authorize.Chain
@@ -72,8 +72,8 @@ func (s *sight) of(role ruleset.RoleRef) bool {
 	return seen
 }
 
-// conditions shows those that can be seen, and of the others that they are there. Of a condition that no rule has, such as a
-// webhook's, nothing is shown but to those who see everything.
+// conditions shows those that can be seen, and of the others that they are there. Of a condition that no rule has, such
+// as a webhook's, nothing is shown but to those who see everything.
 func (s *sight) conditions(list []authz.Condition, rules []authorize.Applied) []authz.Condition {
 	if s.all {
 		return list

@@ -13,8 +13,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// CA-10: what is behind an answer about somebody else is shown to those who may read the roles, role by role; the answer itself
-// to everybody who may ask; and what concerns oneself always.
+// CA-10: what is behind an answer about somebody else is shown to those who may read the roles, role by role; the
+// answer itself to everybody who may ask; and what concerns oneself always.
 func TestWhoSeesConditions(t *testing.T) {
 	h := newHouse(t)
 	w := hammer(policyv1alpha1.PolicyRule{Verbs: []string{"create"}, ResourceKinds: []string{"pods."}, When: `object.metadata.name == "local"`, Description: "local words"})

@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so that the
-// review tells nothing about it.
+// SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so
+// that the review tells nothing about it.
 func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	var status authz.SubjectAccessReviewStatus
 	snap := authorize.SnapshotOf(ctx, r.Store)
@@ -88,8 +88,8 @@ type inquiry struct {
 	content *content
 }
 
-// decide gives the answer that a request would get. Without content, conditions count as in a review that knows none: an
-// allow that depends on the object is none, and a deny is one (CA-14).
+// decide gives the answer that a request would get. Without content, conditions count as in a review that knows none:
+// an allow that depends on the object is none, and a deny is one (CA-14).
 func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
 	v := q.Chain.Decide(ctx, q.attrs)
 	decision, reason, err := v.Decision, v.Reason, v.Err
@@ -122,7 +122,8 @@ func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Dec
 	return decision, reason, err
 }
 
-// inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a deny.
+// inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
+// deny.
 func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
 	if q.Before == nil || !q.honours(q.attrs) {
 		return nil

@@ -39,8 +39,8 @@ func target(served *snapshot.Served, name string) (schema.GroupResource, string,
 	return schema.GroupResource{}, "", fmt.Errorf("%q is ambiguous: say one of %s", name, strings.Join(all, ", "))
 }
 
-// question is the request that a review asks about, or what is wrong with the question: a resource, a path, or * for all resources, as
-// a SubjectAccessReview of Kubernetes means it.
+// question is the request that a review asks about, or what is wrong with the question: a resource, a path, or * for
+// all resources, as a SubjectAccessReview of Kubernetes means it.
 func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name string) (_ authorizer.AttributesRecord, problem string) {
 	switch {
 	case strings.HasPrefix(kind, "/") && name != "":

@@ -26,8 +26,8 @@ type traced struct {
 	folded bool
 }
 
-// trace tells how the decision came about. It shows only what the subject could find out by a review of its own, or by trying:
-// rules that apply to it, and the text of conditions that decide (CA-10).
+// trace tells how the decision came about. It shows only what the subject could find out by a review of its own, or by
+// trying: rules that apply to it, and the text of conditions that decide (CA-10).
 func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 	honoured := q.honours(q.attrs)
 	var data authorizer.ConditionsData
@@ -63,8 +63,8 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 	return trace
 }
 
-// conclude is what the steps together come to. Steps that stand behind the decision, as protected attributes do, can still
-// deny it.
+// conclude is what the steps together come to. Steps that stand behind the decision, as protected attributes do, can
+// still deny it.
 func conclude(steps []*traced) authz.TracedAnswer {
 	var allow, deny bool
 	refused := true // there is a way through the steps so far on which nobody has allowed it
@@ -262,7 +262,8 @@ func (t *traced) decider() int {
 	return first
 }
 
-// inForce tells whether a rule holds for this request and object. An allow that cannot be evaluated does not, a deny does.
+// inForce tells whether a rule holds for this request and object. An allow that cannot be evaluated does not, a deny
+// does.
 func (t *traced) inForce(i int) bool {
 	rule, value := t.rules[i], t.values[i].Value
 	if rule.Hit.Effect() == ruleset.Allows {

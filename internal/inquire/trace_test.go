@@ -19,8 +19,8 @@ import (
 	"proviso.dev/proviso/test/law"
 )
 
-// SV-6: a trace says what is decided, on random policies: the answer is the one that the chain decides, exactly the links
-// behind the one that decided are not asked, and a tier that decided shows a rule that is in force.
+// SV-6: a trace says what is decided, on random policies: the answer is the one that the chain decides, exactly the
+// links behind the one that decided are not asked, and a tier that decided shows a rule that is in force.
 func TestTraceIsTheDecision(t *testing.T) {
 	h := newHouse(t)
 	seen := map[authz.TracedAnswer]int{}
@@ -98,9 +98,10 @@ func each(t *testing.T, h *house, worlds int, visit func(context.Context, *refmo
 	})
 }
 
-// SV-6: the remedy of a refusal works, on random policies: with the deny rules gone and the grant applied the same request is
-// allowed. It is the smallest: the deny rules alone are not enough if there is a grant, nor is the grant alone if there are
-// deny rules; and the grant of RBAC gives nobody else anything, and the subject nothing but what was asked.
+// SV-6: the remedy of a refusal works, on random policies: with the deny rules gone and the grant applied the same
+// request is allowed. It is the smallest: the deny rules alone are not enough if there is a grant, nor is the grant
+// alone if there are deny rules; and the grant of RBAC gives nobody else anything, and the subject nothing but what was
+// asked.
 func TestRemedyFlipsTheDecision(t *testing.T) {
 	for _, chain := range []string{"Policy and RBAC", "Policy alone"} {
 		t.Run(chain, func(t *testing.T) {

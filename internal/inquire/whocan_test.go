@@ -26,9 +26,9 @@ func listed(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) ruleset
 	return ruleset.Never
 }
 
-// PO-14: who-can equals brute force over the same server's answers for every subject that any binding names: with every kind
-// of object that conditions can tell apart for writes, and without one for everything else, on random policies with deny,
-// negation, groups, conditions, missing roles and rules that do not compile.
+// PO-14: who-can equals brute force over the same server's answers for every subject that any binding names: with every
+// kind of object that conditions can tell apart for writes, and without one for everything else, on random policies
+// with deny, negation, groups, conditions, missing roles and rules that do not compile.
 func TestWhoCanEqualsBruteForce(t *testing.T) {
 	h := newHouse(t)
 	seen := map[ruleset.Certainty]int{}
@@ -45,7 +45,8 @@ func TestWhoCanEqualsBruteForce(t *testing.T) {
 			for _, s := range subjects(w) {
 				some, all, own := h.brute(t, ctx, q, s)
 				if !own && some {
-					// It can through system:authenticated alone, perhaps because of its name, which an unnamed member has not.
+					// It can through system:authenticated alone, perhaps because of its name, which an unnamed member
+					// has not.
 					continue
 				}
 				got := max(listed(status, s), everybody)

@@ -10,8 +10,8 @@ import (
 // RBAC is the name of the link that is RBAC.
 const RBAC = "rbac"
 
-// Install makes the chain of a host in which nobody configures it: what stands ahead, then Policy, then RBAC, as a server has it unless it
-// is told otherwise. Nodes, webhooks and ABAC are not in it.
+// Install makes the chain of a host in which nobody configures it: what stands ahead, then Policy, then RBAC, as a
+// server has it unless it is told otherwise. Nodes, webhooks and ABAC are not in it.
 func Install(k *system.Kernel, systems []system.System) error {
 	links := append([]authorize.Link{ground.Masters()}, system.Links(systems)...)
 	for _, kind := range []string{policies.TypePolicy, policies.TypeRBAC} {

@@ -118,8 +118,9 @@ func cannotStart(dir string, err error) error {
 	return fmt.Errorf("etcd cannot start with the data in %s: %w; if the data is damaged, restore the directory from a backup or remove it to start with an empty store", dir, err)
 }
 
-// startEmbedded turns the ways in which etcd gives up over damaged files (it panics, also on goroutines of its own) into
-// errors. What it leaves open then is closed by the end of the process, which a caller that gets an error heads for.
+// startEmbedded turns the ways in which etcd gives up over damaged files (it panics, also on goroutines of its own)
+// into errors. What it leaves open then is closed by the end of the process, which a caller that gets an error heads
+// for.
 func (e *Etcd) startEmbedded(cfg *embed.Config) error {
 	done := make(chan error, 1)
 	go func() {

@@ -50,10 +50,10 @@ func (j *journal) logger() *zap.Logger {
 	return zap.New(&core{journal: j}, zap.WithPanicHook(lastWord{j}), zap.WithFatalHook(lastWord{j}))
 }
 
-// lastWord decides what follows a message with which etcd gives up, on whichever goroutine. While starting that goroutine
-// ends, and Start reports the message. Later it stops where it is, with the locks it holds: a store that could not write
-// must acknowledge nothing more, and whoever waits for Err ends the process with a message instead of a stack. It panics only
-// while closing.
+// lastWord decides what follows a message with which etcd gives up, on whichever goroutine. While starting that
+// goroutine ends, and Start reports the message. Later it stops where it is, with the locks it holds: a store that
+// could not write must acknowledge nothing more, and whoever waits for Err ends the process with a message instead of a
+// stack. It panics only while closing.
 type lastWord struct{ *journal }
 
 func (l lastWord) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {

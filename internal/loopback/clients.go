@@ -54,8 +54,8 @@ func (c *Clients) Group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	return source.Client(config, gv)
 }
 
-// ownHeader and ownMark tell the requests of these clients from those of the controllers, which use the same loopback. The mark is
-// known in this process only.
+// ownHeader and ownMark tell the requests of these clients from those of the controllers, which use the same loopback.
+// The mark is known in this process only.
 const ownHeader = "X-Proviso-Own"
 
 var ownMark = rand.Text()

@@ -28,7 +28,8 @@ func (k Key) compare(o Key) int {
 	return strings.Compare(k.Name, o.Name)
 }
 
-// Box is a conjunction: each key has its set of values, and a key that is not listed has any. The zero Box holds every object.
+// Box is a conjunction: each key has its set of values, and a key that is not listed has any. The zero Box holds every
+// object.
 type Box struct {
 	keys map[Key]Values
 	// none tells that no object is in it.
@@ -126,7 +127,8 @@ func (b Box) Within(o Box) bool {
 	return true
 }
 
-// sayable tells whether selectors can say it: there is no `or` between absence and a value of a label, and none between values of a field.
+// sayable tells whether selectors can say it: there is no `or` between absence and a value of a label, and none between
+// values of a field.
 func (b Box) sayable() bool {
 	for key, values := range b.keys {
 		switch {
@@ -160,7 +162,8 @@ func (e *TooWide) Error() string {
 
 var errNoSelector = errors.New("no selector says what the condition allows")
 
-// Union joins boxes into one that selectors can say. What differs in one key is one box; what lies within another box adds nothing.
+// Union joins boxes into one that selectors can say. What differs in one key is one box; what lies within another box
+// adds nothing.
 func Union(boxes ...Box) (Box, error) {
 	var parts []Box
 	for _, b := range boxes {
@@ -314,7 +317,8 @@ type requirement struct {
 	values []string
 }
 
-// requirements of a label. A negative one matches objects without the key as well, so that it is said beside it that the key exists.
+// requirements of a label. A negative one matches objects without the key as well, so that it is said beside it that
+// the key exists.
 func requirements(v Values) []requirement {
 	switch {
 	case !v.Not && v.Absent:

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent tells whether an object without the key
-// is in it too; a field is never absent, since selectors read a missing one as empty.
+// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent tells whether an object
+// without the key is in it too; a field is never absent, since selectors read a missing one as empty.
 type Values struct {
 	Not    bool
 	List   []string // sorted

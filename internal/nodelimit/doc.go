@@ -1,4 +1,5 @@
-// Package nodelimit is what no node may do, whatever others allow: the NodeRestriction admission plugin as a link of the chain.
+// Package nodelimit is what no node may do, whatever others allow: the NodeRestriction admission plugin as a link of
+// the chain.
 //
 // Place in the request path: ahead of the configured authorizers.
 package nodelimit

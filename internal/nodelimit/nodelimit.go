@@ -20,15 +20,15 @@ import (
 )
 
 // Restriction stands ahead of Policy: for every node identity a set with one Deny condition, which is what the
-// NodeRestriction admission plugin refuses (CA-18). It asks upstream's own plugin, so that a node may do exactly what it may do
-// with the plugin on, whether or not that is on, and whatever a policy grants to nodes. It never allows.
+// NodeRestriction admission plugin refuses (CA-18). It asks upstream's own plugin, so that a node may do exactly what
+// it may do with the plugin on, whether or not that is on, and whatever a policy grants to nodes. It never allows.
 type Restriction struct {
 	plugin *noderestriction.Plugin
 	nodes  nodeidentifier.NodeIdentifier
 }
 
-// Resources are what the plugin looks at; it lets everything else pass. What of them never reaches it is not restricted:
-// see ReachesPlugin.
+// Resources are what the plugin looks at; it lets everything else pass. What of them never reaches it is not
+// restricted: see ReachesPlugin.
 var Resources = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "nodes"}, {Resource: "persistentvolumeclaims"}, {Resource: "serviceaccounts"},
 	{Group: "coordination.k8s.io", Resource: "leases"}, {Group: "storage.k8s.io", Resource: "csinodes"},
@@ -59,9 +59,10 @@ func (n *Restriction) restricts(attrs authorizer.Attributes) (node string, restr
 	return n.nodes.NodeIdentity(attrs.GetUser())
 }
 
-// ReachesPlugin tells the requests that admission shows to the plugin. Connections are none: it handles create, update and delete.
-// Neither are names that exist in access reviews alone, as certificatesigningrequests/selfnodeclient, by which controllers ask
-// whether a node may have its certificate approved, and the parts of the kubelet's API below nodes.
+// ReachesPlugin tells the requests that admission shows to the plugin. Connections are none: it handles create, update
+// and delete. Neither are names that exist in access reviews alone, as certificatesigningrequests/selfnodeclient, by
+// which controllers ask whether a node may have its certificate approved, and the parts of the kubelet's API below
+// nodes.
 func ReachesPlugin(attrs authorizer.Attributes) bool {
 	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, attrs.GetVerb()) || !slices.Contains(Resources, resource) {
@@ -80,8 +81,8 @@ func ReachesPlugin(attrs authorizer.Attributes) bool {
 	return true
 }
 
-// Authorize has no opinion. Who asks without being able to carry a condition to admission is told what stock Kubernetes tells: there,
-// too, the plugin is no part of the answer (CA-18). The request itself is decided with conditions.
+// Authorize has no opinion. Who asks without being able to carry a condition to admission is told what stock Kubernetes
+// tells: there, too, the plugin is no part of the answer (CA-18). The request itself is decided with conditions.
 func (n *Restriction) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "", nil
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Notes travel with one request. A request without notes gets the strictest answer to every question, so that a host that
-// forgets them refuses too much and never too little.
+// Notes travel with one request. A request without notes gets the strictest answer to every question, so that a host
+// that forgets them refuses too much and never too little.
 type Notes struct {
 	mu       sync.Mutex
 	granular bool
@@ -64,8 +64,8 @@ func (n *Notes) get(read func(*Notes) bool, strictest bool) bool {
 	return read(n)
 }
 
-// Keep returns what was made for the key, and makes it once per request: a deletecollection is admitted object by object, and
-// what holds for all objects is found out once.
+// Keep returns what was made for the key, and makes it once per request: a deletecollection is admitted object by
+// object, and what holds for all objects is found out once.
 func (n *Notes) Keep(key any, make func() any) any {
 	if n == nil {
 		return make()

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// assumed is what a server serves of the kinds in schemes, for files that do not say it: every kind that has a list, under its plural,
-// and the subresources that rules name. A dump of a server's own lists is exact and comes before it.
+// assumed is what a server serves of the kinds in schemes, for files that do not say it: every kind that has a list,
+// under its plural, and the subresources that rules name. A dump of a server's own lists is exact and comes before it.
 func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 	for _, scheme := range schemes {
 		for _, gv := range scheme.PrioritizedVersionsAllGroups() {

@@ -1,3 +1,3 @@
-// Package offline is a host without a server: it reads policy from files and answers what a server with the same objects would. It holds
-// the same list of systems.
+// Package offline is a host without a server: it reads policy from files and answers what a server with the same
+// objects would. It holds the same list of systems.
 package offline

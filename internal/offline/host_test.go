@@ -53,7 +53,8 @@ roleRef: {kind: ClusterRole, name: widgets}
 subjects: [{kind: User, name: wanda}]
 `
 
-// The same list of systems that the server holds decides over files: Policy and RBAC, denies, and conditions on the object.
+// The same list of systems that the server holds decides over files: Policy and RBAC, denies, and conditions on the
+// object.
 func TestFilesDecideAsAServerWould(t *testing.T) {
 	host, err := New(hubertAndEdgar(t, widgets))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/policies"
 )
 
-// CA-11: a rule that names its kinds one by one is checked against their schemas, in its version or the preferred one; every other
-// rule, and one of which a schema is not known, is left unchecked.
+// CA-11: a rule that names its kinds one by one is checked against their schemas, in its version or the preferred one;
+// every other rule, and one of which a schema is not known, is left unchecked.
 func TestRuleTypes(t *testing.T) {
 	host, err := New(hubertAndEdgar(t))
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 
 // Beside are the files of a side-car.
 type Beside struct {
-	// CACert is the side-car's own authority. It signs what the side-car and its API server use between them, and nothing else.
+	// CACert is the side-car's own authority. It signs what the side-car and its API server use between them, and
+	// nothing else.
 	CACert string
 	// ServerCert and AskingCert are theirs.
 	ServerCert, ServerKey string
@@ -35,8 +36,8 @@ func BesideFiles(dir string) *Beside {
 		ClusterCACert: at("cluster-ca.crt"), FrontProxyCACert: at("front-proxy-ca.crt")}
 }
 
-// EnsureBeside makes or renews the certificates of a side-car below dir, with the authorities of a cluster in clusterPKI (ca.crt, ca.key,
-// front-proxy-ca.crt). Hosts are the names under which the side-car is reached.
+// EnsureBeside makes or renews the certificates of a side-car below dir, with the authorities of a cluster in
+// clusterPKI (ca.crt, ca.key, front-proxy-ca.crt). Hosts are the names under which the side-car is reached.
 func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside, error) {
 	cfg, err := Config{Port: 1}.complete()
 	if err != nil {
@@ -84,7 +85,8 @@ func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside
 	return files, e.write(files.FrontProxyCACert, front)
 }
 
-// Replace writes a file such that after a crash at any moment either the old or the new content is there, and readers see one of both.
+// Replace writes a file such that after a crash at any moment either the old or the new content is there, and readers
+// see one of both.
 func Replace(path string, data []byte) error {
 	cfg, err := Config{Port: 1}.complete()
 	if err != nil {

@@ -10,7 +10,8 @@ type Ineffective struct {
 	Reason string `json:"reason"`
 }
 
-// WithoutEffect lists the roles that nobody is bound to, and those bound of which no rule matches anything that is served.
+// WithoutEffect lists the roles that nobody is bound to, and those bound of which no rule matches anything that is
+// served.
 func WithoutEffect(in Input, roles []ruleset.RoleRef) []Ineffective {
 	out := []Ineffective{}
 	hit := map[ruleset.RoleRef]bool{}

@@ -40,7 +40,8 @@ type Input struct {
 	Before, After *ruleset.Index
 	Comparer      *compare.Comparer
 	Resources     []Resource
-	// Verbs, Namespaces, Names and Paths are all that any rule tells apart. Another namespace and another name are added.
+	// Verbs, Namespaces, Names and Paths are all that any rule tells apart. Another namespace and another name are
+	// added.
 	Verbs, Namespaces, Names, Paths []string
 }
 

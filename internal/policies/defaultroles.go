@@ -7,9 +7,10 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// DefaultRoles are the roles of the master namespace, with the meanings of the original design: viewers see everything in a
-// namespace but policy, editors change everything but policy and membership, admins write roles and role bindings as well, but
-// not their containers, and cluster admins everything. What that design could not know stands in the lists below (PO-10).
+// DefaultRoles are the roles of the master namespace, with the meanings of the original design: viewers see everything
+// in a namespace but policy, editors change everything but policy and membership, admins write roles and role bindings
+// as well, but not their containers, and cluster admins everything. What that design could not know stands in the lists
+// below (PO-10).
 //
 // A test holds view, edit and admin against the roles of the same name that RBAC has, right by right.
 func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
@@ -57,8 +58,9 @@ func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
 
 var (
-	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists but the one for cluster-scoped
-	// custom resources have a group, one of Kubernetes' or ours: then nothing custom can get such a name, and an admin holds every kind of his own that he may grant.
+	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists but the
+	// one for cluster-scoped custom resources have a group, one of Kubernetes' or ours: then nothing custom can get
+	// such a name, and an admin holds every kind of his own that he may grant.
 	withheld = append([]string{"-clusterroles.rbac.authorization.k8s.io", "-clusterrolebindings.rbac.authorization.k8s.io"}, wholly(ruleset.Guarded)...)
 	// elsewhere is what belongs to the cluster and to no namespace. The roles can be bound in the master namespace.
 	elsewhere = []string{
@@ -70,8 +72,8 @@ var (
 	}
 	// membership is who has which role, and the questions about it.
 	membership = []string{"-roles.rbac.authorization.k8s.io", "-rolebindings.rbac.authorization.k8s.io", "-*.authorization.proviso.dev", "-*.authorization.k8s.io"}
-	// readOnly is what others set for those who work in the namespace: the namespace itself, with its labels and its end, what
-	// limits it, what controllers and the scheduler report and decide, and where a service's traffic goes.
+	// readOnly is what others set for those who work in the namespace: the namespace itself, with its labels and its
+	// end, what limits it, what controllers and the scheduler report and decide, and where a service's traffic goes.
 	readOnly = []string{
 		"-namespaces.", "-resourcequotas.", "-limitranges.", "-*/status", "-bindings.", "-pods./binding", "-pods./ephemeralcontainers", "-pods./resize",
 		"-podtemplates.", "-endpoints.", "-endpointslices.discovery.k8s.io", "-controllerrevisions.apps", "-resourceclaims.resource.k8s.io/binding",

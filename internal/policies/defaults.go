@@ -21,12 +21,13 @@ import (
 	"proviso.dev/proviso/internal/loopback"
 )
 
-// annotationDefault holds the hash of the rules that the server wrote last. A role whose rules have another hash was edited by
-// an admin and is left alone.
+// annotationDefault holds the hash of the rules that the server wrote last. A role whose rules have another hash was
+// edited by an admin and is left alone.
 const annotationDefault = "policy.proviso.dev/default-rules"
 
-// ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right after
-// the start the server may not serve everything yet. A server whose replicas have agreed on another master namespace writes nothing.
+// ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right
+// after the start the server may not serve everything yet. A server whose replicas have agreed on another master
+// namespace writes nothing.
 func ensureDefaults(ctx context.Context, clients *loopback.Clients, master string, agreed func() error) {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if agreed() != nil {

@@ -15,9 +15,9 @@ import (
 // maxCheckedKinds bounds how many schemas one rule is checked against.
 const maxCheckedKinds = 8
 
-// RuleTypes finds the schemas that a rule's expressions must fit, when it is written: those of the kinds it names, if it names
-// them one by one and they are served (CA-11). A rule for everything, for subresources or for what is not served yet is left
-// unchecked; it is evaluated with whatever comes.
+// RuleTypes finds the schemas that a rule's expressions must fit, when it is written: those of the kinds it names, if
+// it names them one by one and they are served (CA-11). A rule for everything, for subresources or for what is not
+// served yet is left unchecked; it is evaluated with whatever comes.
 func RuleTypes(rule *policyv1alpha1.PolicyRule, served *snapshot.Served, find func(schema.GroupVersionKind) (*spec.Schema, error)) []*expr.Type {
 	var types []*expr.Type
 	for _, kind := range namedKinds(rule, served) {

@@ -97,8 +97,8 @@ func (r *reporter) report(ctx context.Context, snap *snapshot.Snapshot) error {
 	)
 }
 
-// finishDeletions deletes again what is marked as being deleted: a role goes with its last binding, and the server that removed that may
-// have died before it removed the role (PO-5). What is still bound stays.
+// finishDeletions deletes again what is marked as being deleted: a role goes with its last binding, and the server that
+// removed that may have died before it removed the role (PO-5). What is still bound stays.
 func (r *reporter) finishDeletions(ctx context.Context) error {
 	var failed []error
 	for _, p := range statusreport.Sorted[*policyv1alpha1.Policy](r.policies.Objects) {

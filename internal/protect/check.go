@@ -7,8 +7,8 @@ import (
 
 // Check decides a create, update, patch or apply, of a resource or one of its subresources, by what it changes. old is
 // the stored object, nil on create; new is the final, mutated object. Each is decoded JSON (map[string]interface{}), an
-// Unstructured, or a pointer to a struct with an embedded ObjectMeta, versioned or internal. Deleting an object sets and
-// removes nothing on it and needs no check.
+// Unstructured, or a pointer to a struct with an embedded ObjectMeta, versioned or internal. Deleting an object sets
+// and removes nothing on it and needs no check.
 func (ix *Index) Check(req *Request, old, new any) Result {
 	if ix.Len() == 0 {
 		return Result{allowed: true}

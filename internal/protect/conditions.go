@@ -102,8 +102,8 @@ func budget(kind Attribute, key string, sites []site) int {
 	return (MaxExpression-len(text))/max(lists, 1) - slack
 }
 
-// split cuts long lists of forbidden values into parts that fit an expression each; together the parts forbid the same. A
-// list of exceptions that is too long is left out, which shows more as forbidden than is, and never less.
+// split cuts long lists of forbidden values into parts that fit an expression each; together the parts forbid the same.
+// A list of exceptions that is too long is left out, which shows more as forbidden than is, and never less.
 func split(object, templates forbidden, budget int) []scoped {
 	var parts []scoped
 	if object.equal(templates) {
@@ -152,8 +152,8 @@ func (f forbidden) split(budget int) []forbidden {
 	return parts
 }
 
-// Group brings conditions within the limits of a set by joining neighbours, and makes of the readable IDs it is given ones
-// that are label keys and unique.
+// Group brings conditions within the limits of a set by joining neighbours, and makes of the readable IDs it is given
+// ones that are label keys and unique.
 func Group(all []Condition) []Condition {
 	per := (len(all) + MaxConditions - 1) / MaxConditions
 	groups := pack(all, per)

@@ -9,10 +9,10 @@ const (
 	scheduler         = "system:kube-scheduler"
 )
 
-// copiers are Kubernetes' controllers that make objects from what was checked when it was written: a template, or the object
-// whose labels they copy (PA-6, PA-13). They are exempt by who they are, never by what an object says about itself:
-// ownerReferences can be forged. Other service accounts of kube-system, those of add-ons among them, are not: they can be bound to a role,
-// or be exempt by flag.
+// copiers are Kubernetes' controllers that make objects from what was checked when it was written: a template, or the
+// object whose labels they copy (PA-6, PA-13). They are exempt by who they are, never by what an object says about
+// itself: ownerReferences can be forged. Other service accounts of kube-system, those of add-ons among them, are not:
+// they can be bound to a role, or be exempt by flag.
 var copiers = map[string][]groupResource{
 	kubeSystemPrefix + "deployment-controller":             {{"apps", "replicasets"}},
 	kubeSystemPrefix + "replicaset-controller":             {{"", "pods"}},
@@ -30,7 +30,8 @@ var copiers = map[string][]groupResource{
 	scheduler: {{"", "bindings"}, {"", "pods/binding"}},
 }
 
-// Copies tells whether a caller makes objects of a resource, which may be a subresource, from what has been checked already.
+// Copies tells whether a caller makes objects of a resource, which may be a subresource, from what has been checked
+// already.
 func Copies(user, group, resource, subresource string) bool {
 	if subresource != "" {
 		resource += "/" + subresource

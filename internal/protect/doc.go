@@ -7,6 +7,6 @@
 // What an object carries for others counts as much as its own metadata, because a controller would otherwise set for a
 // user what the user may not set: sites.go is the list of those places.
 //
-// Everything fails towards refusal: a role that does not exist has no members, a body that cannot be read is refused, and
-// an object whose Go type lacks a place where templates should be is refused rather than skipped.
+// Everything fails towards refusal: a role that does not exist has no members, a body that cannot be read is refused,
+// and an object whose Go type lacks a place where templates should be is refused rather than skipped.
 package protect

@@ -55,9 +55,9 @@ func (e *exemptions) apply(req *Request, old, new any) bool {
 	return IsMirrorPod(req, old, new)
 }
 
-// IsMirrorPod tells whether the caller is a node that writes a mirror pod of its own, which shows what runs there already. What
-// makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels changed. That the annotation
-// alone suffices for nobody else is why this is not a claim of the object.
+// IsMirrorPod tells whether the caller is a node that writes a mirror pod of its own, which shows what runs there
+// already. What makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels
+// changed. That the annotation alone suffices for nobody else is why this is not a claim of the object.
 func IsMirrorPod(req *Request, old, new any) bool {
 	node, ok := nodeName(req)
 	return ok && req.Group == "" && req.Resource == "pods" && isMirrorOf(node, new) && (isAbsent(old) || isMirrorOf(node, old))

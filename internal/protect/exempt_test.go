@@ -155,7 +155,8 @@ func TestFromStored(t *testing.T) {
 	expect(t, ix.Check(everyone, nil, podWith(kv{"misplaced": "prod"}, nil)), "label misplaced=prod is protected")
 }
 
-// SV-8: one object of which is not clear what it protects is reported, protects what it may mean, and takes nothing from the others.
+// SV-8: one object of which is not clear what it protects is reported, protects what it may mean, and takes nothing
+// from the others.
 func TestBadProtectionIsReported(t *testing.T) {
 	bad := FromCluster(&policyv1alpha1.ClusterProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, AttributeKind: "Finalizer", AttributeName: "env"})
 	ix, err := New(Config{Protections: []Protection{bad, clusterLabel("env-prod", "env", releaseManagers)}})
@@ -167,8 +168,8 @@ func TestBadProtectionIsReported(t *testing.T) {
 	expect(t, ix.Check(podRequest(), nil, podWith(kv{"free": "x"}, kv{"free": "x"})), "")
 }
 
-// SV-8: what does not even say which key it protects, protects all of them, at its own level, and yields to what is granted for the whole
-// cluster. Reviews show that.
+// SV-8: what does not even say which key it protects, protects all of them, at its own level, and yields to what is
+// granted for the whole cluster. Reviews show that.
 func TestUnreadableProtection(t *testing.T) {
 	stub := policyv1alpha1.ProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: "hammer"}}
 	ix, err := New(Config{Protections: []Protection{FromNamespaced(&stub)}})
@@ -197,7 +198,8 @@ func TestUnreadableProtection(t *testing.T) {
 	}
 }
 
-// PA-6: what is exempt is told by what can be read for certain: an object that cannot be read, or does not say whose it is, exempts nobody.
+// PA-6: what is exempt is told by what can be read for certain: an object that cannot be read, or does not say whose it
+// is, exempts nobody.
 func TestExemptOnlyWhatCanBeRead(t *testing.T) {
 	const node = "n1"
 	pods := &Request{User: nodePrefix + node, Groups: []string{nodesGroup}, Resource: "pods"}

@@ -14,8 +14,8 @@ type Protection struct {
 	Namespace string
 	// Attribute is Label or Annotation. Any other, as in an object that cannot be read, is both.
 	Attribute Attribute
-	// Key is the name of the label or annotation. Without one, as in an object that cannot be read, nobody knows what is protected:
-	// then everything is, from everybody but whom Request.Everywhere excepts (SV-8).
+	// Key is the name of the label or annotation. Without one, as in an object that cannot be read, nobody knows what
+	// is protected: then everything is, from everybody but whom Request.Everywhere excepts (SV-8).
 	Key string
 	// Values that are protected; none means every value.
 	Values []string
@@ -49,8 +49,8 @@ type guard struct {
 	namespaces map[string]bool
 }
 
-// New compiles protections. The order in which they are given does not matter. The error tells of those that do not say what they protect;
-// the index is complete all the same, and protects more because of them, never less.
+// New compiles protections. The order in which they are given does not matter. The error tells of those that do not say
+// what they protect; the index is complete all the same, and protects more because of them, never less.
 func New(c Config) (*Index, error) {
 	ix := &Index{
 		guarded: map[Role]guard{},
@@ -149,10 +149,10 @@ func (ix *Index) Touches(labels, annotations map[string]string) bool {
 	return false
 }
 
-// GuardsRole tells whether binding somebody to role would let him set a protected attribute, so that holding the
-// role's rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
-// ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another, so
-// that a ProtectedAttribute never hinders bindings elsewhere.
+// GuardsRole tells whether binding somebody to role would let him set a protected attribute, so that holding the role's
+// rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
+// ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another,
+// so that a ProtectedAttribute never hinders bindings elsewhere.
 func (ix *Index) GuardsRole(role Role, bindingNamespace string) bool {
 	if ix == nil {
 		return false

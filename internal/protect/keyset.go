@@ -39,7 +39,8 @@ func (k *keyset) ensure(key string) *rule {
 	return r
 }
 
-// fingerprint mixes what tells keys apart cheaply: length and a few bytes. Two keys may share one; that costs a look-up.
+// fingerprint mixes what tells keys apart cheaply: length and a few bytes. Two keys may share one; that costs a
+// look-up.
 func fingerprint(key string) uint {
 	n := uint(len(key))
 	if n == 0 {

@@ -13,10 +13,11 @@ type Request struct {
 	// Namespace of the resource being written; empty for a cluster-scoped one.
 	Namespace string
 	// Member tells whether the caller is bound, directly or through a group, to exactly this role: by a RoleBinding in
-	// namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is never asked about
-	// a role that cannot be bound, and never for members of system:masters. A nil Member has no members.
+	// namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is never
+	// asked about a role that cannot be bound, and never for members of system:masters. A nil Member has no members.
 	Member func(namespace string, role Role) bool
-	// Everywhere tells whether the request is granted for the whole cluster. What cannot be read yields to that. Nil means that it is not.
+	// Everywhere tells whether the request is granted for the whole cluster. What cannot be read yields to that. Nil
+	// means that it is not.
 	Everywhere func() bool
 }
 

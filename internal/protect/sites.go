@@ -38,12 +38,14 @@ var templateSites = map[groupResource][]site{
 	revisions: append(podTemplate("data", "spec", "template"), claimTemplatesAt("data", "spec", "volumeClaimTemplates")),
 }
 
-// revisions have in their data a part of the set that they were made from, which a stateful set makes its pods from. No Go type has its
-// fields: the check takes such an object as JSON, with the data as its set's type reads it, and refuses any other form.
+// revisions have in their data a part of the set that they were made from, which a stateful set makes its pods from. No
+// Go type has its fields: the check takes such an object as JSON, with the data as its set's type reads it, and refuses
+// any other form.
 var revisions = groupResource{"apps", "controllerrevisions"}
 
-// otherKind lists the subresources, beside those that connect, whose body is not an object of the resource's own kind; none of those bodies has
-// templates. Any other subresource, also one that does not exist yet, is taken to carry the resource itself.
+// otherKind lists the subresources, beside those that connect, whose body is not an object of the resource's own kind;
+// none of those bodies has templates. Any other subresource, also one that does not exist yet, is taken to carry the
+// resource itself.
 var otherKind = map[string]bool{
 	"binding": true, "eviction": true, "log": true, "scale": true, "token": true,
 }

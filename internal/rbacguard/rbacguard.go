@@ -38,8 +38,8 @@ type Provider interface {
 	NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
 }
 
-// New puts our check on the storage of upstream's provider: that one knows what RBAC allows, and neither what Policy allows nor
-// what it denies (PO-12).
+// New puts our check on the storage of upstream's provider: that one knows what RBAC allows, and neither what Policy
+// allows nor what it denies (PO-12).
 func New(upstream Provider, escalation *inquire.Escalation, clusterRoles rbaclisters.ClusterRoleLister) (Provider, error) {
 	known, ok := upstream.(rbacrest.RESTStorageProvider)
 	if !ok {
@@ -106,8 +106,9 @@ func (g *rbacGuard) storage(s rest.Storage) (rest.Storage, error) {
 	return nil, fmt.Errorf("a storage of type %T is not known: decide how what is written to it is checked", s)
 }
 
-// guardedStorage is upstream's but for writes, which go past its check to what is inside. Ours runs at the end of validating
-// admission: by then it is certain that the caller may write the object at all, and a refusal can tell what is in it.
+// guardedStorage is upstream's but for writes, which go past its check to what is inside. Ours runs at the end of
+// validating admission: by then it is certain that the caller may write the object at all, and a refusal can tell what
+// is in it.
 type guardedStorage struct {
 	checkedStorage
 	inside rest.StandardStorage
@@ -226,8 +227,8 @@ func (g *rbacGuard) binding(ctx context.Context, b inquire.RBACBinding) error {
 	return g.escalation.ConfirmRBACBinding(ctx, b)
 }
 
-// gathered are the rules of a cluster role with those that it gathers. The controller that writes them into the role may not have
-// come to it yet, and what is bound is the role as it will be.
+// gathered are the rules of a cluster role with those that it gathers. The controller that writes them into the role
+// may not have come to it yet, and what is bound is the role as it will be.
 func (g *rbacGuard) gathered(obj runtime.Object) ([]rbacv1.PolicyRule, error) {
 	first := &rbacv1.ClusterRole{}
 	if err := legacyscheme.Scheme.Convert(obj.DeepCopyObject(), first, nil); err != nil {

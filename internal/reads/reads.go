@@ -16,7 +16,8 @@ import (
 // Gate switches the system.
 const Gate featuregate.Feature = "ConditionalReads"
 
-// Config is what a host knows. A host that serves no resources, and does not answer as if it did, leaves it empty: it has no conditional reads.
+// Config is what a host knows. A host that serves no resources, and does not answer as if it did, leaves it empty: it
+// has no conditional reads.
 type Config struct {
 	// Storage tells that the host decorates its storage with the system's Storage.
 	Storage bool

@@ -93,8 +93,8 @@ func (s *auditSinks) Update(ctx context.Context, name string, objInfo rest.Updat
 	return obj, created, err
 }
 
-// sinkSlot is the right to add one sink. It is taken after admission, which can take long, so that one slow webhook does not
-// hold up all other sinks.
+// sinkSlot is the right to add one sink. It is taken after admission, which can take long, so that one slow webhook
+// does not hold up all other sinks.
 type sinkSlot struct {
 	sinks *auditSinks
 	taken bool
@@ -121,8 +121,8 @@ func (l *sinkSlot) release() {
 	}
 }
 
-// settle keeps the bound among servers that share the store: each can let one in at the same moment, and whoever then finds
-// one too many takes its own back.
+// settle keeps the bound among servers that share the store: each can let one in at the same moment, and whoever then
+// finds one too many takes its own back.
 func (s *auditSinks) settle(ctx context.Context, created runtime.Object) (runtime.Object, error) {
 	sink := cast[*audit.AuditSink](created)
 	full := s.room(ctx, sink.Name, s.max)

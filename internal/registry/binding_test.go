@@ -113,7 +113,8 @@ func TestBoundRolesStay(t *testing.T) {
 	s.refuse(422, "POST", bindingsIn("hammer"), bindingYAML("locals", "hammer", "view", "edgar"), "roleRef.name")
 }
 
-// PO-12: the escalation check is asked for every new rule and every new subject, and for nothing else; its refusal is a 403.
+// PO-12: the escalation check is asked for every new rule and every new subject, and for nothing else; its refusal is a
+// 403.
 func TestEscalationIsAsked(t *testing.T) {
 	w := &world{}
 	s := serve(t, w)

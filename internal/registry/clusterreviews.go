@@ -12,8 +12,8 @@ import (
 
 // ServeClusterReviews lets the reviews be asked without a namespace as well. Kubernetes' installer serves a namespaced
 // resource across namespaces for lists only, so the path is added here, with the very handler of the namespaced one: it
-// takes the namespace from the request, which then has none, and the request is authorized cluster-wide. Call it once, after
-// InstallAPIGroups and before PrepareRun. It does nothing for reviews that are not served.
+// takes the namespace from the request, which then has none, and the request is authorized cluster-wide. Call it once,
+// after InstallAPIGroups and before PrepareRun. It does nothing for reviews that are not served.
 func ServeClusterReviews(server *genericapiserver.GenericAPIServer) {
 	root := genericapiserver.APIGroupPrefix + "/" + authz.SchemeGroupVersion.String()
 	for _, ws := range server.Handler.GoRestfulContainer.RegisteredWebServices() {

@@ -38,9 +38,10 @@ func inParallel(t *testing.T, n int, work func(worker int) error) {
 	}
 }
 
-// PO-4: concurrent writers of one container never lose an update, through one server or through two that share the store.
-// Each worker works on entries of its own and keeps a model of them, adding, changing and removing at random; in between all
-// of them write labels of their own on one shared role. At the end the store is exactly what the models say.
+// PO-4: concurrent writers of one container never lose an update, through one server or through two that share the
+// store. Each worker works on entries of its own and keeps a model of them, adding, changing and removing at random; in
+// between all of them write labels of their own on one shared role. At the end the store is exactly what the models
+// say.
 func TestConcurrentWritersLoseNothing(t *testing.T) {
 	first := serve(t, &world{})
 	first.containers("hammer")

@@ -43,26 +43,26 @@ type Config struct {
 	// Permissions says which field permissions are in effect.
 	Permissions Permissions
 
-	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that of
-	// the rule.
+	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that
+	// of the rule.
 	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
 
-	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded API groups have,
-	// for warnings.
+	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
+	// API groups have, for warnings.
 	Unserved func(rule policy.PolicyRule) (unserved, guarded []string)
 
-	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that of
-	// the spec.
+	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that
+	// of the spec.
 	CheckFieldPermission func(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
 }
 
-// Escalation refuses what would give the caller, found in the context, more than the caller has. An error refuses the write;
-// one that is not an API status becomes a 403.
+// Escalation refuses what would give the caller, found in the context, more than the caller has. An error refuses the
+// write; one that is not an API status becomes a 403.
 type Escalation interface {
 	// ConfirmRole is asked before a role with new rules is written. old is nil when it is created.
 	ConfirmRole(ctx context.Context, role, old *authz.Role) error
-	// ConfirmRoleBinding is asked before a role binding with new subjects is written. old is nil when it is created; role
-	// is what is bound.
+	// ConfirmRoleBinding is asked before a role binding with new subjects is written. old is nil when it is created;
+	// role is what is bound.
 	ConfirmRoleBinding(ctx context.Context, binding, old *authz.RoleBinding, role policy.PolicyRole) error
 	// ConfirmUnbinding is asked before a role binding is deleted; role is what was bound.
 	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
@@ -74,8 +74,8 @@ type Roles interface {
 	RoleExists(ctx context.Context, kind, namespace, name string) (bool, error)
 }
 
-// Reviewer answers the reviews. The namespace is "" for a question about the whole cluster. An error is the server's; what
-// is wrong with the question or its evaluation belongs into the status.
+// Reviewer answers the reviews. The namespace is "" for a question about the whole cluster. An error is the server's;
+// what is wrong with the question or its evaluation belongs into the status.
 type Reviewer interface {
 	// WhoCan says who can use the verb.
 	WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error)

@@ -48,7 +48,8 @@ type layout[C, V object] struct {
 	check func(C) error
 }
 
-// containers are the stored containers that a view is a view on. Those that count no more, or go with their namespace, are not seen.
+// containers are the stored containers that a view is a view on. Those that count no more, or go with their namespace,
+// are not seen.
 type containers[C, V object] struct {
 	store *genericregistry.Store
 	layout[C, V]
@@ -113,10 +114,10 @@ func (s *containers[C, V]) create(ctx context.Context, c C) error {
 	return err
 }
 
-// update changes the entries of a container. change gets its contents as they are now, possibly more than once: if another
-// writer was faster, it is called again with what that writer left. It returns false if there is nothing to change. A new
-// version of an entry takes the resource version that the container had before: no two changes of a container see the same
-// one, and it grows with every change, even after the container was deleted and made again.
+// update changes the entries of a container. change gets its contents as they are now, possibly more than once: if
+// another writer was faster, it is called again with what that writer left. It returns false if there is nothing to
+// change. A new version of an entry takes the resource version that the container had before: no two changes of a
+// container see the same one, and it grows with every change, even after the container was deleted and made again.
 func (s *containers[C, V]) update(ctx context.Context, namespace, name string, dryRun bool, change func(c C, version string) (bool, error)) error {
 	ctx = s.context(ctx, namespace)
 	key, err := s.store.KeyFunc(ctx, name)

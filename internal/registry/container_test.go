@@ -14,7 +14,8 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// PO-3, PO-4: containers are created empty, one Policy per namespace, and their contents are changed through the views only.
+// PO-3, PO-4: containers are created empty, one Policy per namespace, and their contents are changed through the views
+// only.
 func TestContainersAreShellsOnly(t *testing.T) {
 	s := serve(t, &world{})
 	policies, bindings := policyAPI+"/namespaces/hammer/policies", policyAPI+"/namespaces/hammer/policybindings"
@@ -74,8 +75,8 @@ func TestContainerDeletion(t *testing.T) {
 	s.must("DELETE", policyAPI+"/namespaces/nail/policies/default", nil)
 
 	w.set(func() { w.terminating["hammer"] = true })
-	// In whatever order the namespace controller works, through collections or one by one: nothing is stuck. What cannot go on its own
-	// goes with its container.
+	// In whatever order the namespace controller works, through collections or one by one: nothing is stuck. What
+	// cannot go on its own goes with its container.
 	s.refuse(409, "DELETE", rolesIn("hammer")+"/reader", nil, "bound by")
 	s.must("DELETE", policies, nil)
 	s.must("DELETE", bindings, nil)
@@ -197,8 +198,8 @@ func TestPolicyStatus(t *testing.T) {
 	}
 }
 
-// PO-21: what one role, and what one namespace, may hold is bounded by counting; the refusal says by what. What is at the limit is
-// fine, and what is over it can be reduced.
+// PO-21: what one role, and what one namespace, may hold is bounded by counting; the refusal says by what. What is at
+// the limit is fine, and what is over it can be reduced.
 func TestRoleLimits(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer")

@@ -52,8 +52,8 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 	}
 }
 
-// fieldPermissions asks for the verb escalate before a declaration is written: mapping a permission that somebody holds to
-// another field gives them that field.
+// fieldPermissions asks for the verb escalate before a declaration is written: mapping a permission that somebody holds
+// to another field gives them that field.
 type fieldPermissions struct {
 	*storage[*policy.FieldPermission]
 	authorizer authorizer.Authorizer

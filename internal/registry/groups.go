@@ -11,8 +11,8 @@ import (
 )
 
 // APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
-// authorization.proviso.dev and auditregistration.k8s.io, in this order. After InstallAPIGroups, ServeClusterReviews adds the
-// reviews without a namespace.
+// authorization.proviso.dev and auditregistration.k8s.io, in this order. After InstallAPIGroups, ServeClusterReviews
+// adds the reviews without a namespace.
 func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ const (
 	selectResource = "resource"
 )
 
-// permissions serves the table of field permissions, for reading (FP-12). Nothing is stored, and there is nothing to watch:
-// what the table is made of can be watched.
+// permissions serves the table of field permissions, for reading (FP-12). Nothing is stored, and there is nothing to
+// watch: what the table is made of can be watched.
 type permissions struct {
 	table Permissions
 }
@@ -81,8 +81,8 @@ func (s *permissions) Get(ctx context.Context, name string, _ *metav1.GetOptions
 	return nil, notFound(authz.Resource("permissions"), name)
 }
 
-// List reads all permissions, or with the field selector resource=R those that guard a field of R. It always returns all of
-// them: a limit is a request, not a promise.
+// List reads all permissions, or with the field selector resource=R those that guard a field of R. It always returns
+// all of them: a limit is a request, not a promise.
 func (s *permissions) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	label, selector := labels.Everything(), fields.Everything()
 	if options != nil {
@@ -169,8 +169,9 @@ func permissionObjects(entries []fieldperm.Entry) []authz.Permission {
 	return all
 }
 
-// permissionObjectName makes a name that can stand in a path. A valid name of a permission has one slash at most and no colon. One
-// that is not valid, which only a broken declaration has, could be anything: it gets a name that no valid one has.
+// permissionObjectName makes a name that can stand in a path. A valid name of a permission has one slash at most and no
+// colon. One that is not valid, which only a broken declaration has, could be anything: it gets a name that no valid
+// one has.
 func permissionObjectName(permission string) string {
 	if fieldperm.ValidateName(permission) != nil {
 		sum := sha256.Sum256([]byte(permission))

@@ -42,8 +42,8 @@ func declared(name, permission, field string, exclusiveWhen string, resources ..
 	return fp
 }
 
-// FP-12: permissions can be read as a flat list, one by one and per resource, and not written; mistakes are told apart from
-// what is not there.
+// FP-12: permissions can be read as a flat list, one by one and per resource, and not written; mistakes are told apart
+// from what is not there.
 func TestPermissions(t *testing.T) {
 	table, _ := fieldperm.New(fieldperm.Config{FieldPermissions: []*policy.FieldPermission{
 		declared("network", "example.com/nodeNetwork", ".spec.hostNetwork", "", "pods"),

@@ -64,9 +64,9 @@ func (p places) live(ctx context.Context, name string) (*Namespace, error) {
 	return live, nil
 }
 
-// hidden tells whether an object is as good as gone for everybody but the server itself: it is stale, or it goes with its namespace,
-// which must not wait for it. What is quarantined cannot be written, and so it cannot be released; it goes with its namespace all
-// the same.
+// hidden tells whether an object is as good as gone for everybody but the server itself: it is stale, or it goes with
+// its namespace, which must not wait for it. What is quarantined cannot be written, and so it cannot be released; it
+// goes with its namespace all the same.
 func (p places) hidden(ctx context.Context, object metav1.Object) (bool, error) {
 	if policy.Released(object) {
 		return true, nil
@@ -100,7 +100,8 @@ func (p places) claim(ctx context.Context, resource schema.GroupResource, object
 	return nil
 }
 
-// keepPlace lets nobody but the server say to which namespace an object belongs, or whether it waits for that to be gone.
+// keepPlace lets nobody but the server say to which namespace an object belongs, or whether it waits for that to be
+// gone.
 func keepPlace(ctx context.Context, object, old metav1.Object) {
 	if insider(ctx) {
 		return
@@ -127,8 +128,8 @@ func keepPlace(ctx context.Context, object, old metav1.Object) {
 
 type ownKey struct{}
 
-// AsServer marks a request as one that the server makes for its own policy. The controllers that run beside it use the same loopback
-// identity, and see what everybody sees.
+// AsServer marks a request as one that the server makes for its own policy. The controllers that run beside it use the
+// same loopback identity, and see what everybody sees.
 func AsServer(ctx context.Context) context.Context { return context.WithValue(ctx, ownKey{}, true) }
 
 // insider tells those requests.

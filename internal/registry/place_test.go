@@ -71,8 +71,8 @@ func TestPlacesCarryTheirNamespace(t *testing.T) {
 	}
 }
 
-// PO-20: while its namespace is deleted, a container is released and not removed. Nobody sees it, nobody can take from it, and the
-// server goes on reading it.
+// PO-20: while its namespace is deleted, a container is released and not removed. Nobody sees it, nobody can take from
+// it, and the server goes on reading it.
 func TestReleasedContainersStay(t *testing.T) {
 	w := &world{}
 	s := serve(t, w)

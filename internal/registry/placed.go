@@ -18,12 +18,14 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// placedStorage serves a stored kind whose objects restrict what can be done in their namespace. They belong to one namespace and not to
-// its name: with the namespace they go last, when it is gone itself, and in a namespace of the same name they do not count (PO-20).
+// placedStorage serves a stored kind whose objects restrict what can be done in their namespace. They belong to one
+// namespace and not to its name: with the namespace they go last, when it is gone itself, and in a namespace of the
+// same name they do not count (PO-20).
 type placedStorage[C object] struct {
 	*storage[C]
 	places places
-	// names are the entries of a container, which is deleted when it is empty, or with its namespace; nil for what has none.
+	// names are the entries of a container, which is deleted when it is empty, or with its namespace; nil for what has
+	// none.
 	names   func(C) []string
 	entries string
 }
@@ -127,9 +129,9 @@ func (s *placedStorage[C]) Update(ctx context.Context, name string, objInfo rest
 	return s.storage.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// Delete removes an object. A container has to be empty. In a namespace that is being deleted the object is released: nobody sees it any
-// more, it grants nothing, and what it denies or protects holds until the namespace is gone. What belongs to a namespace that is
-// gone is removed, whatever it holds.
+// Delete removes an object. A container has to be empty. In a namespace that is being deleted the object is released:
+// nobody sees it any more, it grants nothing, and what it denies or protects holds until the namespace is gone. What
+// belongs to a namespace that is gone is removed, whatever it holds.
 func (s *placedStorage[C]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if validation == nil {
 		validation = rest.ValidateAllObjectFunc
@@ -234,8 +236,8 @@ func (s *placedStorage[C]) DeleteCollection(ctx context.Context, validation rest
 	return found, nil
 }
 
-// empty runs inside the store's own transaction, so an entry that is added at the same moment is either seen here or makes
-// the deletion start again.
+// empty runs inside the store's own transaction, so an entry that is added at the same moment is either seen here or
+// makes the deletion start again.
 func (s *placedStorage[C]) empty(validation rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		if err := validation(ctx, obj); err != nil {

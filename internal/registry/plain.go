@@ -8,9 +8,10 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// plain proves in one pass that a stored container has no part that unknownParts would report. Nearly all that is stored has none,
-// and unknownParts takes several passes and an allocation for every key. The text is valid JSON: it has been decoded. False proves nothing:
-// every spelling that is not the usual one (an escape in a key, anything but ASCII) is left to unknownParts.
+// plain proves in one pass that a stored container has no part that unknownParts would report. Nearly all that is
+// stored has none, and unknownParts takes several passes and an allocation for every key. The text is valid JSON: it
+// has been decoded. False proves nothing: every spelling that is not the usual one (an escape in a key, anything but
+// ASCII) is left to unknownParts.
 func plain(data []byte, obj runtime.Object) bool {
 	if len(data) == 0 || data[0] != '{' {
 		return false
@@ -31,7 +32,8 @@ type scan struct {
 	at   int
 }
 
-// container reads an object that has these keys, each at most once, of which one holds entries that have only the given keys.
+// container reads an object that has these keys, each at most once, of which one holds entries that have only the given
+// keys.
 func (s *scan) container(keys []string, entries string, entryKeys []string) bool {
 	names := map[string]bool{}
 	ok := s.closed(keys, func(key string) bool {

@@ -174,8 +174,9 @@ func encoded(t testing.TB, o runtime.Object) []byte {
 	return data
 }
 
-// BenchmarkStored is what one large container costs (PO-21): to be decoded for the first time; as before that was made cheaper, with unknownParts; and
-// to be read from storage, where its key is compared and it is decoded, for the first time and again.
+// BenchmarkStored is what one large container costs (PO-21): to be decoded for the first time; as before that was made
+// cheaper, with unknownParts; and to be read from storage, where its key is compared and it is decoded, for the first
+// time and again.
 func BenchmarkStored(b *testing.B) {
 	data := encoded(b, full(720))
 	b.Logf("%d bytes", len(data))

@@ -20,17 +20,17 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// ReadableStorage lets every stored object of our groups be read, whatever bytes are stored. A list fails as a whole if one of its
-// objects cannot be decoded, so that such bytes would keep every other object from being read. The codec cannot help where the
-// bytes do not tell which object they are; their key does. Such an object is shown as one that is quarantined: it can be deleted,
-// and a container of roles or bindings denies to its namespace (SV-8).
+// ReadableStorage lets every stored object of our groups be read, whatever bytes are stored. A list fails as a whole if
+// one of its objects cannot be decoded, so that such bytes would keep every other object from being read. The codec
+// cannot help where the bytes do not tell which object they are; their key does. Such an object is shown as one that is
+// quarantined: it can be deleted, and a container of roles or bindings denies to its namespace (SV-8).
 func ReadableStorage(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return readableStorage{inner, VersionedScheme(), func(storagebackend.ConfigForResource) runtime.Decoder { return StorageCodec() }}
 }
 
-// ReadableStorageOf does the same for kinds of Kubernetes, of which scheme knows the internal and the stored versions. What stands for an
-// object that cannot be read has a name and nothing else: of RBAC, a role without rules and a binding without subjects, which grant
-// nothing.
+// ReadableStorageOf does the same for kinds of Kubernetes, of which scheme knows the internal and the stored versions.
+// What stands for an object that cannot be read has a name and nothing else: of RBAC, a role without rules and a
+// binding without subjects, which grant nothing.
 func ReadableStorageOf(scheme *runtime.Scheme, inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return readableStorage{inner, scheme, func(c storagebackend.ConfigForResource) runtime.Decoder { return c.Codec }}
 }
@@ -103,8 +103,8 @@ func stubUID(kind schema.GroupKind, namespace, name string) types.UID {
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-// StandsFor says why the object stands for stored bytes that cannot be read; empty if it does not. The annotation alone is no proof where
-// everybody may write annotations.
+// StandsFor says why the object stands for stored bytes that cannot be read; empty if it does not. The annotation alone
+// is no proof where everybody may write annotations.
 func StandsFor(kind schema.GroupKind, o metav1.Object) string {
 	if o.GetUID() != stubUID(kind, o.GetNamespace(), o.GetName()) {
 		return ""

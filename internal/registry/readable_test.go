@@ -46,8 +46,8 @@ const (
 	goodBinds = `"roleBindings":{"guard":{"roleName":"guard","userNames":["alice"]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}`
 )
 
-// shapes are stored objects of another shape than this version writes. In each, something may have denied alice the deletion of
-// pods.
+// shapes are stored objects of another shape than this version writes. In each, something may have denied alice the
+// deletion of pods.
 var shapes = []struct {
 	name, policy, binding string
 	// bob is who the deny rule was not for; everybody tells whether it reaches him all the same, since nobody can tell.
@@ -91,8 +91,9 @@ var shapes = []struct {
 	{name: "binary bindings", binding: "\x00\x01", everybody: true},
 }
 
-// SV-8: what cannot be read denies: a role to its subjects, a binding without readable subjects to everybody, a container to its
-// namespace, except what a cluster-wide grant allows. Nothing is lost beyond that: another namespace is as it was.
+// SV-8: what cannot be read denies: a role to its subjects, a binding without readable subjects to everybody, a
+// container to its namespace, except what a cluster-wide grant allows. Nothing is lost beyond that: another namespace
+// is as it was.
 func TestUnreadableDenies(t *testing.T) {
 	goodPolicy, goodBinding := current+storedPolicy+`,`+goodRoles+`}`, current+storedBinding+`,`+goodBinds+`}`
 	type fixture struct{ policy, binding string }

@@ -63,8 +63,8 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 	}
 }
 
-// foldedImpersonation warns of conditions on impersonate:<mode>. The server remembers for some seconds who passed that check, whatever
-// the request was, so that a condition cannot be part of it (CA-19).
+// foldedImpersonation warns of conditions on impersonate:<mode>. The server remembers for some seconds who passed that
+// check, whatever the request was, so that a condition cannot be part of it (CA-19).
 func foldedImpersonation(rules []policy.PolicyRule) (warnings []string) {
 	for i, rule := range rules {
 		conditional := rule.Where != "" || rule.When != "" || rule.AttributeRestrictions != nil
@@ -82,8 +82,8 @@ func foldedImpersonation(rules []policy.PolicyRule) (warnings []string) {
 	return warnings
 }
 
-// checkTimeout bounds what checking the conditions of one role takes, which is the writer's time alone: what is stored is
-// bounded by counting (PO-21).
+// checkTimeout bounds what checking the conditions of one role takes, which is the writer's time alone: what is stored
+// is bounded by counting (PO-21).
 const checkTimeout = 10 * time.Second
 
 // validateRole checks a role. Rules that it had before are not compiled again.
@@ -198,7 +198,8 @@ func (s *roles) view() *view[*policy.Policy, *authz.Role] {
 	}
 }
 
-// open refuses a role in a namespace that has no Policy: a cluster admin decides which namespaces have roles of their own.
+// open refuses a role in a namespace that has no Policy: a cluster admin decides which namespaces have roles of their
+// own.
 func (s *roles) open(ctx context.Context, r *authz.Role, _ bool) error {
 	_, err := s.policies.read(ctx, r.Namespace, policy.PolicyName, "")
 	if !apierrors.IsNotFound(err) {
@@ -229,8 +230,9 @@ func forbidden(err error, resource, name string) error {
 
 // release refuses to remove a role that is bound. A binding can be written at the same moment, possibly through another
 // server. So the role is marked first, then the bindings are looked at, then exactly the marked version is removed; who
-// writes a binding looks for the mark afterwards. One of the two always sees the other. In the background a role that is bound keeps the
-// mark, cannot be bound any more, and goes with its last binding: so a file with a role and its binding can be deleted in its order.
+// writes a binding looks for the mark afterwards. One of the two always sees the other. In the background a role that
+// is bound keeps the mark, cannot be bound any more, and goes with its last binding: so a file with a role and its
+// binding can be deleted in its order.
 func (s *roles) release(ctx context.Context, r *authz.Role, background, dryRun bool) (string, error) {
 	bound := s.unbound(ctx, r)
 	switch {
@@ -273,8 +275,8 @@ func (s *roles) pending(ctx context.Context, r *authz.Role, bound error) error {
 	return errPending
 }
 
-// finish removes a role that was marked, once nothing binds it any more. It fails silently: the next deletion of the role, or the
-// server's own look at marked roles, does it.
+// finish removes a role that was marked, once nothing binds it any more. It fails silently: the next deletion of the
+// role, or the server's own look at marked roles, does it.
 func (s *roles) finish(ctx context.Context, namespace, name string) {
 	p, err := s.policies.read(ctx, namespace, policy.PolicyName, "")
 	if err != nil {
@@ -337,8 +339,8 @@ func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
 	return apierrors.NewConflict(authz.Resource("roles"), r.Name, fmt.Errorf("it is bound by %s; delete these first", enumerate("role bindings", users)))
 }
 
-// bindingsTo returns the containers of all bindings that can refer to roles of a namespace: one, or one per namespace if it
-// is the master namespace.
+// bindingsTo returns the containers of all bindings that can refer to roles of a namespace: one, or one per namespace
+// if it is the master namespace.
 func (s *roles) bindingsTo(ctx context.Context, namespace string) ([]policy.PolicyBinding, error) {
 	if namespace != s.cfg.MasterNamespace {
 		b, err := s.bindings.holding(ctx, namespace, namespace, "")

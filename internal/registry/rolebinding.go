@@ -43,8 +43,8 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 	}
 }
 
-// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays, so that applying the
-// file again changes nothing. What says two different things is left for validation to refuse.
+// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
+// so that applying the file again changes nothing. What says two different things is left for validation to refuse.
 func settleRoleRef(b *authz.RoleBinding, masterNamespace string) {
 	if b.RoleRef.Name == "" {
 		b.RoleRef.Name = b.RoleName
@@ -113,8 +113,8 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 	}
 }
 
-// roleBindings is the view on what policy bindings hold. A namespace has at most two of those: one that refers to its own
-// policy and one that refers to the master namespace's.
+// roleBindings is the view on what policy bindings hold. A namespace has at most two of those: one that refers to its
+// own policy and one that refers to the master namespace's.
 type roleBindings struct {
 	cfg      Config
 	policies *containers[*policy.Policy, *authz.Role]
@@ -151,8 +151,8 @@ func (s *roleBindings) candidates(namespace string) []string {
 	return []string{namespace, s.cfg.MasterNamespace}
 }
 
-// open makes the container of bindings to the master namespace, and refuses a binding to a role of the own namespace if a
-// cluster admin has not made its container.
+// open makes the container of bindings to the master namespace, and refuses a binding to a role of the own namespace if
+// a cluster admin has not made its container.
 func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bool) error {
 	_, err := s.bindings.read(ctx, b.Namespace, b.RoleRef.Namespace, "")
 	if !apierrors.IsNotFound(err) {
@@ -191,8 +191,8 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
 }
 
-// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing. The end of the
-// namespace is no exception: its containers go with it, and until then they deny.
+// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing. The
+// end of the namespace is no exception: its containers go with it, and until then they deny.
 func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ bool) (string, error) {
 	p, err := s.policies.holding(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if apierrors.IsNotFound(err) {
@@ -211,8 +211,9 @@ func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ b
 	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
 }
 
-// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, whoever asks: the namespace controller deletes
-// everything in whatever order, and can be system:masters. The binding goes with its container, when the namespace is gone.
+// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, whoever asks: the namespace
+// controller deletes everything in whatever order, and can be system:masters. The binding goes with its container, when
+// the namespace is gone.
 func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, role policy.PolicyRole) error {
 	if b.Namespace == s.cfg.MasterNamespace || !slices.ContainsFunc(role.Rules, func(r policy.PolicyRule) bool { return r.Deny }) {
 		return nil
@@ -225,8 +226,8 @@ func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, 
 		"its role has deny rules, and namespace %q is being deleted: the binding is deleted with the namespace", b.Namespace))
 }
 
-// role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any more; who has it
-// already can still be changed: taking it from somebody must always be possible.
+// role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any
+// more; who has it already can still be changed: taking it from somebody must always be possible.
 func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
 	path := field.NewPath("roleRef", "name")
 	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
@@ -245,8 +246,8 @@ func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound boo
 		fmt.Sprintf("there is no such role in namespace %q; create it first (roles.%s)", b.RoleRef.Namespace, authz.GroupName)))
 }
 
-// confirm looks for what could have changed while the binding was written: the role is being deleted, or the other container
-// of the namespace got a binding of the same name.
+// confirm looks for what could have changed while the binding was written: the role is being deleted, or the other
+// container of the namespace got a binding of the same name.
 func (s *roleBindings) confirm(ctx context.Context, b *authz.RoleBinding) error {
 	if _, err := s.role(ctx, b, false); err != nil {
 		return err

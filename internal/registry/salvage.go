@@ -56,7 +56,8 @@ func Unreadable(obj runtime.Object) string {
 	return o.GetAnnotations()[policy.AnnotationUnreadable]
 }
 
-// CannotRead says why an object, or an entry of it, denies because it cannot be read; empty if there is nothing of the kind.
+// CannotRead says why an object, or an entry of it, denies because it cannot be read; empty if there is nothing of the
+// kind.
 func CannotRead(obj runtime.Object) string {
 	if why := Unreadable(obj); why != "" {
 		return why
@@ -80,8 +81,8 @@ func CannotRead(obj runtime.Object) string {
 	return ""
 }
 
-// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could narrow what
-// the rest grants. Metadata and status are left out of it. Rules look after themselves.
+// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could
+// narrow what the rest grants. Metadata and status are left out of it. Rules look after themselves.
 func unknownParts(data []byte, obj runtime.Object) error {
 	var top parts
 	if err := json.Unmarshal(data, &top); err != nil {
@@ -165,8 +166,8 @@ func repeated(top parts, key string) string {
 	return ""
 }
 
-// salvage makes of a stored object that cannot be read what is safe: who it is, what denies or protects, and nothing that
-// grants. It is false if the text does not tell what and where it is.
+// salvage makes of a stored object that cannot be read what is safe: who it is, what denies or protects, and nothing
+// that grants. It is false if the text does not tell what and where it is.
 func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind, bool) {
 	var top parts
 	var version, kind string
@@ -267,8 +268,9 @@ func salvageFields(obj runtime.Object, top parts) {
 	}
 }
 
-// withholdsSomething tells whether a field permission may withhold a field and does not say which. Of another version nobody knows where it
-// says that it withholds, so that the field that it names is withheld unless it says that it is not.
+// withholdsSomething tells whether a field permission may withhold a field and does not say which. Of another version
+// nobody knows where it says that it withholds, so that the field that it names is withheld unless it says that it is
+// not.
 func withholdsSomething(fp *policy.FieldPermission, top parts, whole bool) bool {
 	var fields parts
 	if !top.one("spec", &fields) || len(fields) == 0 {
@@ -289,8 +291,8 @@ func readable(obj runtime.Object, part any) bool {
 	return json.Unmarshal(text, obj) == nil // a copy has just taken it
 }
 
-// salvageExclusion keeps a field withheld if it is not clear from whom: quarantined, the permission covers nothing, and what it
-// withholds is withheld everywhere and always.
+// salvageExclusion keeps a field withheld if it is not clear from whom: quarantined, the permission covers nothing, and
+// what it withholds is withheld everywhere and always.
 func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 	spec.ExclusiveWhen = ""
 	var fields parts

@@ -80,8 +80,8 @@ func TestSalvageRules(t *testing.T) {
 	}
 }
 
-// SV-8: a binding that is not understood is marked; the ones beside it are not. Unreadable subjects are everybody, for whom
-// only the deny rules hold.
+// SV-8: a binding that is not understood is marked; the ones beside it are not. Unreadable subjects are everybody, for
+// whom only the deny rules hold.
 func TestSalvageBindings(t *testing.T) {
 	for _, tc := range []struct {
 		name, text   string
@@ -115,7 +115,8 @@ func TestSalvageOthers(t *testing.T) {
 	if a.AttributeName != "env" || a.ProtectedValues != nil || a.Scope != policy.ScopeIncludeTemplates || a.RoleRef.Name != "x" || Quarantined(a) == "" {
 		t.Errorf("%+v", a)
 	}
-	// A field permission keeps withholding what it can be read to withhold, without the condition, and everywhere if need be.
+	// A field permission keeps withholding what it can be read to withhold, without the condition, and everywhere if
+	// need be.
 	fp := stored(t, newer+`"kind":"FieldPermission","metadata":{"name":"f"},"spec":{"resources":{"all":true},"field":".data[x]","permission":"example.com/x","exclusive":"mostly","exclusiveWhen":"self == 'a'"}}`).(*policy.FieldPermission)
 	if spec := fp.Spec; !spec.Exclusive || spec.ExclusiveWhen != "" || spec.Field != ".data[x]" || len(spec.Resources) != 1 || spec.Resources[0] != "*" || Quarantined(fp) == "" {
 		t.Errorf("%+v", fp)
@@ -136,8 +137,8 @@ func TestSalvageOthers(t *testing.T) {
 	}
 }
 
-// SV-7, SV-8: whatever is stored, reading it does not panic, and what is quarantined has no rule that could grant anything
-// unless this version understands it.
+// SV-7, SV-8: whatever is stored, reading it does not panic, and what is quarantined has no rule that could grant
+// anything unless this version understands it.
 func FuzzSalvage(f *testing.F) {
 	f.Add(current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":"get"}]}}}`)
 	f.Add(newer + storedBinding + `,"roleBindings":{"b":null,"c":{"userNames":3}}}`)

@@ -18,8 +18,8 @@ import (
 // everything is what a list of verbs, kinds or URLs covers when it cannot be read and must not cover too little.
 const everything = "*"
 
-// salvagePolicy reads the roles of a policy one by one. Those that this version understands stay as they are, unless the whole
-// object is of another version.
+// salvagePolicy reads the roles of a policy one by one. Those that this version understands stay as they are, unless
+// the whole object is of another version.
 func salvagePolicy(p *policy.Policy, top parts, reason string, whole bool) {
 	_ = top.one("lastModified", &p.LastModified)
 	var roles map[string]json.RawMessage
@@ -79,9 +79,9 @@ func salvageRole(name string, raw json.RawMessage, reason string, whole bool) po
 	return out
 }
 
-// salvageRule reads one rule. One that is not understood carries a field that no rule has, which quarantines it wherever it
-// is compiled: it grants nothing, or denies without a condition. What of a deny rule's extent cannot be read is everything. It is
-// false for something of which is not even clear whether it denies.
+// salvageRule reads one rule. One that is not understood carries a field that no rule has, which quarantines it
+// wherever it is compiled: it grants nothing, or denies without a condition. What of a deny rule's extent cannot be
+// read is everything. It is false for something of which is not even clear whether it denies.
 func salvageRule(raw json.RawMessage, reason string, bad bool) (policy.PolicyRule, bool) {
 	var rule policy.PolicyRule
 	if err := json.Unmarshal(raw, &rule); err == nil && string(raw) != "null" {
@@ -130,8 +130,8 @@ func quarantineRule(rule *policy.PolicyRule, reason string) {
 	rule.Unrecognized[quarantinedField] = runtime.RawExtension{Raw: text}
 }
 
-// salvageBindings reads role bindings one by one. One that is not understood is marked, so that only the deny rules of its role
-// hold; if it is not even clear for whom, they hold for everybody.
+// salvageBindings reads role bindings one by one. One that is not understood is marked, so that only the deny rules of
+// its role hold; if it is not even clear for whom, they hold for everybody.
 func salvageBindings(b *policy.PolicyBinding, top parts, reason string, whole bool) {
 	_ = top.one("lastModified", &b.LastModified)
 	var entries map[string]json.RawMessage

@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	// Scheme knows the three groups. Each Go type is registered as its external version and as the internal one, so that
-	// converting between them changes nothing.
+	// Scheme knows the three groups. Each Go type is registered as its external version and as the internal one, so
+	// that converting between them changes nothing.
 	Scheme = newScheme()
 
 	// Codecs encode and decode the groups.
@@ -64,8 +64,8 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// VersionedScheme knows the external versions only. It is what names OpenAPI definitions: with Scheme, every definition would
-// claim to be of version __internal as well.
+// VersionedScheme knows the external versions only. It is what names OpenAPI definitions: with Scheme, every definition
+// would claim to be of version __internal as well.
 func VersionedScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, g := range apiGroups {
@@ -80,8 +80,8 @@ func VersionedScheme() *runtime.Scheme {
 	return scheme
 }
 
-// negotiated leaves protobuf and CBOR out of the negotiation: our types have neither. A client that lists JSON after them, as
-// all of Kubernetes' own do, gets JSON instead of an error.
+// negotiated leaves protobuf and CBOR out of the negotiation: our types have neither. A client that lists JSON after
+// them, as all of Kubernetes' own do, gets JSON instead of an error.
 type negotiated struct {
 	runtime.NegotiatedSerializer
 }

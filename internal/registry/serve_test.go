@@ -102,7 +102,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// Clients that prefer protobuf, as Kubernetes' own controllers do, get metadata in it and objects in JSON instead of an error.
+// Clients that prefer protobuf, as Kubernetes' own controllers do, get metadata in it and objects in JSON instead of an
+// error.
 func TestProtobufClientsAreServed(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer")

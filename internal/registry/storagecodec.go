@@ -13,9 +13,9 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// StorageCodec is what the groups are stored with: JSON, in their only version. What it cannot read as such it quarantines
-// instead of failing: a list fails as a whole if one of its objects cannot be decoded, so that one bad object would freeze
-// every other, revocations included (SV-8).
+// StorageCodec is what the groups are stored with: JSON, in their only version. What it cannot read as such it
+// quarantines instead of failing: a list fails as a whole if one of its objects cannot be decoded, so that one bad
+// object would freeze every other, revocations included (SV-8).
 //
 // There is one, so that what was decoded for one purpose is known for the next.
 func StorageCodec() runtime.Codec { return theStorageCodec() }
@@ -29,8 +29,9 @@ type storageCodec struct {
 	memory *memory
 }
 
-// Decode reads a stored object. An object that a newer version has stored, or that does not have the shape of its kind, comes
-// back marked and reduced to what is safe to know about it. Only what does not even tell its kind and name is an error.
+// Decode reads a stored object. An object that a newer version has stored, or that does not have the shape of its kind,
+// comes back marked and reduced to what is safe to know about it. Only what does not even tell its kind and name is an
+// error.
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if defaults == nil {
 		if known := c.memory.recall(data); known != nil {
@@ -93,8 +94,8 @@ func given(object, into runtime.Object) (runtime.Object, bool) {
 	return into, true
 }
 
-// readRules makes deny rules of those that spell it in another case: by what else they say they would be allow rules that grant
-// nothing.
+// readRules makes deny rules of those that spell it in another case: by what else they say they would be allow rules
+// that grant nothing.
 func readRules(obj runtime.Object) {
 	p, ok := obj.(*policy.Policy)
 	if !ok {
@@ -143,8 +144,8 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// one decodes the only value of a key. It is false if there are several or it is not of that type; a key that is not there
-// is fine and leaves the target alone.
+// one decodes the only value of a key. It is false if there are several or it is not of that type; a key that is not
+// there is fine and leaves the target alone.
 func (p parts) one(key string, target any) bool {
 	switch values := p[key]; len(values) {
 	case 0:

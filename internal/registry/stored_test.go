@@ -73,8 +73,8 @@ func TestFieldPermissionsNeedEscalate(t *testing.T) {
 	if got.at("metadata", "generation") != float64(2) || fmt.Sprint(got.at("status", "coveredResources")) != "[namespaces]" {
 		t.Errorf("after a change: %v", got.body)
 	}
-	// FP-5: what withholds a field is taken away by those who may give it, alone or among others; what only names one, by everybody
-	// who may delete it.
+	// FP-5: what withholds a field is taken away by those who may give it, alone or among others; what only names one,
+	// by everybody who may delete it.
 	s.must("POST", path, fieldPermissionYAML("b", `resources: [pods], field: .spec.nodeName, permission: example.com/b`), "X-User", "clark")
 	s.must("POST", path, fieldPermissionYAML("c", `resources: [pods], field: .spec.hostname, permission: example.com/c, exclusive: true, exclusiveWhen: "self != null"`), "X-User", "clark")
 	s.must("DELETE", path+"/b", nil)
@@ -145,7 +145,8 @@ func TestProtectedAttributes(t *testing.T) {
 	s.must("PATCH", cluster+"/env-prod/status", `{"status":{"conditions":[{"type":"RolesResolved","status":"False","reason":"NotFound","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "Content-Type", mergePatch)
 }
 
-// DA-1, DA-2, DA-14: the seed's Example 1 is accepted as written, with create and with apply, and comes back normalised.
+// DA-1, DA-2, DA-14: the seed's Example 1 is accepted as written, with create and with apply, and comes back
+// normalised.
 func TestSeedExampleOfAudit(t *testing.T) {
 	text, err := os.ReadFile("testdata/audit-example-1.yaml")
 	if err != nil {
@@ -302,7 +303,8 @@ func TestSinkLimit(t *testing.T) {
 	first.must("PATCH", auditAPI+"/auditsinks/sink-100/status", `{"status":{"delivered":7}}`, "Content-Type", mergePatch)
 }
 
-// DA-9: two servers let a sink in at the same moment, each having counted before the other wrote. One too many does not stay.
+// DA-9: two servers let a sink in at the same moment, each having counted before the other wrote. One too many does not
+// stay.
 func TestSinkLimitAmongServers(t *testing.T) {
 	first := serve(t, &world{})
 	second := serveAt(t, &world{}, first.prefix)

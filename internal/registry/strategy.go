@@ -60,8 +60,8 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obje
 	}
 }
 
-// sameTypeMeta makes an object that was not changed equal to the stored one. Our external types are the internal ones, too,
-// so that decoding leaves kind and version in them or not, depending on the way they came.
+// sameTypeMeta makes an object that was not changed equal to the stored one. Our external types are the internal ones,
+// too, so that decoding leaves kind and version in them or not, depending on the way they came.
 func sameTypeMeta(obj, old runtime.Object) {
 	obj.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
@@ -136,7 +136,8 @@ func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.
 	return resetFields(s.kind.version.String(), append([]string{"metadata"}, s.kind.contentFields...)...)
 }
 
-// few bounds what is said about one object: upstream takes seconds to put thousands of problems into one message (SV-7).
+// few bounds what is said about one object: upstream takes seconds to put thousands of problems into one message
+// (SV-7).
 func few(errs field.ErrorList) field.ErrorList {
 	const shown = 20
 	if len(errs) <= shown {

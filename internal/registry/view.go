@@ -25,7 +25,8 @@ type view[C, V object] struct {
 	kind       *kind[V]
 	containers *containers[C, V]
 
-	// candidates are the containers of a namespace that can hold entries, in the order in which they are looked through.
+	// candidates are the containers of a namespace that can hold entries, in the order in which they are looked
+	// through.
 	candidates func(namespace string) []string
 	// home is the container that an entry belongs into.
 	home func(entry V) string
@@ -36,8 +37,8 @@ type view[C, V object] struct {
 	// confirm looks again after an entry was added: what admit saw may have changed meanwhile. An error takes it back.
 	confirm func(ctx context.Context, entry V) error
 	// release is asked before an entry is removed, and may refuse. It returns the version that may be removed, or
-	// errChanged if the entry is not the one it was given any more. With background, an entry that cannot go yet is marked to go as
-	// soon as it can, which is errPending.
+	// errChanged if the entry is not the one it was given any more. With background, an entry that cannot go yet is
+	// marked to go as soon as it can, which is errPending.
 	release func(ctx context.Context, entry V, background, dryRun bool) (version string, err error)
 	// removed is told that an entry is gone; nil if nobody wants to know.
 	removed func(ctx context.Context, entry V)

@@ -273,7 +273,8 @@ func TestEntriesHaveNoFinalizers(t *testing.T) {
 	}
 }
 
-// SV-7: a key that no rule has is refused by name, whichever way it is written, and leaves no error of upstream's in the log.
+// SV-7: a key that no rule has is refused by name, whichever way it is written, and leaves no error of upstream's in
+// the log.
 func TestUnknownKeysOfRules(t *testing.T) {
 	var log bytes.Buffer
 	klog.SetOutput(&log)

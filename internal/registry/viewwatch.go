@@ -20,12 +20,14 @@ import (
 
 var _ rest.Watcher = &view[*noObject, *noObject]{}
 
-// Watch follows the entries of a namespace, or of all. It is derived from the watch on the containers: each event of theirs is
-// compared with what is known of the container, and makes an event of every entry that differs. Where a watch begins at a resource
-// version, what is known is what was stored at that version; if that is compacted, the client has to list again, as everywhere.
+// Watch follows the entries of a namespace, or of all. It is derived from the watch on the containers: each event of
+// theirs is compared with what is known of the container, and makes an event of every entry that differs. Where a watch
+// begins at a resource version, what is known is what was stored at that version; if that is compacted, the client has
+// to list again, as everywhere.
 //
-// The resource versions of watches are the containers'. An entry keeps its own, which is that of its container before the change: a
-// client that resumes from it may see that change again, and never misses one. Bookmarks tell clients that want them how far they are.
+// The resource versions of watches are the containers'. An entry keeps its own, which is that of its container before
+// the change: a client that resumes from it may see that change again, and never misses one. Bookmarks tell clients
+// that want them how far they are.
 func (s *view[C, V]) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
 	if options == nil {
 		options = &metainternalversion.ListOptions{}
@@ -70,8 +72,8 @@ type entryWatch[C, V object] struct {
 	bookmarks bool
 	// known are the containers as they were at the last event.
 	known map[string]C
-	// live is set once the events are changes in the order of their versions. Before, they are what was there at the beginning, in
-	// any order, and no version says how far the client is.
+	// live is set once the events are changes in the order of their versions. Before, they are what was there at the
+	// beginning, in any order, and no version says how far the client is.
 	live bool
 
 	result chan watch.Event

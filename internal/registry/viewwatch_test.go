@@ -76,8 +76,8 @@ func (w stream) expect(want ...string) {
 
 func versionOf(a answer) string { return fmt.Sprint(a.at("metadata", "resourceVersion")) }
 
-// PO-4: roles and role bindings can be watched like objects of their own: from now, from a version, by selector, in one namespace or in
-// all. Changes of other entries of the container are no events.
+// PO-4: roles and role bindings can be watched like objects of their own: from now, from a version, by selector, in one
+// namespace or in all. Changes of other entries of the container are no events.
 func TestViewsCanBeWatched(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer", "nail", "master")
@@ -105,7 +105,8 @@ func TestViewsCanBeWatched(t *testing.T) {
 	labelled.expect("ADDED hammer/old", "DELETED hammer/old")
 	bindings.expect("ADDED hammer/readers", "DELETED hammer/readers")
 
-	// From the version of an entry, which is older than its change, that change comes again; from that of the list, it does not.
+	// From the version of an entry, which is older than its change, that change comes again; from that of the list, it
+	// does not.
 	role := s.must("GET", rolesIn("hammer")+"/old", nil)
 	again := s.watch(t, rolesIn("hammer")+"?watch=true&resourceVersion="+versionOf(role))
 	again.expect("MODIFIED hammer/old")
@@ -115,7 +116,8 @@ func TestViewsCanBeWatched(t *testing.T) {
 	after.expect("MODIFIED hammer/old", "DELETED hammer/old")
 }
 
-// PO-4: an informer lists by watching, is told where the beginning ends, and resumes from a bookmark without a gap or a repetition.
+// PO-4: an informer lists by watching, is told where the beginning ends, and resumes from a bookmark without a gap or a
+// repetition.
 func TestViewWatchBookmarks(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer")
@@ -145,8 +147,9 @@ func TestViewWatchBookmarks(t *testing.T) {
 	}
 }
 
-// PO-5: with kubectl's propagation policy a bound role is marked, says what it waits for, cannot be bound again, and goes with its last
-// binding, so that a file with both can be deleted in its order. Without it, the deletion is refused (TestBoundRolesStay).
+// PO-5: with kubectl's propagation policy a bound role is marked, says what it waits for, cannot be bound again, and
+// goes with its last binding, so that a file with both can be deleted in its order. Without it, the deletion is refused
+// (TestBoundRolesStay).
 func TestBoundRoleGoesWithItsLastBinding(t *testing.T) {
 	s := serve(t, &world{})
 	s.containers("hammer", "nail", "master")

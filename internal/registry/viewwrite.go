@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// attempts is how often a write that others keep getting in the way of is started again. Writers of other entries do not
-// count: those are merged by the store.
+// attempts is how often a write that others keep getting in the way of is started again. Writers of other entries do
+// not count: those are merged by the store.
 const attempts = 5
 
 // Create adds an entry.
@@ -76,8 +76,8 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 	return entry, nil
 }
 
-// add puts a new entry into its container, which open has made sure to exist; if it was deleted at the same moment, open is
-// asked again.
+// add puts a new entry into its container, which open has made sure to exist; if it was deleted at the same moment,
+// open is asked again.
 func (s *view[C, V]) add(ctx context.Context, namespace string, entry V, dryRun bool) error {
 	for _, other := range s.candidates(namespace) {
 		if other == s.home(entry) {
@@ -177,8 +177,8 @@ func (s *view[C, V]) Update(ctx context.Context, name string, objInfo rest.Updat
 	return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("others keep adding and removing it; try again"))
 }
 
-// change replaces one entry by what the caller makes of it. Everything else in the container stays as it is at the moment
-// of the write.
+// change replaces one entry by what the caller makes of it. Everything else in the container stays as it is at the
+// moment of the write.
 func (s *view[C, V]) change(ctx context.Context, namespace, container, name string, objInfo rest.UpdatedObjectInfo,
 	validation rest.ValidateObjectUpdateFunc, dryRun bool) (V, error) {
 	var result V

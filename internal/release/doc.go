@@ -1,2 +1,3 @@
-// Package release says which Proviso this is: its version, the commit it was built from, and the Kubernetes and Go inside.
+// Package release says which Proviso this is: its version, the commit it was built from, and the Kubernetes and Go
+// inside.
 package release

@@ -77,8 +77,8 @@ func (m *Member) Others() int { return m.others }
 // Changed lists what Config.Agree has changed in the record.
 func (m *Member) Changed() []string { return m.changed }
 
-// Join registers the server and reads the record, which it makes if there is none. An error means that the server must not start;
-// a server that differs from the record has joined and does not agree. All keys are below the prefix.
+// Join registers the server and reads the record, which it makes if there is none. An error means that the server must
+// not start; a server that differs from the record has joined and does not agree. All keys are below the prefix.
 func (m *Member) Join(ctx context.Context, client *clientv3.Client, prefix string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -131,8 +131,8 @@ func (m *Member) register(ctx context.Context) error {
 	return nil
 }
 
-// meet checks the server against those that were there before it. Of two that start at the same moment the later one sees the
-// earlier, so that exactly one of them gives way.
+// meet checks the server against those that were there before it. Of two that start at the same moment the later one
+// sees the earlier, so that exactly one of them gives way.
 func (m *Member) meet(ctx context.Context) error {
 	found, err := m.client.Get(ctx, m.replicasKey(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -155,7 +155,8 @@ func (m *Member) meet(ctx context.Context) error {
 	return own.check(earlier)
 }
 
-// readRecord reads the record, makes it if there is none, changes it if that is wanted, and adds what only this release knows.
+// readRecord reads the record, makes it if there is none, changes it if that is wanted, and adds what only this release
+// knows.
 func (m *Member) readRecord(ctx context.Context) error {
 	for {
 		record, revision, err := m.record(ctx)
@@ -237,8 +238,8 @@ func (m *Member) set(err error) {
 	}
 }
 
-// Run keeps the registration alive and follows the record until the context ends. While etcd cannot be reached the server keeps
-// what it knew last.
+// Run keeps the registration alive and follows the record until the context ends. While etcd cannot be reached the
+// server keeps what it knew last.
 func (m *Member) Run(ctx context.Context) {
 	go m.follow(ctx)
 	for ctx.Err() == nil {

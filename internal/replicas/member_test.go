@@ -207,8 +207,8 @@ func TestTrustIsShared(t *testing.T) {
 	}
 }
 
-// A replica that leaves is no longer asked, one whose file changes shows what it accepts now, one that is its own successor is not
-// held up by itself.
+// A replica that leaves is no longer asked, one whose file changes shows what it accepts now, one that is its own
+// successor is not held up by itself.
 func TestTrustFollows(t *testing.T) {
 	client := etcd(t)
 	first := join(t, client, "/r", Config{ID: "first"}, cas("a"))

@@ -15,8 +15,8 @@ type Settings struct {
 	Gates map[string]bool `json:"gates"`
 }
 
-// differences lists, in words, where s is not what the record says. A gate that one of the two does not know belongs to another
-// release and is no difference.
+// differences lists, in words, where s is not what the record says. A gate that one of the two does not know belongs to
+// another release and is no difference.
 func (s Settings) differences(record Settings) []string {
 	var all []string
 	if s.MasterNamespace != record.MasterNamespace {

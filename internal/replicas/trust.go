@@ -22,8 +22,8 @@ type Trust struct {
 	AcceptedKeys []string `json:"acceptedKeys,omitempty"`
 }
 
-// ClientCAs are the fingerprints of a bundle in PEM form. An authority is its name and its key: a certificate that was renewed with
-// the same key is the same authority.
+// ClientCAs are the fingerprints of a bundle in PEM form. An authority is its name and its key: a certificate that was
+// renewed with the same key is the same authority.
 func ClientCAs(bundle []byte) (map[string]string, error) {
 	certs, err := certutil.ParseCertsPEM(bundle)
 	if err != nil {
@@ -47,9 +47,9 @@ func KeyFingerprint(key crypto.PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// check says why a server must not start beside the others, or nil. To rotate step by step stays possible: it is enough to share
-// one authority with one of them, and to sign with a key that one of them accepts. A server without authorities, or whose tokens
-// somebody else signs, has nothing that could differ.
+// check says why a server must not start beside the others, or nil. To rotate step by step stays possible: it is enough
+// to share one authority with one of them, and to sign with a key that one of them accepts. A server without
+// authorities, or whose tokens somebody else signs, has nothing that could differ.
 func (t Trust) check(others []entry) error {
 	theirs, keys := map[string]string{}, map[string]bool{}
 	var hosts []string

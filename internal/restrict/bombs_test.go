@@ -14,7 +14,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// crowded is an index in which one tenant has stored as many costly conditions as the limits let him, some of them beyond what compiles at all.
+// crowded is an index in which one tenant has stored as many costly conditions as the limits let him, some of them
+// beyond what compiles at all.
 type crowded struct {
 	*Compiler
 	rules int // that the writer was asked to compile
@@ -67,8 +68,8 @@ func (c *crowded) may(ix *ruleset.Index, who string) bool {
 	return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "get", Namespace: "quiet", APIVersion: "v1", Resource: "pods", ResourceRequest: true}).Certainty == ruleset.Always
 }
 
-// PO-21: what a tenant stores costs a grant or a revocation elsewhere nothing, counted and not timed: the writer compiles no expression at
-// all, and looks at no rule but those of the objects that change.
+// PO-21: what a tenant stores costs a grant or a revocation elsewhere nothing, counted and not timed: the writer
+// compiles no expression at all, and looks at no rule but those of the objects that change.
 func TestBombsCostOthersNothing(t *testing.T) {
 	const bombs = 100
 	c := &crowded{Compiler: compiler(t)}

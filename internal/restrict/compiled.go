@@ -30,8 +30,8 @@ type Compiled struct {
 // RuleCondition implements ruleset.Condition.
 func (*Compiled) RuleCondition() {}
 
-// CompileRule is the hook of the rule index. With a cache it compiles nothing, so that whoever publishes the index waits for
-// nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
+// CompileRule is the hook of the rule index. With a cache it compiles nothing, so that whoever publishes the index
+// waits for nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
 func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {
 	d := &deferred{compiler: c, role: role, index: index, rule: rule}
 	if c.Cache == nil {
@@ -111,8 +111,8 @@ func (d *deferred) compile() (*Compiled, error) {
 	return compiled, nil
 }
 
-// broken is the condition of a rule that does not compile, until the index knows: an allow grants nothing, and a deny denies
-// without its condition (SV-8).
+// broken is the condition of a rule that does not compile, until the index knows: an allow grants nothing, and a deny
+// denies without its condition (SV-8).
 type broken struct{ err error }
 
 func (broken) Type() string { return expr.TypeCEL }
@@ -141,8 +141,8 @@ func (broken) Twin(effect expr.Effect) (string, expr.Kind) {
 
 func (broken) Text(*expr.Request, expr.Effect) string { return "true" }
 
-// Of is the condition of a rule in the index. A rule without one always holds; one that is not of this package's making, or that
-// compiled to nothing, fails closed.
+// Of is the condition of a rule in the index. A rule without one always holds; one that is not of this package's
+// making, or that compiled to nothing, fails closed.
 func Of(hit ruleset.Hit) *Compiled {
 	switch c := hit.Condition().(type) {
 	case nil: // a quarantined deny rule, or one that is only limited to names
@@ -211,8 +211,8 @@ func (n named) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
 	return expr.Undecided(n, req, effect)
 }
 
-// Evaluate looks at the name of every version. An object without a name yet (generateName) could be given any: it counts as
-// one of them for a deny, and as none for an allow.
+// Evaluate looks at the name of every version. An object without a name yet (generateName) could be given any: it
+// counts as one of them for a deny, and as none for an allow.
 func (n named) Evaluate(_ context.Context, req *expr.Request, effect expr.Effect, data *expr.Data) (bool, error) {
 	seen := false
 	for _, version := range []func(string) (runtime.Object, error){data.Object, data.OldObject} {

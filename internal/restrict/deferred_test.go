@@ -34,8 +34,8 @@ func TestCompileRuleCompilesNothing(t *testing.T) {
 	}
 }
 
-// SV-8: a condition that does not compile is found when it is needed: an allow grants nothing, a deny denies without any part of its
-// condition. Once that is known, the index is told.
+// SV-8: a condition that does not compile is found when it is needed: an allow grants nothing, a deny denies without
+// any part of its condition. Once that is known, the index is told.
 func TestBrokenWhenNeeded(t *testing.T) {
 	c := compiler(t)
 	c.Cache = expr.NewCache(c.CEL)

@@ -145,8 +145,9 @@ func FuzzParsePath(f *testing.F) {
 	})
 }
 
-// CA-1: a where and a when that are too long for one condition together are refused when they are written, with the field and the
-// limit; stored ones, and those that just fit, are not. What fits is shown whole, however long the known values are.
+// CA-1: a where and a when that are too long for one condition together are refused when they are written, with the
+// field and the limit; stored ones, and those that just fit, are not. What fits is shown whole, however long the known
+// values are.
 func TestWhereAndWhenFitTogether(t *testing.T) {
 	c := compiler(t)
 	long := func(n int) *policyv1alpha1.PolicyRule {

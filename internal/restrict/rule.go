@@ -15,15 +15,15 @@ import (
 type Compiler struct {
 	// CEL compiles where and when.
 	CEL *expr.Compiler
-	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to whoever needs the condition first. Nil
-	// compiles at once and every time.
+	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to whoever needs the condition first.
+	// Nil compiles at once and every time.
 	Cache *expr.Cache
 	// Types gives the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.
 	Types func(rule *policyv1alpha1.PolicyRule) []*expr.Type
 }
 
-// Rule compiles everything about a rule that depends on the object. Errors name the field and, for expressions, line and
-// column. A rule without a condition gives nil.
+// Rule compiles everything about a rule that depends on the object. Errors name the field and, for expressions, line
+// and column. A rule without a condition gives nil.
 func (c *Compiler) Rule(rule *policyv1alpha1.PolicyRule, path *field.Path, stored bool) (expr.Condition, field.ErrorList) {
 	var errs field.ErrorList
 	var all []expr.Condition

@@ -115,7 +115,8 @@ func notA(kind string, obj runtime.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("not a %s: %T", kind, obj))
 }
 
-// nameless is the kind in the errors of the access reviews: Kubernetes forgets it when it converts to its internal types.
+// nameless is the kind in the errors of the access reviews: Kubernetes forgets it when it converts to its internal
+// types.
 const nameless = ""
 
 // invalid makes a 422 of validation errors.

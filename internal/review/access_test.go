@@ -40,7 +40,8 @@ func requestContext(t *testing.T) context.Context {
 	return request.WithNamespace(request.WithUser(t.Context(), &user.DefaultInfo{Name: "alice"}), "hammer")
 }
 
-// CA-7: the enforcer sees reviews too: what validating admission refuses is not answered, and it cannot change the question.
+// CA-7: the enforcer sees reviews too: what validating admission refuses is not answered, and it cannot change the
+// question.
 func TestAdmissionOfReviews(t *testing.T) {
 	link := &reviewtest.Scripted{Decision: allow}
 	for storage, review := range storages(link, t) {

@@ -52,8 +52,8 @@ func refused(s reviewv1.SubjectAccessReviewStatus) bool {
 	return !s.Allowed && s.ConditionsChain == nil && s.ConditionalDecision == nil
 }
 
-// both is yes where both are. Where either depends on conditions, those are shown; two different sets of conditions have no common form,
-// and are a no.
+// both is yes where both are. Where either depends on conditions, those are shown; two different sets of conditions
+// have no common form, and are a no.
 func both(first, second reviewv1.SubjectAccessReviewStatus, why string) reviewv1.SubjectAccessReviewStatus {
 	switch {
 	case second.Allowed, equality.Semantic.DeepEqual(first, second):
@@ -111,7 +111,8 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	return status
 }
 
-// decidedBy says who decided, in the shape of KEP-6001: the first step that says the same without a condition; nobody if there is none.
+// decidedBy says who decided, in the shape of KEP-6001: the first step that says the same without a condition; nobody
+// if there is none.
 func decidedBy(ctx context.Context, walk authorize.Walk, decision authorizer.ConditionsAwareDecision, steps []step) *reviewv1.AuthorizationDecision {
 	final, _, _ := authorize.Parts(decision)
 	for _, s := range steps {
@@ -148,7 +149,8 @@ type step struct {
 	decision authorizer.ConditionsAwareDecision
 }
 
-// walk asks the authorizers in order, up to the first unconditional answer or, if that is enough, the first possible Allow.
+// walk asks the authorizers in order, up to the first unconditional answer or, if that is enough, the first possible
+// Allow.
 func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAtAllow bool) ([]step, authorize.Walk) {
 	var steps []step
 	walk := a.chain.Walk(attrs)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// What cannot be understood of a selector is left out and reported; it never narrows the question. (CA-14: as Kubernetes does;
-// the package upstream compares the two.)
+// What cannot be understood of a selector is left out and reported; it never narrows the question. (CA-14: as
+// Kubernetes does; the package upstream compares the two.)
 func TestSelectors(t *testing.T) {
 	type fieldReq = metav1.FieldSelectorRequirement
 	type labelReq = metav1.LabelSelectorRequirement

@@ -266,8 +266,8 @@ func TestEveryReviewAnswersConditionally(t *testing.T) {
 	}
 }
 
-// CA-10: whoever may ask in one namespace only does not see the conditions of others; whoever may see them does, and so does
-// everybody who asks cluster-wide.
+// CA-10: whoever may ask in one namespace only does not see the conditions of others; whoever may see them does, and so
+// does everybody who asks cluster-wide.
 func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
 	const local = "spec:\n  user: edgar\n  resourceAttributes: {verb: create, version: v1, resource: pods, namespace: hammer}\n  " + askReadable
 	for _, tt := range []struct {

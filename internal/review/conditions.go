@@ -45,8 +45,8 @@ func (r *conditionsREST) Create(ctx context.Context, obj runtime.Object, admit r
 	return review, nil
 }
 
-// respond evaluates a set (CA-2). A set that is malformed is not evaluated and fails closed (CA-1), whatever its failure
-// mode: that is about conditions that are understood and fail.
+// respond evaluates a set (CA-2). A set that is malformed is not evaluated and fails closed (CA-1), whatever its
+// failure mode: that is about conditions that are understood and fail.
 func (r *conditionsREST) respond(ctx context.Context, set *reviewv1.SubjectAccessReviewConditionSet, data authorizer.ConditionsData) *reviewv1alpha1.AuthorizationConditionsResponse {
 	conditions := decisionOf(set)
 	if !conditions.IsConditionsMap() {

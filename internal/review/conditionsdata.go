@@ -16,8 +16,8 @@ import (
 	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
 )
 
-// conditionsData is what a review brings to the evaluation of its conditions. Who asks for what is not in it: that was known
-// when the conditions were made, and is filled in.
+// conditionsData is what a review brings to the evaluation of its conditions. Who asks for what is not in it: that was
+// known when the conditions were made, and is filled in.
 type conditionsData struct {
 	operation                  authorizer.AdmissionOperation
 	object, oldObject, options *unstructured.Unstructured

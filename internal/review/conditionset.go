@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 )
 
-// decisionOf reads a set of conditions whose effects are known. A malformed one fails closed: Deny if any of it could have
-// denied, otherwise no opinion.
+// decisionOf reads a set of conditions whose effects are known. A malformed one fails closed: Deny if any of it could
+// have denied, otherwise no opinion.
 func decisionOf(set *reviewv1.SubjectAccessReviewConditionSet) authorizer.ConditionsAwareDecision {
 	var deny, noOpinion, allow []authorizer.Condition
 	var malformed error

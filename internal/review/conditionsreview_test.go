@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// spoken evaluates conditions that say what they come to: "x" and "true" hold, "error" fails, everything else does not hold.
+// spoken evaluates conditions that say what they come to: "x" and "true" hold, "error" fails, everything else does not
+// hold.
 func spoken(_ context.Context, c authorizer.Condition, _ authorizer.ConditionsData) (bool, error) {
 	switch c.GetCondition() {
 	case "x", "true":

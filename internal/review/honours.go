@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/connection"
 )
 
-// HonoursWrites tells the requests that are admitted with an object, and on which a condition is therefore evaluated (CA-6):
-// writes of one resource in one version, and connections. The error says why a request is not one of them.
+// HonoursWrites tells the requests that are admitted with an object, and on which a condition is therefore evaluated
+// (CA-6): writes of one resource in one version, and connections. The error says why a request is not one of them.
 func HonoursWrites(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() {
 		return errors.New("a path has no object")
@@ -28,8 +28,8 @@ func HonoursWrites(attrs authorizer.Attributes) error {
 	return nil
 }
 
-// concrete refuses what only a review can ask about: everything at once, or no resource. A residual has the request's own
-// data filled in, and would be filled in with the asterisk.
+// concrete refuses what only a review can ask about: everything at once, or no resource. A residual has the request's
+// own data filled in, and would be filled in with the asterisk.
 func concrete(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() {
 		return nil

@@ -167,9 +167,9 @@ func readTree(d *reviewv1.ConditionsAwareDecision) authorizer.Decision {
 
 var write = authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "edgar"}, Verb: "create", APIVersion: "v1", Resource: "pods", ResourceRequest: true}
 
-// FuzzAnswer: whoever evaluates the conditions of an answer comes to exactly the decision that the authorizers would have
-// come to with the object at hand, for every form of answer (CA-3, CA-14). Where the decision does not depend on the object, the
-// answer is the one for callers that know no conditions.
+// FuzzAnswer: whoever evaluates the conditions of an answer comes to exactly the decision that the authorizers would
+// have come to with the object at hand, for every form of answer (CA-3, CA-14). Where the decision does not depend on
+// the object, the answer is the one for callers that know no conditions.
 func FuzzAnswer(f *testing.F) {
 	for seed := range uint64(16) {
 		f.Add(seed)

@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/api/authorizationreview/openapi"
 )
 
-// OpenAPIDefinitions returns the definitions of the reviews. They have the names of Kubernetes' own: merged over those, they
-// take their place. References to Kubernetes' other types are by model name, as in Kubernetes' map.
+// OpenAPIDefinitions returns the definitions of the reviews. They have the names of Kubernetes' own: merged over those,
+// they take their place. References to Kubernetes' other types are by model name, as in Kubernetes' map.
 func OpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	definitions := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return ref(modelName(path)) })
 	for name, d := range definitions {
@@ -34,8 +34,8 @@ func WithOpenAPIDefinitions(stock common.GetOpenAPIDefinitions) common.GetOpenAP
 	}
 }
 
-// modelName turns the path of a Go type, which is how the generator names the types of other modules, into the name of its
-// model. Names of models are left alone.
+// modelName turns the path of a Go type, which is how the generator names the types of other modules, into the name of
+// its model. Names of models are left alone.
 func modelName(name string) string {
 	if !strings.Contains(name, "/") {
 		return name

@@ -27,22 +27,24 @@ type Chain interface {
 type Config struct {
 	// Chain is asked the questions.
 	Chain Chain
-	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server has
-	// the last word on that; nil means the rule of HonoursWrites.
+	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server
+	// has the last word on that; nil means the rule of HonoursWrites.
 	Honours func(authorizer.Attributes) error
-	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only for
-	// callers that want conditions, about requests that the chain can allow. Nil means nothing.
+	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only
+	// for callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
-	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet: requests are refused
-	// then, and so the answer is no (SV-8). Nil means that everything is known.
+	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
+	// requests are refused then, and so the answer is no (SV-8). Nil means that everything is known.
 	Known func(ctx context.Context, attrs authorizer.Attributes) error
-	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the server asks about both
-	// (CA-9); empty or nil if there is none.
+	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
+	// server asks about both (CA-9); empty or nil if there is none.
 	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
-	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a LocalSubjectAccessReview: the right
-	// to ask in one namespace is not the right to read what the policy of the whole cluster says (CA-10). Nil means that he may.
+	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a
+	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
+	// cluster says (CA-10). Nil means that he may.
 	MaySee func(ctx context.Context, of user.Info) bool
-	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil says nothing.
+	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil
+	// says nothing.
 	Narrowed func(ctx context.Context, attrs authorizer.Attributes) string
 	// Evaluate evaluates the built-in type of condition, TypeCEL, for AuthorizationConditionsReview. With nil, those
 	// conditions cannot be evaluated either, and fail closed.

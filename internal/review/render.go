@@ -8,8 +8,8 @@ import (
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
-// chainOf shows the steps as a flat list. An answer that is itself made of several is spread over several elements: their
-// order is all that matters, inside of an answer as between them.
+// chainOf shows the steps as a flat list. An answer that is itself made of several is spread over several elements:
+// their order is all that matters, inside of an answer as between them.
 func chainOf(steps []step, describe bool) []reviewv1.SubjectAccessReviewConditionSet {
 	var chain []reviewv1.SubjectAccessReviewConditionSet
 	for _, s := range steps {
@@ -64,8 +64,8 @@ func conditionsOf(m authorizer.ConditionsMap, describe bool) []reviewv1.SubjectA
 	return list
 }
 
-// treeOf shows a decision as it is. Of a union, whoever has no opinion and nothing to say about it is left out, as if he had not been
-// asked.
+// treeOf shows a decision as it is. Of a union, whoever has no opinion and nothing to say about it is left out, as if
+// he had not been asked.
 func treeOf(d authorizer.ConditionsAwareDecision) *reviewv1.ConditionsAwareDecision {
 	leaf := func() *reviewv1.UnconditionalDecision {
 		shown := &reviewv1.UnconditionalDecision{Reason: d.Reason()}

@@ -10,8 +10,8 @@ import (
 	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
 )
 
-// AddToScheme registers the served versions, and nothing else. A namer of OpenAPI definitions needs a scheme with these: with
-// the internal version of newScheme, the published kinds would claim to be internal ones too.
+// AddToScheme registers the served versions, and nothing else. A namer of OpenAPI definitions needs a scheme with
+// these: with the internal version of newScheme, the published kinds would claim to be internal ones too.
 func AddToScheme(scheme *runtime.Scheme) error {
 	if err := reviewv1.AddToScheme(scheme); err != nil {
 		return err

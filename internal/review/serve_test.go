@@ -42,7 +42,8 @@ func serve(t testing.TB, c Config, decisions ...authorizer.ConditionsAwareDecisi
 	return reviewtest.Serve(t, p, reviewtest.OpenAPI{Definitions: definitions, Schemes: []*runtime.Scheme{scheme}})
 }
 
-// definitions has ours, and an object of unknown shape for each of Kubernetes', so that its map need not be linked here.
+// definitions has ours, and an object of unknown shape for each of Kubernetes', so that its map need not be linked
+// here.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	stub := func() common.OpenAPIDefinition {
 		d := common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}}

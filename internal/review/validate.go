@@ -12,8 +12,8 @@ import (
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
-// The checks, their order and their words are those of Kubernetes, so that clients see no difference. What is ours comes
-// last: the checks of how conditions are asked for.
+// The checks, their order and their words are those of Kubernetes, so that clients see no difference. What is ours
+// comes last: the checks of how conditions are asked for.
 
 func validateSubject(r *reviewv1.SubjectAccessReview) field.ErrorList {
 	errs := validateSpec(&r.Spec.SubjectAccessReviewSpec)

@@ -34,7 +34,8 @@ type roleSource struct {
 	over   error // a limit that the conditions of the namespace exceed
 }
 
-// Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the same.
+// Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the
+// same.
 func (ix *Index) Apply(changes ...Change) *Index {
 	next := *ix
 	e := &edit{base: ix, next: &next, owner: new(persist.Owner), roles: map[RoleRef]*roleSource{},

@@ -30,7 +30,8 @@ func viewRole() *rbacv1.ClusterRole {
 	}}
 }
 
-// clusterBindings is n users who each have one cluster role binding to the same role, as upstream's figures are measured.
+// clusterBindings is n users who each have one cluster role binding to the same role, as upstream's figures are
+// measured.
 func clusterBindings(n int) Input {
 	in := Input{MasterNamespace: "master", ClusterRoles: []*rbacv1.ClusterRole{viewRole()}}
 	for i := range n {
@@ -95,7 +96,8 @@ func reader(i int, groups ...string) authorizer.AttributesRecord {
 		Verb: "get", Namespace: "namespace-00001", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true}
 }
 
-// BenchmarkRBAC is one user among n cluster role bindings; "all users" asks as every user in turn, which empties the caches.
+// BenchmarkRBAC is one user among n cluster role bindings; "all users" asks as every user in turn, which empties the
+// caches.
 func BenchmarkRBAC(b *testing.B) {
 	for _, n := range sizes {
 		ix := Build(clusterBindings(n))
@@ -112,7 +114,8 @@ func BenchmarkRBAC(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("bindings=%d/all-users", n), func(b *testing.B) {
-			// The request itself is in the cache, as it is when it has just been read; the user's place in the index is not.
+			// The request itself is in the cache, as it is when it has just been read; the user's place in the index is
+			// not.
 			name := []byte("user-000000@example.com")
 			a := reader(0, "team-a", "team-b", "team-c")
 			a.User = &user.DefaultInfo{Name: unsafe.String(&name[0], len(name)), Groups: a.User.GetGroups()}
@@ -232,8 +235,8 @@ func BenchmarkManyRoles(b *testing.B) {
 	}
 }
 
-// BenchmarkCovers is somebody with the rights of an editor, with many exceptions, who hands them on; and a hostile role of
-// thousands of unknown kinds, which has to be refused about as fast.
+// BenchmarkCovers is somebody with the rights of an editor, with many exceptions, who hands them on; and a hostile role
+// of thousands of unknown kinds, which has to be refused about as fast.
 func BenchmarkCovers(b *testing.B) {
 	kinds := []string{"*"}
 	for i := range 40 {

@@ -84,8 +84,8 @@ func (b *binding) unique() []Subject {
 	return out
 }
 
-// rbacBinding converts a binding of RBAC. As upstream has it, the API group of roleRef is not looked at, a service account
-// without a namespace is one of the binding's own, and subjects of unknown kinds are nobody.
+// rbacBinding converts a binding of RBAC. As upstream has it, the API group of roleRef is not looked at, a service
+// account without a namespace is one of the binding's own, and subjects of unknown kinds are nobody.
 func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
 	b := &binding{ref: ref}
 	switch roleRef.Kind {
@@ -118,8 +118,8 @@ func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subje
 	return b
 }
 
-// policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing. A quarantined entry grants nothing
-// either, and is bound to the deny rules of the role that it names, wherever that is (SV-8).
+// policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing. A quarantined
+// entry grants nothing either, and is bound to the deny rules of the role that it names, wherever that is (SV-8).
 func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alpha1.PolicyRoleBinding, master string) *binding {
 	b := &binding{ref: BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}}
 	from := c.PolicyRef.Namespace

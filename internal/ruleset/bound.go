@@ -2,9 +2,9 @@ package ruleset
 
 import "k8s.io/apiserver/pkg/authentication/user"
 
-// Bound tells whether the user, directly or through a group, is bound to exactly that role of RBAC: by a role binding in
-// the namespace or by a cluster role binding. A role that does not exist has no members, so that what refers to one fails
-// closed. system:masters is no exception here; who exempts it asks before.
+// Bound tells whether the user, directly or through a group, is bound to exactly that role of RBAC: by a role binding
+// in the namespace or by a cluster role binding. A role that does not exist has no members, so that what refers to one
+// fails closed. system:masters is no exception here; who exempts it asks before.
 func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	if u == nil || ref.Kind != Role && ref.Kind != ClusterRole {
 		return false

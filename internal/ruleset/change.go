@@ -32,7 +32,8 @@ func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
 // name whose meaning changed are compiled again.
 func SetKinds(k *Kinds) Change { return Change{object: k} }
 
-// Recheck compiles the roles again that have such a rule, as when it has turned out that its condition does not compile.
+// Recheck compiles the roles again that have such a rule, as when it has turned out that its condition does not
+// compile.
 func Recheck(concerned func(*policyv1alpha1.PolicyRule) bool) Change {
 	return Change{object: recheck(concerned)}
 }

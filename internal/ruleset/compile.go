@@ -15,8 +15,8 @@ import (
 )
 
 // CompileRule compiles the where, when and attributeRestrictions of a rule. It is called once per rule that has any of
-// them, when the role appears or changes. An error quarantines the rule alone: if it allows it grants nothing, if it denies
-// it denies without its condition.
+// them, when the role appears or changes. An error quarantines the rule alone: if it allows it grants nothing, if it
+// denies it denies without its condition.
 type CompileRule func(role RoleRef, index int, rule *policyv1alpha1.PolicyRule) (Condition, error)
 
 // compiler turns roles into tables.
@@ -69,8 +69,8 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	return out
 }
 
-// policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: what cannot be
-// understood, or is too much, never gives access.
+// policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: what cannot
+// be understood, or is too much, never gives access.
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.policy[i]
 	r := &rule{index: i, deny: src.Deny, names: sortedNames(src.ResourceNames)}
@@ -181,7 +181,8 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 	return positive, errors.Join(errs...)
 }
 
-// expand turns one entry into patterns on plurals. The groups of the rule, if it has any, are those of a name without one.
+// expand turns one entry into patterns on plurals. The groups of the rule, if it has any, are those of a name without
+// one.
 func (c *compiler) expand(p kindPattern, gives bool, groups []string) (patterns []kindPattern, served bool) {
 	if !gives || !p.anyGroup || p.anyRes || groups == nil {
 		return c.kinds.expand(p, gives, c.future)

@@ -25,31 +25,31 @@ type Grant struct {
 	// Grantees are whom the rules are bound to. A role has none yet; Role then names it, if it exists.
 	Grantees []Subject
 	Role     RoleRef
-	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order. Rights of others
-	// do not count, and what RBAC grants ahead of Policy is not denied.
+	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order.
+	// Rights of others do not count, and what RBAC grants ahead of Policy is not denied.
 	Tiers []Tier
 	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
 	Lifted bool
-	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the callers
-	// of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
+	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the
+	// callers of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
 	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
 }
 
 // mastersGroup holds everything: the chain asks nobody else about it.
 const mastersGroup = "system:masters"
 
-// NeedsDeny tells whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask it for
-// the old and the new rules: taking a deny rule away gives power, too.
+// NeedsDeny tells whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask it
+// for the old and the new rules: taking a deny rule away gives power, too.
 func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny })
 }
 
-// Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy and
-// RBAC together, denies applied but those that the grantees share. The error, a *NotHeld, says what is missing.
+// Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy
+// and RBAC together, denies applied but those that the grantees share. The error, a *NotHeld, says what is missing.
 //
 // Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests
-// that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and for
-// everything that will ever be served.
+// that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and
+// for everything that will ever be served.
 func (ix *Index) Covers(g Grant) error {
 	if g.User == nil {
 		return &NotHeld{Reason: "there is no user"}
@@ -190,8 +190,8 @@ func (n *NotHeld) add(g Gap) {
 	}
 }
 
-// wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it could
-// come to mean something later.
+// wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it
+// could come to mean something later.
 func (ix *Index) wantedRules(g Grant) (*role, error) {
 	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: asText, future: true}
 	if len(g.RBAC) > 0 {

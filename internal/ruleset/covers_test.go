@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/test/law"
 )
 
-// everyRequest enumerates a small universe of requests in a namespace (or cluster-wide), with names that no rule mentions
-// in every place.
+// everyRequest enumerates a small universe of requests in a namespace (or cluster-wide), with names that no rule
+// mentions in every place.
 func everyRequest(ns string, visit func(*refmodel.Request)) {
 	for _, verb := range []string{"get", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate", "impersonate:other", "granular", "granular:labels", "granular:other", "frobnicate"} {
 		for _, group := range []string{"", "apps", "example.com", "other.io", refmodel.Guarded} {
@@ -37,9 +37,10 @@ func everyRequest(ns string, visit func(*refmodel.Request)) {
 	}
 }
 
-// PO-12: nobody gains power through a grant that Covers lets pass. A writer grants a random role to somebody who has other
-// roles of their own; whatever that somebody can do afterwards and could not do before, the writer could do before, for
-// every request of a small universe, for both ways in which conditions come out, and also after more kinds are served.
+// PO-12: nobody gains power through a grant that Covers lets pass. A writer grants a random role to somebody who has
+// other roles of their own; whatever that somebody can do afterwards and could not do before, the writer could do
+// before, for every request of a small universe, for both ways in which conditions come out, and also after more kinds
+// are served.
 func TestCoversNeverLetsPowerBeGained(t *testing.T) {
 	accepted, gained := 0, 0
 	law.Rounds(t, 40, func(seed int64) int {
@@ -308,7 +309,8 @@ func scopesOf(ns string) []string {
 	return []string{ns}
 }
 
-// assignment is one way in which conditions come out, for the grantee and for the writer: the same, unless they ask who it is.
+// assignment is one way in which conditions come out, for the grantee and for the writer: the same, unless they ask who
+// it is.
 type assignment struct{ grantee, writer func(refmodel.Hit) bool }
 
 // assignments are the ways in which the conditions of a world can come out. A name is unknown both ways.
@@ -333,8 +335,8 @@ func assignments(w *refmodel.World) (out []assignment) {
 	return out
 }
 
-// PO-12: everybody can grant what they have: a role without deny rules and without conditions about the caller, where it
-// is bound to them.
+// PO-12: everybody can grant what they have: a role without deny rules and without conditions about the caller, where
+// it is bound to them.
 func TestCoversIsReflexive(t *testing.T) {
 	law.Rounds(t, 400, func(seed int64) int {
 		pick := picker(seed)

@@ -2,7 +2,8 @@ package ruleset
 
 import "k8s.io/apiserver/pkg/authorization/authorizer"
 
-// Certainty is how sure it is that Policy and RBAC together allow a request, whatever the object. The zero value refuses.
+// Certainty is how sure it is that Policy and RBAC together allow a request, whatever the object. The zero value
+// refuses.
 type Certainty uint8
 
 // The certainties.
@@ -15,16 +16,16 @@ const (
 	Always
 )
 
-// Standing is where a request stands with Policy and RBAC together. It is what escalation checks and who-can count as held; the Node
-// authorizer and webhooks are not part of it.
+// Standing is where a request stands with Policy and RBAC together. It is what escalation checks and who-can count as
+// held; the Node authorizer and webhooks are not part of it.
 type Standing struct {
 	Certainty Certainty
-	// Deny is the unconditional deny rule that ended the walk or, with Allow, that the walk met; Allow the unconditional
-	// allow rule. Both can be set.
+	// Deny is the unconditional deny rule that ended the walk or, with Allow, that the walk met; Allow the
+	// unconditional allow rule. Both can be set.
 	Deny, Allow Hit
-	// Conditions are the conditional rules that decide when the certainty is Sometimes, in the order of the tiers, denies
-	// before allows in each. The request is allowed if the walk through them in this order reaches an allow, Allow
-	// included, before a deny.
+	// Conditions are the conditional rules that decide when the certainty is Sometimes, in the order of the tiers,
+	// denies before allows in each. The request is allowed if the walk through them in this order reaches an allow,
+	// Allow included, before a deny.
 	Conditions []Hit
 }
 
@@ -35,7 +36,8 @@ func (ix *Index) Decide(a authorizer.Attributes) Standing {
 	return q.Decide(nil)
 }
 
-// Decide walks the tiers in the order of the chain. buf is used for the conditions; nothing is allocated if there are none.
+// Decide walks the tiers in the order of the chain. buf is used for the conditions; nothing is allocated if there are
+// none.
 func (q *Query) Decide(buf []Hit) Standing {
 	w := walk{v: Standing{Conditions: buf[:0]}}
 	if w.tier(q, TierMaster, q.PolicyMaster()) {
@@ -89,8 +91,8 @@ func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	return false
 }
 
-// end settles the certainty: an allow at the end that no conditional deny stands before is certain; without one there has to
-// be a conditional allow.
+// end settles the certainty: an allow at the end that no conditional deny stands before is certain; without one there
+// has to be a conditional allow.
 func (w *walk) end(allowed bool) {
 	switch {
 	case allowed && w.denies == 0:

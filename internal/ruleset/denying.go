@@ -8,11 +8,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Whoever is denied to delete an object must not have it deleted either (PO-20). Nearly nobody is denied to delete anything, and
-// finding out costs a look at the user's roles.
+// Whoever is denied to delete an object must not have it deleted either (PO-20). Nearly nobody is denied to delete
+// anything, and finding out costs a look at the user's roles.
 
-// DeniesDelete tells whether a deny rule of the master namespace or of the given one could keep the user from deleting something.
-// It is a superset: conditions are not looked at, and cluster-wide grants are not either.
+// DeniesDelete tells whether a deny rule of the master namespace or of the given one could keep the user from deleting
+// something. It is a superset: conditions are not looked at, and cluster-wide grants are not either.
 func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	var q Query
 	q.asked(ix, u, namespace)
@@ -24,7 +24,8 @@ func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	return false
 }
 
-// DeniesDeleteIn lists, in order, the namespaces whose own deny rules could keep the user from deleting something there.
+// DeniesDeleteIn lists, in order, the namespaces whose own deny rules could keep the user from deleting something
+// there.
 func (ix *Index) DeniesDeleteIn(u user.Info) []string {
 	var q Query
 	q.asked(ix, u, "")
@@ -83,8 +84,8 @@ func (ix *Index) denyDelete(g grants) bool {
 	return false
 }
 
-// UnservedDeny finds a rule that could keep the user from deleting, in the namespace, objects of a kind that is not known to be
-// served: nobody can tell whether there are any.
+// UnservedDeny finds a rule that could keep the user from deleting, in the namespace, objects of a kind that is not
+// known to be served: nobody can tell whether there are any.
 func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	var q Query
 	q.asked(ix, u, namespace)

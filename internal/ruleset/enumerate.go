@@ -24,9 +24,9 @@ func (b *budget) spent() bool {
 	return b.steps > maxSteps || b.places > maxPlaces || b.requests > maxRequests
 }
 
-// check looks at every request that a wanted rule allows and notes those that the writer does not hold. Requests that no
-// rule tells apart are looked at once: each part of a request is reduced to one representative per way in which the rules
-// see it. It returns false when the limits are reached.
+// check looks at every request that a wanted rule allows and notes those that the writer does not hold. Requests that
+// no rule tells apart are looked at once: each part of a request is reduced to one representative per way in which the
+// rules see it. It returns false when the limits are reached.
 func (h *proof) check(w *rule, out *NotHeld) bool {
 	verbs := h.verbs.of(w)
 	if len(w.urls) > 0 && (h.grant.Namespace == "" || w.rbac) && !h.checkURLs(w, verbs, out) {
@@ -135,7 +135,8 @@ func (s *sights) of(w *rule) (out []string) {
 	return out
 }
 
-// seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete sees it too.
+// seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete
+// sees it too.
 func seesVerb(r *rule, verb string) (code byte) {
 	q := Query{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
 	for q.family = familyNone; q.family < families; q.family++ {
@@ -153,8 +154,8 @@ func seesVerb(r *rule, verb string) (code byte) {
 	return code
 }
 
-// seesName is how a rule sees the name of an object. No name is a way of its own, and so is a name that a deny rule sees through on a
-// proxy.
+// seesName is how a rule sees the name of an object. No name is a way of its own, and so is a name that a deny rule
+// sees through on a proxy.
 func seesName(r *rule, name string) byte {
 	switch {
 	case r.names != nil && !contains(r.names, name):
@@ -168,7 +169,8 @@ func seesName(r *rule, name string) byte {
 	return 1
 }
 
-// future words, for a resource that will have a kind if it is ever served, what a rule would have to say to leave it out.
+// future words, for a resource that will have a kind if it is ever served, what a rule would have to say to leave it
+// out.
 func (p *place) future(w *rule) string {
 	if p.kind == "" {
 		return ""

@@ -7,8 +7,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Errors tells which bindings of the caller in a tier grant nothing because their role does not exist, or nil. It belongs
-// to a decision that is not Allow: all other bindings have been applied. While no role is missing it costs nothing.
+// Errors tells which bindings of the caller in a tier grant nothing because their role does not exist, or nil. It
+// belongs to a decision that is not Allow: all other bindings have been applied. While no role is missing it costs
+// nothing.
 func (q *Query) Errors(tier Tier) error {
 	if q.ix == nil || q.ix.missing == 0 {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
-// Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any tier;
-// the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are bound where
-// the request is and are listed for its resource.
+// Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any
+// tier; the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are
+// bound where the request is and are listed for its resource.
 func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	var q Query
 	q.setRequest(ix, a)
@@ -84,8 +84,8 @@ func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
 	q.each(&r.allow, each)
 }
 
-// Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role does
-// not exist, or nil. While no role is missing it costs nothing.
+// Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role
+// does not exist, or nil. While no role is missing it costs nothing.
 func (ix *Index) Unresolved(namespace string) error {
 	if ix.missing == 0 {
 		return nil

@@ -1,7 +1,8 @@
 package ruleset
 
-// An eviction deletes a pod, and asks for create of pods/eviction only. A deny of delete reaches it (PO-20): deny rules are looked up
-// a second time, for the delete. Allow rules are not: to be allowed to delete pods is not to be allowed to evict them.
+// An eviction deletes a pod, and asks for create of pods/eviction only. A deny of delete reaches it (PO-20): deny rules
+// are looked up a second time, for the delete. Allow rules are not: to be allowed to delete pods is not to be allowed
+// to evict them.
 
 // subEviction is the subresource of pods that evicts them.
 const subEviction = "eviction"

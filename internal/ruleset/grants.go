@@ -7,8 +7,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
-// subject is everything that is bound to one user or group. What a decision reads first stands first, and a single grant
-// stands in the struct itself: that is one wait for memory less, in the usual case.
+// subject is everything that is bound to one user or group. What a decision reads first stands first, and a single
+// grant stands in the struct itself: that is one wait for memory less, in the usual case.
 type subject struct {
 	cluster    grants
 	oneCluster [1]roleGrant

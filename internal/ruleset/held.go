@@ -13,8 +13,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it can
-// tell about resources that do not exist yet, and the names that the rules mention.
+// proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it
+// can tell about resources that do not exist yet, and the names that the rules mention.
 type proof struct {
 	grant  Grant
 	ix     *Index
@@ -35,8 +35,8 @@ const maxRoles = 5000
 // writer is what the writer of a grant has where the grant will hold.
 type writer struct {
 	roles map[scopeKind][]writerRole
-	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and that the
-	// writer need not hold, has to ask about them.
+	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and
+	// that the writer need not hold, has to ask about them.
 	local []writerRole
 }
 

@@ -14,8 +14,8 @@ import (
 type Hit struct {
 	rule *rule
 	role *role
-	// grant and who are how a decision came by the rule. They are looked into only when somebody asks: a decision does not
-	// wait for memory that it does not need.
+	// grant and who are how a decision came by the rule. They are looked into only when somebody asks: a decision does
+	// not wait for memory that it does not need.
 	grant *roleGrant
 	who   *subject
 	// via is set instead where every binding counts.
@@ -33,8 +33,8 @@ type via struct {
 // Found tells whether there is a rule at all. The other methods need one.
 func (h Hit) Found() bool { return h.rule != nil }
 
-// Yields tells whether the rule denies only because something cannot be read: it then yields to cluster-wide grants, whichever
-// tier it is in.
+// Yields tells whether the rule denies only because something cannot be read: it then yields to cluster-wide grants,
+// whichever tier it is in.
 func (h Hit) Yields() bool { return h.rule != nil && h.rule.soft }
 
 // Effect tells whether the rule allows or denies.
@@ -73,8 +73,8 @@ func (h Hit) Subject() Subject {
 func (h Hit) Condition() Condition { return h.rule.cond }
 
 // Names is set if the rule denies objects of these names only and the request does not say which object it is about, as
-// create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name is
-// one of them. Who cannot check that has to deny.
+// create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name
+// is one of them. Who cannot check that has to deny.
 func (h Hit) Names() []string {
 	if !h.nameUnknown {
 		return nil
@@ -82,8 +82,8 @@ func (h Hit) Names() []string {
 	return h.rule.names
 }
 
-// ByDelete tells that the rule denies the delete of the pod which the request, an eviction, would bring about. Its condition is then
-// about the pod, and about the request to delete it.
+// ByDelete tells that the rule denies the delete of the pod which the request, an eviction, would bring about. Its
+// condition is then about the pod, and about the request to delete it.
 func (h Hit) ByDelete() bool { return h.byDelete }
 
 // PolicyRule is the rule as written, or nil for a rule of RBAC. It must not be changed.

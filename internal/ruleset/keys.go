@@ -22,8 +22,8 @@ type keyMask struct {
 	allow, deny verbBit
 }
 
-// keyEntry is one role in the inverse index, with the verbs that it could allow or deny there. It is a superset: the role
-// itself is asked before it counts.
+// keyEntry is one role in the inverse index, with the verbs that it could allow or deny there. It is a superset: the
+// role itself is asked before it counts.
 type keyEntry struct {
 	role        uint32
 	allow, deny verbBit
@@ -85,8 +85,8 @@ func (ix *Index) hashKey(k ruleKey) uint64 {
 // candidates are the lists of the inverse index that hold every role of a home that could match the request.
 type candidates [4][]keyEntry
 
-// candidates looks up where roles of the home that match the request must be listed. It must not be used for requests with
-// wildcards.
+// candidates looks up where roles of the home that match the request must be listed. It must not be used for requests
+// with wildcards.
 func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 	get := func(res, name string) []keyEntry {
 		k := ruleKey{kind, ns, res, name}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Guarded are the API groups that a name without a group never gives access to: power over policy, over what is recorded,
-// and over the API itself (PO-10). A rule that means them says so, by group or with *.
+// Guarded are the API groups that a name without a group never gives access to: power over policy, over what is
+// recorded, and over the API itself (PO-10). A rule that means them says so, by group or with *.
 var Guarded = []string{
 	"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
 	"apiregistration.k8s.io", "certificates.k8s.io",
@@ -23,8 +23,8 @@ var virtual = []Served{
 	{Group: "certificates.k8s.io", Resource: "signers"},
 }
 
-// ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no namespace, whatever it
-// is called. The default roles take them out by it (PO-10).
+// ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no
+// namespace, whatever it is called. The default roles take them out by it (PO-10).
 const ClusterScoped = "cluster-scoped"
 
 // Served is one resource that is served.
@@ -32,8 +32,8 @@ type Served struct {
 	Group    string
 	Resource string // plural, without a subresource
 	Kind     string
-	// Builtin is true for what this server itself serves. It alone speaks for a group with such a resource: what others claim
-	// to serve in it does not count.
+	// Builtin is true for what this server itself serves. It alone speaks for a group with such a resource: what others
+	// claim to serve in it does not count.
 	Builtin bool
 }
 
@@ -180,11 +180,12 @@ func (k *Kinds) settled(group, resource, kind string) bool {
 // expand turns a name into patterns on plurals, and tells whether anything of that name is served.
 //
 // Where matching more gives access, in an allow rule or an exception of a deny rule, the name is that of the built-in
-// resources of that plural or kind, so that nobody can make it mean more by serving a resource of the same name. If there
-// are none, it is every custom resource of that plural or kind. Without a group it stops short of the guarded groups.
+// resources of that plural or kind, so that nobody can make it mean more by serving a resource of the same name. If
+// there are none, it is every custom resource of that plural or kind. Without a group it stops short of the guarded
+// groups.
 //
-// Where matching more takes access away, in a deny rule or a negation of an allow rule, the name is everything of that plural
-// and everything of that kind, in every group: nobody can take it away.
+// Where matching more takes access away, in a deny rule or a negation of an allow rule, the name is everything of that
+// plural and everything of that kind, in every group: nobody can take it away.
 //
 // With future, the patterns also match what will be served one day, see kindPattern.kind.
 func (k *Kinds) expand(p kindPattern, gives, future bool) (patterns []kindPattern, served bool) {

@@ -83,8 +83,8 @@ func denyNarrowsAllowWidens(t *testing.T, seed int64, pick refmodel.Pick) (cases
 	return 60
 }
 
-// SV-8: a rule whose condition does not compile is quarantined alone. Its allow grants nothing and its deny denies always,
-// so that breaking a condition never gives anybody more.
+// SV-8: a rule whose condition does not compile is quarantined alone. Its allow grants nothing and its deny denies
+// always, so that breaking a condition never gives anybody more.
 func TestLawQuarantineNeverWidens(t *testing.T) {
 	quarantined := 0
 	law.Rounds(t, 100, func(seed int64) int {

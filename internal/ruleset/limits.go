@@ -7,14 +7,14 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Limits bound what one role, and the roles of one namespace, may ask of everybody else (PO-21). They are counted, and never
-// timed: every replica quarantines the same. A limit of 0 is none.
+// Limits bound what one role, and the roles of one namespace, may ask of everybody else (PO-21). They are counted, and
+// never timed: every replica quarantines the same. A limit of 0 is none.
 type Limits struct {
-	// RoleRules, RoleEntries, RoleBytes and RoleConditions are the most rules, entries of all lists (verbs, kinds, groups, names,
-	// paths), bytes of text and conditional rules of one role.
+	// RoleRules, RoleEntries, RoleBytes and RoleConditions are the most rules, entries of all lists (verbs, kinds,
+	// groups, names, paths), bytes of text and conditional rules of one role.
 	RoleRules, RoleEntries, RoleBytes, RoleConditions int
-	// NamespaceConditions and NamespaceConditionBytes are the most conditional rules and bytes of expressions of all roles of a
-	// namespace. The master namespace, whose roles everybody uses, has MasterFactor times as much.
+	// NamespaceConditions and NamespaceConditionBytes are the most conditional rules and bytes of expressions of all
+	// roles of a namespace. The master namespace, whose roles everybody uses, has MasterFactor times as much.
 	NamespaceConditions, NamespaceConditionBytes int
 	MasterFactor                                 int
 }
@@ -30,8 +30,8 @@ func DefaultLimits() Limits {
 // ErrLimit is what every excess of a limit is.
 var ErrLimit = errors.New("over the limit")
 
-// Role says which limit a role exceeds by its size; nil if none. Such a role is quarantined: it grants nothing, and denies
-// without conditions.
+// Role says which limit a role exceeds by its size; nil if none. Such a role is quarantined: it grants nothing, and
+// denies without conditions.
 func (l Limits) Role(rules []policyv1alpha1.PolicyRule) error {
 	if l.RoleRules > 0 && len(rules) > l.RoleRules {
 		return fmt.Errorf("%w: the role has %d rules, the limit is %d; split it into several roles", ErrLimit, len(rules), l.RoleRules)
@@ -65,8 +65,8 @@ func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
 	return nil
 }
 
-// Policy says which limit the conditional rules of a namespace together exceed; nil if none. They are quarantined then, and the
-// others take effect.
+// Policy says which limit the conditional rules of a namespace together exceed; nil if none. They are quarantined then,
+// and the others take effect.
 func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
 	factor := 1
 	if p.Namespace == master {

@@ -28,8 +28,8 @@ func boundTo(namespace string, roles ...string) *policyv1alpha1.PolicyBinding {
 	return b
 }
 
-// PO-21: limits quarantine by counting. What is over one grants nothing and denies without its condition; what is at it takes
-// effect.
+// PO-21: limits quarantine by counting. What is over one grants nothing and denies without its condition; what is at it
+// takes effect.
 func TestLimitsQuarantine(t *testing.T) {
 	limits := Limits{RoleRules: 10, RoleBytes: 1000, RoleConditions: 4, NamespaceConditions: 6, NamespaceConditionBytes: 60, MasterFactor: 2}
 	conditional := func(deny bool, verb, kind string) policyv1alpha1.PolicyRule {

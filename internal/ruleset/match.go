@@ -15,8 +15,8 @@ const (
 	Denies
 )
 
-// Match is what one tier has to say about a request. The zero value is no opinion. Conditional rules are only announced,
-// so that a request that none concerns costs nothing: see Query.AppendConditional.
+// Match is what one tier has to say about a request. The zero value is no opinion. Conditional rules are only
+// announced, so that a request that none concerns costs nothing: see Query.AppendConditional.
 type Match struct {
 	// Deny is a deny rule that applies without a condition. It decides, whatever Allow says.
 	Deny Hit
@@ -64,8 +64,8 @@ func (ix *Index) ClusterGrant(a authorizer.Attributes) Hit {
 	return q.ClusterGrant()
 }
 
-// PolicyMaster matches the bindings of the master namespace, which hold for every request. A deny that stands for what cannot
-// be read has yielded to cluster-wide grants by then; see Hit.Yields for the Node authorizer.
+// PolicyMaster matches the bindings of the master namespace, which hold for every request. A deny that stands for what
+// cannot be read has yielded to cluster-wide grants by then; see Hit.Yields for the Node authorizer.
 func (q *Query) PolicyMaster() (m Match) {
 	q.match(&m, scopeMaster, true)
 	if m.Deny.Yields() && (m.Allow.Found() || q.ClusterGrant().Found()) {
@@ -92,9 +92,9 @@ func (q *Query) RBAC() (m Match) {
 	return m
 }
 
-// ClusterGrant finds a cluster role binding that allows the request. A deny of policy-namespace yields to it, as it yields
-// to a master allow (which the chain has asked before) and to the Node authorizer, so that nothing local can lock out
-// cluster admins, controllers or nodes.
+// ClusterGrant finds a cluster role binding that allows the request. A deny of policy-namespace yields to it, as it
+// yields to a master allow (which the chain has asked before) and to the Node authorizer, so that nothing local can
+// lock out cluster admins, controllers or nodes.
 func (q *Query) ClusterGrant() Hit {
 	var m Match
 	q.match(&m, scopeCluster, false)
@@ -147,8 +147,8 @@ func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies
 	q.eachCandidate(g, kind, func(rg *roleGrant) { q.matchRole(m, s, rg, denies) })
 }
 
-// eachCandidate visits the roles of a subject with many: those that the inverse index lists for the request, or all of them,
-// whichever are fewer. A role can be visited more than once.
+// eachCandidate visits the roles of a subject with many: those that the inverse index lists for the request, or all of
+// them, whichever are fewer. A role can be visited more than once.
 func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) {
 	var lists [2]candidates
 	total := 0
@@ -197,8 +197,8 @@ func (q *Query) homes(kind scopeKind) [2]home {
 	return [2]home{{Role, q.namespace}, {ClusterRole, ""}}
 }
 
-// AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional rules
-// it returns buf and allocates nothing.
+// AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional
+// rules it returns buf and allocates nothing.
 func (q *Query) AppendConditional(buf []Hit, tier Tier, effect Effect) []Hit {
 	return q.collect(buf, tier, effect, false)
 }
@@ -214,7 +214,8 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 	for _, kind := range q.scopes(tier) {
 		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 			g := q.grants(s, kind)
-			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions are.
+			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions
+			// are.
 			if !all && len(g) > walkMax && !q.wild {
 				q.eachCandidate(g, kind, func(rg *roleGrant) { buf = q.collectRole(buf, start, s, rg, effect, false) })
 				continue

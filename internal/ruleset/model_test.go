@@ -7,8 +7,8 @@ import (
 	"proviso.dev/proviso/test/law"
 )
 
-// PO-1, PO-2, PO-5, PO-7, PO-9: on random worlds and requests the index sees exactly the rules, denies and conditions that
-// the reference model finds by walking everything, and decides the same.
+// PO-1, PO-2, PO-5, PO-7, PO-9: on random worlds and requests the index sees exactly the rules, denies and conditions
+// that the reference model finds by walking everything, and decides the same.
 func TestIndexEqualsModel(t *testing.T) {
 	certainties := map[Certainty]int{}
 	law.Rounds(t, 400, func(seed int64) int {

@@ -11,8 +11,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// PO-2: whatever somebody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and an
-// allow rule that names something built in does not get wider.
+// PO-2: whatever somebody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and
+// an allow rule that names something built in does not get wider.
 func TestNamesCannotBeTakenAway(t *testing.T) {
 	builtin := []Served{{"", "configmaps", "ConfigMap", true}, {"", "secrets", "Secret", true}, {"", "pods", "Pod", true}}
 	hostile := append(slices.Clone(builtin),
@@ -65,8 +65,8 @@ func TestIrregularPlural(t *testing.T) {
 	}
 }
 
-// PO-2, PO-12, PO-13: the delegated admin of the story writes roles with the names of built-in kinds and of custom ones,
-// served or not, although his own role keeps out the guarded groups.
+// PO-2, PO-12, PO-13: the delegated admin of the story writes roles with the names of built-in kinds and of custom
+// ones, served or not, although his own role keeps out the guarded groups.
 func TestDelegatedAdminWritesRoles(t *testing.T) {
 	admin := []string{"*", "-clusterroles.rbac.authorization.k8s.io", "-roles.rbac.authorization.k8s.io/status", "-nodes.", "-*.storage.k8s.io", "-*.storagemigration.k8s.io"}
 	for _, g := range Guarded {
@@ -109,8 +109,8 @@ func TestDelegatedAdminWritesRoles(t *testing.T) {
 	}
 }
 
-// PO-10: custom resources that belong to no namespace can be taken out together, whatever they are called, as they come and go; one that
-// is called like that takes nothing along.
+// PO-10: custom resources that belong to no namespace can be taken out together, whatever they are called, as they come
+// and go; one that is called like that takes nothing along.
 func TestClusterScoped(t *testing.T) {
 	served := []Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"ex.io", "fleets", "Fleet", false}, {"ex.io", "widgets", "Widget", false}, {"ex.io", "cluster-scoped", "Trap", false}}
 	rule := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-" + ClusterScoped}}

@@ -94,8 +94,8 @@ func (p *kindPattern) inGroup(group string) bool {
 // real is false for patterns about a future that is not the request's: see Query.kind.
 func (p *kindPattern) real(q *Query) bool { return p.kind == "" || p.kind == q.kind }
 
-// overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources) have
-// anything in common. It is only used where saying yes is the safe side.
+// overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources)
+// have anything in common. It is only used where saying yes is the safe side.
 func (p *kindPattern) overlaps(q *Query) bool {
 	if !p.anyRes && q.resource != "*" && p.res != q.resource {
 		return false

@@ -8,8 +8,8 @@ import (
 	"proviso.dev/proviso/internal/connection"
 )
 
-// place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if it
-// were served.
+// place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if
+// it were served.
 type place struct{ group, res, sub, kind string }
 
 // lens finds the patterns that could be about a place.

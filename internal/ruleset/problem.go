@@ -8,8 +8,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Problem is something in the input that does not take effect as written. Everything else does: one bad object never holds
-// up another.
+// Problem is something in the input that does not take effect as written. Everything else does: one bad object never
+// holds up another.
 type Problem struct {
 	// Role and Rule are set if a rule is quarantined.
 	Role RoleRef
@@ -37,8 +37,8 @@ func (p Problem) Error() string {
 // Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
 
-// Problems lists everything that does not take effect as written, in a stable order. It is meant for status and metrics,
-// not for requests.
+// Problems lists everything that does not take effect as written, in a stable order. It is meant for status and
+// metrics, not for requests.
 func (ix *Index) Problems() []Problem {
 	var out []Problem
 	ix.strays.Each(func(_ nsName, p Problem) bool {

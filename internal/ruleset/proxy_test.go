@@ -11,8 +11,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// PO-20: a deny by name sees the object that a proxy request is about, however the URL spells it; an allow and RBAC mean what they
-// say.
+// PO-20: a deny by name sees the object that a proxy request is about, however the URL spells it; an allow and RBAC
+// mean what they say.
 func TestNamesInProxies(t *testing.T) {
 	w := policyWorld(nil, map[string][]policyv1alpha1.PolicyRule{
 		"edgar":  {{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}, {Deny: true, Verbs: []string{"proxy"}, ResourceKinds: []string{"services"}, ResourceNames: []string{"admin"}}},

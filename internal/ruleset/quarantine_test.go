@@ -9,8 +9,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// SV-8: a quarantined binding grants nothing, while the deny rules of its role hold, with their conditions; the role follows
-// its changes, and the bindings beside it are as they were.
+// SV-8: a quarantined binding grants nothing, while the deny rules of its role hold, with their conditions; the role
+// follows its changes, and the bindings beside it are as they were.
 func TestQuarantinedBinding(t *testing.T) {
 	conditional := deny("update", "secrets")
 	conditional.When = "a"
@@ -69,8 +69,9 @@ func TestQuarantinedBinding(t *testing.T) {
 	}
 }
 
-// SV-8: an entry that is quarantined denies what its role denies, whichever namespace that is of; without readable subjects, to everybody
-// without a grant for the whole cluster. An entry that can be read is bound to no role of a third namespace.
+// SV-8: an entry that is quarantined denies what its role denies, whichever namespace that is of; without readable
+// subjects, to everybody without a grant for the whole cluster. An entry that can be read is bound to no role of a
+// third namespace.
 func TestQuarantinedBindingToAThirdNamespace(t *testing.T) {
 	build := func(annotations map[string]string) *Index {
 		w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"alice": {allow("*", "*")}, "bob": {allow("*", "*")}})

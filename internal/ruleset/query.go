@@ -13,8 +13,9 @@ import (
 // looked up again per tier, which costs time but no memory.
 const inlineSubjects = 16
 
-// Query is one request on its way through the index: its attributes, and what was found about its subjects. Declare one on
-// the stack, Reset it and ask it; nothing is allocated. The zero value matches nothing. It is not safe for concurrent use.
+// Query is one request on its way through the index: its attributes, and what was found about its subjects. Declare one
+// on the stack, Reset it and ask it; nothing is allocated. The zero value matches nothing. It is not safe for
+// concurrent use.
 type Query struct {
 	ix *Index
 
@@ -47,8 +48,8 @@ func (q *Query) Reset(ix *Index, a authorizer.Attributes) {
 	q.setUser(a.GetUser())
 }
 
-// ResetFor prepares the query for one request by exactly these subjects, whoever makes it: an unnamed member of a group has
-// no user name. At most 16 of them count.
+// ResetFor prepares the query for one request by exactly these subjects, whoever makes it: an unnamed member of a group
+// has no user name. At most 16 of them count.
 func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject) {
 	q.setRequest(ix, a)
 	q.setUser(nil)
@@ -95,8 +96,8 @@ func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.resHash = ix.hash(q.resource)
 }
 
-// splitResource treats a review that asks for resource "pods/exec" like one that asks for resource "pods" and subresource
-// "exec", as RBAC does by comparing the joined text.
+// splitResource treats a review that asks for resource "pods/exec" like one that asks for resource "pods" and
+// subresource "exec", as RBAC does by comparing the joined text.
 func (q *Query) splitResource(i int) {
 	rest := q.resource[i+1:]
 	if q.sub != "" {

@@ -75,8 +75,8 @@ func TestBindingsOf(t *testing.T) {
 	}
 }
 
-// PO-2: a kind that is not served matches once it is, and no longer when it is gone; roles that do not mention it are not
-// compiled again.
+// PO-2: a kind that is not served matches once it is, and no longer when it is gone; roles that do not mention it are
+// not compiled again.
 func TestSetKinds(t *testing.T) {
 	input := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {allow("get", "DeploymentConfig")},

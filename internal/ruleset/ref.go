@@ -36,8 +36,8 @@ func (r RoleRef) twin() RoleRef {
 	return r
 }
 
-// softDenials ends the name of another twin, which has the deny rules too, without conditions, and yields to cluster-wide grants:
-// a binding whose subjects cannot be read binds everybody to it.
+// softDenials ends the name of another twin, which has the deny rules too, without conditions, and yields to
+// cluster-wide grants: a binding whose subjects cannot be read binds everybody to it.
 const softDenials = "\x00denials to whom"
 
 func (r RoleRef) softTwin() RoleRef {

@@ -56,8 +56,8 @@ func (t *table) at(hash uint64) []cell {
 	return t.cells[lo:hi]
 }
 
-// match returns the first rule that applies without a condition, and whether any applies under one. It stops at the first,
-// so that conditional is complete only if no rule is returned.
+// match returns the first rule that applies without a condition, and whether any applies under one. It stops at the
+// first, so that conditional is complete only if no rule is returned.
 func (t *table) match(q *Query) (r *rule, conditional bool) {
 	if !q.resourceRequest {
 		for _, r := range t.urls {

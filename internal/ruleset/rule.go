@@ -7,8 +7,8 @@ import (
 	"proviso.dev/proviso/internal/connection"
 )
 
-// Condition is what the where, when and attributeRestrictions of a rule were compiled to. The index only carries it. Whoever
-// takes it out and does not know its type must not take the rule for one without a condition.
+// Condition is what the where, when and attributeRestrictions of a rule were compiled to. The index only carries it.
+// Whoever takes it out and does not know its type must not take the rule for one without a condition.
 type Condition interface {
 	// RuleCondition marks the types that are meant to be one.
 	RuleCondition()
@@ -29,7 +29,8 @@ type rule struct {
 	// urls and prefixes are the non-resource paths.
 	urls, prefixes []string
 	cond           Condition
-	// soft is a deny rule that stands for what cannot be read: it yields to cluster-wide grants in the master tier, too.
+	// soft is a deny rule that stands for what cannot be read: it yields to cluster-wide grants in the master tier,
+	// too.
 	soft bool
 	// rbac rules know nothing of wildcards in requests, negation and conditions.
 	rbac bool
@@ -138,8 +139,8 @@ func (r *rule) named(q *Query) fit {
 	return applies
 }
 
-// namesTarget tells whether a deny rule names the object that a proxy request is about, however either of them spells it (PO-20).
-// An allow rule means only what it says: the name of a pod is not all of its ports.
+// namesTarget tells whether a deny rule names the object that a proxy request is about, however either of them spells
+// it (PO-20). An allow rule means only what it says: the name of a pod is not all of its ports.
 func (r *rule) namesTarget(target string) bool {
 	return contains(r.names, target) ||
 		slices.ContainsFunc(r.names, func(n string) bool { return connection.Name(connection.Proxy, n) == target })

@@ -39,9 +39,10 @@ func (ix *Index) RBACRulesFor(u user.Info, namespace string) Rules {
 	return out
 }
 
-// PolicyRulesFor lists the allow rules of Policy of a user in a namespace. The review knows neither denial, negation nor
-// conditions: conditional rules are left out, negated wildcards are written out as what is served now, and the result is
-// marked incomplete. What is listed is never more than what the rules allow, but that a * does not name the special verbs.
+// PolicyRulesFor lists the allow rules of Policy of a user in a namespace. The review knows neither denial, negation
+// nor conditions: conditional rules are left out, negated wildcards are written out as what is served now, and the
+// result is marked incomplete. What is listed is never more than what the rules allow, but that a * does not name the
+// special verbs.
 func (ix *Index) PolicyRulesFor(u user.Info, namespace string) Rules {
 	var out Rules
 	master := ix.visitRoles(u, namespace, TierMaster, func(r *role) { ix.listPolicy(&out, r, true) })

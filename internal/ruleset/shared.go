@@ -12,9 +12,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// sharedDenies are roles of the master namespace whose deny rules reach the writer of a grant and, certainly, whoever the grant
-// is for as well. Such a rule does not keep the writer from granting what it denies: the grant gives nothing that the rule does not
-// take away again (PO-12). Without that, one deny for everybody would end all delegation.
+// sharedDenies are roles of the master namespace whose deny rules reach the writer of a grant and, certainly, whoever
+// the grant is for as well. Such a rule does not keep the writer from granting what it denies: the grant gives nothing
+// that the rule does not take away again (PO-12). Without that, one deny for everybody would end all delegation.
 type sharedDenies map[*role]bool
 
 // has tells whether a rule of the role is such a deny. One that asks who the caller is can mean the writer alone.
@@ -25,8 +25,8 @@ func (s sharedDenies) has(r *role, i int) bool {
 // maxShares limits for how many sets of shared denies a grant is checked; beyond that, what all grantees share counts.
 const maxShares = 16
 
-// sharesOf lists the sets of deny rules that the writer shares with the grantees, each set once: a grant has to be held under every
-// one of them.
+// sharesOf lists the sets of deny rules that the writer shares with the grantees, each set once: a grant has to be held
+// under every one of them.
 func (ix *Index) sharesOf(g Grant, w *writer) []sharedDenies {
 	denying := slices.DeleteFunc(slices.Clone(w.roles[scopeMaster]), func(r writerRole) bool { return r.deny.empty() })
 	switch {
@@ -88,8 +88,8 @@ func (s sharedDenies) both(sets ...sharedDenies) sharedDenies {
 	return out
 }
 
-// certainly lists the subjects that a grantee is, whenever it makes a request: itself, one who has logged in, and as a service account
-// a member of the groups of service accounts.
+// certainly lists the subjects that a grantee is, whenever it makes a request: itself, one who has logged in, and as a
+// service account a member of the groups of service accounts.
 func certainly(s Subject) []Subject {
 	group := func(name string) Subject { return Subject{Group: true, Name: name} }
 	switch {
@@ -149,8 +149,8 @@ func impersonal(r *policyv1alpha1.PolicyRule) bool {
 // aboutTheRequest are the fields of request that do not depend on who makes it.
 var aboutTheRequest = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 
-// personal tells whether an expression may ask who the caller is: it mentions the request other than by a field that says
-// nothing about that, or the authorizer. It compares words, so that saying yes is the safe side.
+// personal tells whether an expression may ask who the caller is: it mentions the request other than by a field that
+// says nothing about that, or the authorizer. It compares words, so that saying yes is the safe side.
 func personal(expression string) bool {
 	if mentions(expression, "authorizer") {
 		return true
@@ -168,8 +168,8 @@ func personal(expression string) bool {
 	}
 }
 
-// Names tells whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb and names
-// none: whoever has it by that was not given this one on purpose.
+// Names tells whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
+// and names none: whoever has it by that was not given this one on purpose.
 func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	var q Query
 	q.Reset(ix, a)

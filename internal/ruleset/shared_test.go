@@ -12,8 +12,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// PO-12: a deny that certainly holds for the grantee as well does not keep anybody from granting, and every other one does: each
-// with a twin that differs in one thing.
+// PO-12: a deny that certainly holds for the grantee as well does not keep anybody from granting, and every other one
+// does: each with a twin that differs in one thing.
 func TestSharedDenies(t *testing.T) {
 	everybody := policyv1alpha1.PolicyRoleBinding{GroupNames: []string{"system:authenticated"}}
 	both := policyv1alpha1.PolicyRoleBinding{UserNames: []string{"hubert", "edgar"}}

@@ -118,8 +118,8 @@ func TestRBACReasons(t *testing.T) {
 	}
 }
 
-// PO-5: a binding whose role is missing grants nothing, is named in an error, and leaves all others alone; when the role
-// appears it takes effect.
+// PO-5: a binding whose role is missing grants nothing, is named in an error, and leaves all others alone; when the
+// role appears it takes effect.
 func TestMissingRole(t *testing.T) {
 	w := policyWorld(nil, map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("get", "pods")}})
 	for _, b := range w.PolicyBindings {

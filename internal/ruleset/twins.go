@@ -6,8 +6,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// twins adds the twins of the roles that change, and of those that are bound by a twin from now on. There are none that no binding
-// refers to: that is nearly all of them.
+// twins adds the twins of the roles that change, and of those that are bound by a twin from now on. There are none that
+// no binding refers to: that is nearly all of them.
 func (e *edit) twins() {
 	wanted := map[RoleRef]bool{}
 	for _, b := range e.bindings {

@@ -14,8 +14,8 @@ const other = "\x00other"
 // universe holds, for each part of a request, every name that some rule mentions, and other.
 type universe struct {
 	verbs, groups, subs, names []string
-	// resources and kinds are by API group, since a rule about another group does not make a name worth looking at. A kind
-	// is one that a resource could have if it were served; "" is none of them.
+	// resources and kinds are by API group, since a rule about another group does not make a name worth looking at. A
+	// kind is one that a resource could have if it were served; "" is none of them.
 	resources, kinds byGroup
 	urls             []string
 	paths            int // patterns of paths
@@ -108,8 +108,8 @@ func universeOf(rules []*rule) universe {
 			urls.add(p, p+other)
 		}
 	}
-	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and one more,
-	// which stands for all of them.
+	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and
+	// one more, which stands for all of them.
 	for _, g := range closed.sorted() {
 		if slices.Contains(Guarded, g) {
 			groups.add(g)

@@ -9,9 +9,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// What cannot be read denies (SV-8): it may have been a deny rule. A role denies to its subjects, a binding without a readable
-// role to its subjects, a container to its namespace; all of them yield to cluster-wide grants. Here they become rules, roles
-// and bindings like all others, so that every question about the index takes them into account.
+// What cannot be read denies (SV-8): it may have been a deny rule. A role denies to its subjects, a binding without a
+// readable role to its subjects, a container to its namespace; all of them yield to cluster-wide grants. Here they
+// become rules, roles and bindings like all others, so that every question about the index takes them into account.
 
 // containerRef names a container.
 type containerRef struct{ kind, namespace, name string }

@@ -76,8 +76,8 @@ const (
 	verbGranular    = "granular:"
 )
 
-// special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power itself, or it
-// is the right to a field that may be withheld from whoever has everything else.
+// special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power
+// itself, or it is the right to a field that may be withheld from whoever has everything else.
 type special uint8
 
 const (
@@ -113,11 +113,11 @@ type verbSet struct {
 	masks [families]verbBit
 	// parent are those that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
 	parent [families]verbBit
-	// star covers every verb that is neither standard nor special, starSpecial also the special ones: RBAC's *, and that of a
-	// rule that denies.
+	// star covers every verb that is neither standard nor special, starSpecial also the special ones: RBAC's *, and
+	// that of a rule that denies.
 	star, starSpecial bool
-	// full is a wildcard without exceptions, fullSpecial one that has the special verbs as well: the only things that answer a
-	// review about all verbs of a path or a resource.
+	// full is a wildcard without exceptions, fullSpecial one that has the special verbs as well: the only things that
+	// answer a review about all verbs of a path or a resource.
 	full, fullSpecial bool
 	// proxy covers every verb of the proxy subresources but the special ones.
 	proxy bool
@@ -152,8 +152,8 @@ func standard(entry string) (masks [families]verbBit) {
 	return masks
 }
 
-// policyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order. The * of a
-// rule that denies covers every verb.
+// policyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order. The *
+// of a rule that denies covers every verb.
 func policyVerbs(positive, negative []string, deny bool) verbSet {
 	var v verbSet
 	for _, e := range positive {
@@ -256,8 +256,8 @@ func (v *verbSet) negates(q *Query) bool {
 		q.special == ordinary && (v.negAll || v.negProxy && q.family == familyProxy)
 }
 
-// overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could be
-// a connect subresource.
+// overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could
+// be a connect subresource.
 func (v *verbSet) overlaps(q *Query) bool {
 	if q.verb == verbAll {
 		return v.star || v.prefixes != 0 || len(v.named) > 0 || v.masks != [families]verbBit{}
@@ -272,8 +272,8 @@ func (v *verbSet) overlaps(q *Query) bool {
 	return false
 }
 
-// connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources or
-// groups can be about one.
+// connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources
+// or groups can be about one.
 func (v *verbSet) connects(q *Query) bool {
 	for f := familyExec; f < families; f++ {
 		asked := *q

@@ -71,8 +71,8 @@ func (d *writer) own(n *Notes) map[string]string {
 	return found
 }
 
-// note finds the property that a permission is about. What is said about an entry of a list or map is said where people look: at the
-// list or map.
+// note finds the property that a permission is about. What is said about an entry of a list or map is said where people
+// look: at the list or map.
 func (d *writer) note(kind string, r fieldperm.Resource, g fieldperm.Guarded) {
 	path := g.Field
 	for len(path) > 0 && path[len(path)-1].Bracket {
@@ -157,7 +157,8 @@ func (p *place) say(entry string, r fieldperm.Resource, g fieldperm.Guarded) {
 	}
 }
 
-// write puts what was said into the property. A reference has no room for a description of its own, and is wrapped, as upstream does.
+// write puts what was said into the property. A reference has no room for a description of its own, and is wrapped, as
+// upstream does.
 func (p *place) write(s *spec.Schema) {
 	if s.Ref.String() != "" {
 		*s = spec.Schema{SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: s.Ref}}}}}

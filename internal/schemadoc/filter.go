@@ -105,7 +105,8 @@ func (f *Filter) document(r *http.Request, name string, notes *Notes) *version {
 	return v
 }
 
-// serve answers as upstream does: what is asked for by its hash may be kept for ever, and whoever has another hash is sent on.
+// serve answers as upstream does: what is asked for by its hash may be kept for ever, and whoever has another hash is
+// sent on.
 func (v *version) serve(w http.ResponseWriter, r *http.Request) {
 	if asked := r.URL.Query().Get("hash"); asked != "" {
 		if asked != v.hash {

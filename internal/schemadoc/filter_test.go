@@ -15,7 +15,8 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 )
 
-// document has what upstream's documents have: kinds, references with and without a description, maps, lists, nested objects.
+// document has what upstream's documents have: kinds, references with and without a description, maps, lists, nested
+// objects.
 const document = `{"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": {
 "Pod": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}], "properties": {
 	"metadata": {"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}], "default": {}, "description": "About it."},

@@ -60,11 +60,12 @@ type World struct {
 	Definitions snapshot.Objects
 }
 
-// Directory is the part of the snapshot that knows what is served (SV-8). What this server serves, it knows from the process and
-// from the custom resource definitions. It asks other servers, each for the group versions that its APIServices give it, and
-// never asks the document that puts all of it together: everybody has a say in that.
+// Directory is the part of the snapshot that knows what is served (SV-8). What this server serves, it knows from the
+// process and from the custom resource definitions. It asks other servers, each for the group versions that its
+// APIServices give it, and never asks the document that puts all of it together: everybody has a say in that.
 //
-// It is made before the servers are, and told once of the world. Until then nothing is served, nothing is local and nothing is synced.
+// It is made before the servers are, and told once of the world. Until then nothing is served, nothing is local and
+// nothing is synced.
 type Directory struct {
 	cfg   Config
 	world atomic.Pointer[watched]
@@ -159,7 +160,8 @@ func (d *Directory) watchDefinitions(w *watched, definitions snapshot.Objects) e
 	return nil
 }
 
-// Local tells whether this process serves a group version; without a version, or with *, whether it serves all of the group's.
+// Local tells whether this process serves a group version; without a version, or with *, whether it serves all of the
+// group's.
 func (d *Directory) Local(group, version string) bool {
 	w := d.world.Load()
 	return w != nil && w.proxied.local(group, version)
@@ -314,8 +316,8 @@ func (d *Directory) hear(gv schema.GroupVersion, list *metav1.APIResourceList) {
 	}
 }
 
-// askRemote reads what another server says about a group version, and takes it for that one, whatever it claims. A server
-// that answers with something else serves no kinds.
+// askRemote reads what another server says about a group version, and takes it for that one, whatever it claims. A
+// server that answers with something else serves no kinds.
 func askRemote(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
@@ -332,8 +334,8 @@ func askRemote(ctx context.Context, client rest.Interface, gv schema.GroupVersio
 	return list, nil
 }
 
-// byPreference puts the lists of other servers into the order in which Kubernetes prefers versions, so that every replica
-// sees the same.
+// byPreference puts the lists of other servers into the order in which Kubernetes prefers versions, so that every
+// replica sees the same.
 func byPreference(remote map[schema.GroupVersion]*metav1.APIResourceList) (lists []*metav1.APIResourceList) {
 	versions := slices.SortedFunc(maps.Keys(remote), func(a, b schema.GroupVersion) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))

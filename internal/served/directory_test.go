@@ -21,8 +21,9 @@ func (objects) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventH
 }
 func (o objects) GetIndexer() cache.Indexer { return o.Indexer }
 
-// SV-8, SV-13: other servers are asked about the group versions that are theirs, and nothing else is asked: the document that puts everything
-// together also has what peers serve, and keeps groups that are gone for whoever asks it at the wrong moment.
+// SV-8, SV-13: other servers are asked about the group versions that are theirs, and nothing else is asked: the
+// document that puts everything together also has what peers serve, and keeps groups that are gone for whoever asks it
+// at the wrong moment.
 func TestAsksOtherServersOnly(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string

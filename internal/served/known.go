@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// knownAPIs compares what a request was decided by with what would serve it at this moment. They can differ: a definition
-// may be newer than the request's snapshot. Rules by kind have then said nothing about it.
+// knownAPIs compares what a request was decided by with what would serve it at this moment. They can differ: a
+// definition may be newer than the request's snapshot. Rules by kind have then said nothing about it.
 type knownAPIs struct {
 	local                 map[schema.GroupVersion]bool
 	groups                map[string]bool
@@ -36,9 +36,9 @@ func newKnownAPIs(world World) *knownAPIs {
 	return k
 }
 
-// OnlyKnown lets a request pass only to a resource that its snapshot knows by the kind that it has. Nothing is served that
-// a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back, and what
-// nobody serves is not found.
+// OnlyKnown lets a request pass only to a resource that its snapshot knows by the kind that it has. Nothing is served
+// that a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back,
+// and what nobody serves is not found.
 func (d *Directory) OnlyKnown(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -113,8 +113,9 @@ func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) 
 	return fmt.Errorf("what serves %s in %q has just changed and is not known to the policy yet: ask again", attrs.GetResource(), attrs.GetAPIGroup())
 }
 
-// Unknown is an error if a request in one version is for something that the snapshot does not know by its kind, whether it is new or there
-// is nothing. It is for a host that does not serve what it decides about, and cannot answer that there is nothing.
+// Unknown is an error if a request in one version is for something that the snapshot does not know by its kind, whether
+// it is new or there is nothing. It is for a host that does not serve what it decides about, and cannot answer that
+// there is nothing.
 func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
 	version := attrs.GetAPIVersion()
 	if !attrs.IsResourceRequest() || version == "" || version == "*" {
@@ -126,7 +127,8 @@ func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes
 	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
 }
 
-// isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in any.
+// isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in
+// any.
 func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
 	if version != "" && version != "*" {
 		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == isNew

@@ -10,9 +10,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// LocalAPIs is what servers of this process serve by themselves, with the versions of each group in the order in which their
-// scheme prefers them. It asks each server for its own list, past the aggregator: what custom resource definitions and
-// APIServices make of discovery does not show in it. It does not change while the process runs.
+// LocalAPIs is what servers of this process serve by themselves, with the versions of each group in the order in which
+// their scheme prefers them. It asks each server for its own list, past the aggregator: what custom resource
+// definitions and APIServices make of discovery does not show in it. It does not change while the process runs.
 func LocalAPIs(ctx context.Context, servers ...*genericapiserver.GenericAPIServer) (lists []*metav1.APIResourceList, err error) {
 	for _, server := range servers {
 		if server == nil || server.DiscoveryGroupManager == nil {

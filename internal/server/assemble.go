@@ -15,8 +15,8 @@ import (
 	"proviso.dev/proviso/internal/system"
 )
 
-// assemble connects the servers by delegation, from the inside out: custom resources, built-in resources, our own groups,
-// and the aggregator in front.
+// assemble connects the servers by delegation, from the inside out: custom resources, built-in resources, our own
+// groups, and the aggregator in front.
 func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	completedExtensions := c.extensions.Complete()
 	notFound := notfoundhandler.New(c.kube.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)

@@ -58,8 +58,9 @@ type authorizerKit struct {
 
 type builtAuthorizers map[string]authorizer.Authorizer
 
-// links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that nobody
-// can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and the policy is known.
+// links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that
+// nobody can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and
+// the policy is known.
 func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		ground.Masters(),
@@ -115,8 +116,8 @@ func (k *authorizerKit) indexed(plan *authzPlan) ([]authorize.Link, error) {
 	return links, nil
 }
 
-// provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to the Node
-// authorizer, if the chain has one.
+// provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to
+// the Node authorizer, if the chain has one.
 func (k *authorizerKit) provided(kind string, plan *authzPlan) []authorize.Link {
 	for _, one := range k.systems {
 		if make := one.Authorizers[kind]; make != nil {
@@ -247,8 +248,8 @@ func failsOpen(a authzconfig.AuthorizerConfiguration) bool {
 	return a.Webhook != nil && a.Webhook.FailurePolicy == authzconfig.FailurePolicyNoOpinion
 }
 
-// webhook asks a webhook as upstream does. If a context of its kubeconfig says where its conditions are evaluated, it is told that
-// conditions are understood (CA-17); what it says without being told is not ignored either.
+// webhook asks a webhook as upstream does. If a context of its kubeconfig says where its conditions are evaluated, it
+// is told that conditions are understood (CA-17); what it says without being told is not ignored either.
 func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, conditionsContext string) (authorizer.Authorizer, error) {
 	if k.retryBackoff == nil {
 		return nil, errors.New("retry backoff parameters for authorization webhooks are missing")

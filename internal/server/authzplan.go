@@ -84,7 +84,8 @@ func planAuthorization(o *Options, on switches) (*authzPlan, error) {
 	return plan, plan.complete(on.systems)
 }
 
-// modesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is nothing to tell.
+// modesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is
+// nothing to tell.
 func (p *authzPlan) modesAssumed() string {
 	if p == nil || !p.assumed {
 		return ""

@@ -15,7 +15,8 @@ import (
 	"proviso.dev/proviso/internal/registry"
 )
 
-// PO-7: an authorizer that can allow ahead of Policy voids its denies, which is said; Policy first, or behind what only denies, is not.
+// PO-7: an authorizer that can allow ahead of Policy voids its denies, which is said; Policy first, or behind what only
+// denies, is not.
 func TestDeniesVoided(t *testing.T) {
 	if err := RegisterFeatures(); err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestDeniesVoided(t *testing.T) {
 	}
 }
 
-// SV-13: a drop-in that is not told which authorizers there are is safe and says so; one that is told, and a server of its own, say nothing.
+// SV-13: a drop-in that is not told which authorizers there are is safe and says so; one that is told, and a server of
+// its own, say nothing.
 func TestModesAssumed(t *testing.T) {
 	if err := RegisterFeatures(); err != nil {
 		t.Fatal(err)

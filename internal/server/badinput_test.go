@@ -34,8 +34,8 @@ var samples = []struct{ path, object string }{
 	{"/apis/authorization.k8s.io/v1alpha1/authorizationconditionsreviews", `{apiVersion: authorization.k8s.io/v1alpha1, kind: AuthorizationConditionsReview, request: {operation: CREATE, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}, conditionSet: {authorizerName: a, failureMode: Deny, conditions: [{id: x.com/a, effect: Allow, type: k8s.io/authorization-cel, condition: 'object.metadata.name == "c"'}]}}}`},
 }
 
-// TestBadInput replaces every part of every object of ours by what does not belong there and sends it to the real server: the
-// answer is a decision or a 4xx, never a 500, and never a panic (SV-7).
+// TestBadInput replaces every part of every object of ours by what does not belong there and sends it to the real
+// server: the answer is a decision or a 4xx, never a 500, and never a panic (SV-7).
 func TestBadInput(t *testing.T) {
 	f := &fieldWorld{s: start(t), clients: map[string]*http.Client{}}
 	const own = "/apis/authorization.proviso.dev/v1alpha1/namespaces/default/"
@@ -128,8 +128,8 @@ func hugeMap(n int) map[string]any {
 	return m
 }
 
-// mutations replaces, at every place of an object, what is there by each hostile value, and adds an unknown field to every
-// object. Metadata is upstream's to look after, and the content of reviews may be anything.
+// mutations replaces, at every place of an object, what is there by each hostile value, and adds an unknown field to
+// every object. Metadata is upstream's to look after, and the content of reviews may be anything.
 func mutations(object map[string]any) []mutation {
 	var all []mutation
 	var walk func(path []string, v any, set func(any))

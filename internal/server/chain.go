@@ -13,8 +13,8 @@ import (
 	"proviso.dev/proviso/internal/visible"
 )
 
-// The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's order. A test compares
-// the picture with what is composed.
+// The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's
+// order. A test compares the picture with what is composed.
 //
 //	  TLS
 //	» pinSnapshot                  an empty holder joins the request, with the policy of this moment          handoff
@@ -79,7 +79,8 @@ func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
 	kube.AdmissionControl = admission.NewChainHandler(chain...)
 }
 
-// wrapAudit lets a system say where events go. Only the aggregator's handler chain runs, so that only there events are made.
+// wrapAudit lets a system say where events go. Only the aggregator's handler chain runs, so that only there events are
+// made.
 func (s *stages) wrapAudit(aggregator *genericapiserver.Config) {
 	for _, one := range s.systems {
 		if one.Audit != nil {

@@ -23,8 +23,8 @@ import (
 	"proviso.dev/proviso/internal/system/sixth"
 )
 
-// TestPictureOfTheChain: what chain.go draws is what a server is composed of, in that order. The same server has a sixth system in its
-// list, which took one package and one line.
+// TestPictureOfTheChain: what chain.go draws is what a server is composed of, in that order. The same server has a
+// sixth system in its list, which took one package and one line.
 func TestPictureOfTheChain(t *testing.T) {
 	var kernel *system.Kernel
 	s := start(t, func(o *Options) {
@@ -93,7 +93,8 @@ func sixthIsThere(t *testing.T, s *instance) {
 
 // drawn is the picture of chain.go.
 type drawn struct {
-	// ours are the stages marked with », links those of the chain, filters upstream's around the handler with the authorization filter.
+	// ours are the stages marked with », links those of the chain, filters upstream's around the handler with the
+	// authorization filter.
 	ours, links, filters []string
 }
 
@@ -127,8 +128,8 @@ func readPicture(t *testing.T) (p drawn) {
 	return p
 }
 
-// upstreamFilters are those filters of upstream's default chain that the picture names, outermost first. Its code wraps from the inside
-// out.
+// upstreamFilters are those filters of upstream's default chain that the picture names, outermost first. Its code wraps
+// from the inside out.
 func upstreamFilters(t *testing.T, named []string) (order []string) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/apiserver").Output()

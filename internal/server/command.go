@@ -2,7 +2,8 @@ package server
 
 import (
 	"fmt"
-	// All that kube-apiserver's main links for its side effects, so that existing command lines and dashboards find it (SV-13).
+	// All that kube-apiserver's main links for its side effects, so that existing command lines and dashboards find it
+	// (SV-13).
 	_ "time/tzdata" // time zones of cron jobs
 
 	"github.com/spf13/cobra"
@@ -52,8 +53,8 @@ const serveExample = `  # Everything from nothing, on 127.0.0.1:6443
 // NewCommand returns `proviso serve`.
 func NewCommand() (*cobra.Command, error) { return newCommand(NewOptions()) }
 
-// NewKubeAPIServerCommand returns the command that this program is under the name kube-apiserver: a drop-in, whose etcd has to be
-// named as there.
+// NewKubeAPIServerCommand returns the command that this program is under the name kube-apiserver: a drop-in, whose etcd
+// has to be named as there.
 func NewKubeAPIServerCommand() (*cobra.Command, error) {
 	o := NewOptions()
 	o.standsIn = true

@@ -34,8 +34,8 @@ type config struct {
 	stages *stages
 }
 
-// newConfig makes the configurations in upstream's order (kube-apiserver's NewConfig) and, unless the server is stock, puts
-// our stages in between. The order matters: each configuration copies what the one before it was given.
+// newConfig makes the configurations in upstream's order (kube-apiserver's NewConfig) and, unless the server is stock,
+// puts our stages in between. The order matters: each configuration copies what the one before it was given.
 func newConfig(opts *completed) (*config, error) {
 	c := &config{opts: opts}
 
@@ -101,8 +101,8 @@ func newConfig(opts *completed) (*config, error) {
 	if c.stages != nil {
 		c.stages.wrapAdmission(generic)
 		generic.RESTOptionsGetter = c.stages.wrapStorage(generic.RESTOptionsGetter, legacyscheme.Scheme)
-		// Admission plugins keep the plain chain; the endpoint handlers of every server make their second checks through the
-		// gate.
+		// Admission plugins keep the plain chain; the endpoint handlers of every server make their second checks
+		// through the gate.
 		generic.Authorization.Authorizer = c.stages.kernel.Gate.InHandlers()
 	}
 

@@ -14,8 +14,9 @@ import (
 	"proviso.dev/proviso/internal/registry"
 )
 
-// readContent reads an object as the server reads the body of a request, with defaults, and converts it. A custom resource is
-// taken as it is: converting it can take a webhook, so that it has to be sent in the version that is asked for.
+// readContent reads an object as the server reads the body of a request, with defaults, and converts it. A custom
+// resource is taken as it is: converting it can take a webhook, so that it has to be sent in the version that is asked
+// for.
 func readContent(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
 	kind := content.GroupVersionKind()
 	for _, known := range []struct {

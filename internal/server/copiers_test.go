@@ -53,7 +53,8 @@ func TestCopiersExist(t *testing.T) {
 	}
 }
 
-// FP-16: the endpoints that are said to set the status of a new object themselves do so, whatever the caller sends. Nodes keep it.
+// FP-16: the endpoints that are said to set the status of a new object themselves do so, whatever the caller sends.
+// Nodes keep it.
 func TestStatusIsReset(t *testing.T) {
 	for name, tc := range map[string]struct {
 		resource fieldperm.Resource

@@ -30,7 +30,8 @@ func TestDefaultRoles(t *testing.T) {
 	t.Run("by effect", func(t *testing.T) { rolesByEffect(t, s) })
 }
 
-// rolesByEffect: an editor and an admin work in their namespace, and the namespace itself and what limits it are not theirs.
+// rolesByEffect: an editor and an admin work in their namespace, and the namespace itself and what limits it are not
+// theirs.
 func rolesByEffect(t *testing.T, s *instance) {
 	admin := newCaller(t, s.admin)
 	admin.must(t, "POST", "/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: hammer}}")
@@ -115,12 +116,13 @@ func rolesByEffect(t *testing.T, s *instance) {
 	}
 }
 
-// differences are all that tells view, edit and admin from the roles of RBAC of the same name (+ what they have more, - what they have
-// less), and why. What is not here is the same. A kind or subresource that Kubernetes adds shows up as a difference: decide in
-// defaultroles.go what it is.
+// differences are all that tells view, edit and admin from the roles of RBAC of the same name (+ what they have more, -
+// what they have less), and why. What is not here is the same. A kind or subresource that Kubernetes adds shows up as a
+// difference: decide in defaultroles.go what it is.
 //
-// One more holds for every resource that may be updated: edit and admin have all ordinary verbs on it, not only those that
-// Kubernetes knows. That is the * of the original design; nothing of Kubernetes asks for such a verb on what is in a namespace.
+// One more holds for every resource that may be updated: edit and admin have all ordinary verbs on it, not only those
+// that Kubernetes knows. That is the * of the original design; nothing of Kubernetes asks for such a verb on what is in
+// a namespace.
 var differences = []struct{ role, rights, why string }{
 	{"view", "+ widgets.example.com: get,list,watch", everything},
 	{"view", "+ widgets.example.com/status: get", everything},
@@ -155,8 +157,8 @@ const (
 	delegates  = "the original design's story: an admin writes roles and role bindings, asks who can, and writes roles that deny"
 )
 
-// rolesAgainstRBAC compares the roles on everything that the server serves, on custom resources, and with verbs of all sorts, bound in
-// one namespace and bound in the whole cluster.
+// rolesAgainstRBAC compares the roles on everything that the server serves, on custom resources, and with verbs of all
+// sorts, bound in one namespace and bound in the whole cluster.
 func rolesAgainstRBAC(t *testing.T, s *instance) {
 	_, lists, err := discovery.NewDiscoveryClientForConfigOrDie(s.admin).ServerGroupsAndResources()
 	if err != nil {
@@ -197,7 +199,8 @@ func rolesAgainstRBAC(t *testing.T, s *instance) {
 	}
 }
 
-// compareRoles notes what the roles of Policy have more and less on one resource, bound in a namespace, or for what has none, everywhere.
+// compareRoles notes what the roles of Policy have more and less on one resource, bound in a namespace, or for what has
+// none, everywhere.
 func compareRoles(t *testing.T, ix *ruleset.Index, group string, r metav1.APIResource, wider, narrower map[string]map[string]bool) {
 	resource, sub, _ := strings.Cut(r.Name, "/")
 	what := schema.GroupResource{Group: group, Resource: resource}.String()
@@ -242,7 +245,8 @@ func compareRoles(t *testing.T, ix *ruleset.Index, group string, r metav1.APIRes
 var verbsOfAllSorts = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate", "bind", "deny",
 	"granular", "granular:labels", "unsafe-delete-ignore-read-errors", "frobnicate"}
 
-// bothRoles binds the default roles of Policy and those of RBAC, each to a user of its own, in a namespace and everywhere.
+// bothRoles binds the default roles of Policy and those of RBAC, each to a user of its own, in a namespace and
+// everywhere.
 func bothRoles(lists []*metav1.APIResourceList) ruleset.Input {
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	local := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "master"}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}

@@ -33,15 +33,16 @@ type exit struct {
 	code int
 }
 
-// kubectl runs the real command in this process and returns what it printed, to both streams, and whether it succeeded. file is
-// what the argument "-" stands for.
+// kubectl runs the real command in this process and returns what it printed, to both streams, and whether it succeeded.
+// file is what the argument "-" stands for.
 func (s *instance) kubectl(file string, args ...string) (printed string, ok bool) {
 	s.t.Helper()
 	out, errOut, ok := s.kubectlStreams(file, args...)
 	return out + errOut, ok
 }
 
-// kubectlStreams is kubectl with the streams apart. Warnings that other clients of this process get are among the second.
+// kubectlStreams is kubectl with the streams apart. Warnings that other clients of this process get are among the
+// second.
 func (s *instance) kubectlStreams(file string, args ...string) (out, errOut string, ok bool) {
 	s.t.Helper()
 	if i := slices.Index(args, "-"); i >= 0 {
@@ -124,7 +125,8 @@ func fire(t *testing.T, definition map[string]any) string {
 	return strings.ReplaceAll(string(text), `"x-kubernetes-permission-`, `"`)
 }
 
-// TestDeclarationsInSchemas: CRD authors declare field permissions in their schemas, with every command and client there is (FP-3).
+// TestDeclarationsInSchemas: CRD authors declare field permissions in their schemas, with every command and client
+// there is (FP-3).
 func TestDeclarationsInSchemas(t *testing.T) {
 	s := start(t)
 	const (
@@ -283,9 +285,9 @@ func TestDeclarationsInSchemas(t *testing.T) {
 	t.Run("typed clients", func(t *testing.T) { typedClients(t, s, name, full) })
 }
 
-// deleteDefinition deletes until the definition is gone. Upstream's finalizer can lose its second attempt: the first fails while the
-// storage of a new kind initializes and notes that in the status, the second conflicts with that note, and such a change of the status
-// is not looked at again. Any other change is.
+// deleteDefinition deletes until the definition is gone. Upstream's finalizer can lose its second attempt: the first
+// fails while the storage of a new kind initializes and notes that in the status, the second conflicts with that note,
+// and such a change of the status is not looked at again. Any other change is.
 func deleteDefinition(t *testing.T, s *instance, name string) {
 	t.Helper()
 	for nudge := 1; nudge < 12; nudge++ {

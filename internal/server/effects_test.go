@@ -136,7 +136,8 @@ func TestDenyHoldsByEffect(t *testing.T) {
 		err := edgar.CoreV1().ConfigMaps("hammer").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=owner"})
 		refusedWith(t, "delete the owner in a collection", err, "the garbage collector would delete configmaps")
 		fine(t, "delete the owner and leave what it owns", edgar.CoreV1().ConfigMaps("hammer").Delete(ctx, "owner", metav1.DeleteOptions{PropagationPolicy: ptr(metav1.DeletePropagationOrphan)}))
-		// No garbage collector runs here: the owner waits with its orphan finalizer, and without it what it owns would go.
+		// No garbage collector runs here: the owner waits with its orphan finalizer, and without it what it owns would
+		// go.
 		refusedWith(t, "take the orphan finalizer off", patch(edgar, "owner", []byte(`{"metadata":{"finalizers":null}}`)), "the garbage collector would delete configmaps")
 		fine(t, "the admin does the collector's work", patch(admin, "ledger", []byte(`{"metadata":{"ownerReferences":null}}`)))
 		fine(t, "take it off then", patch(edgar, "owner", []byte(`{"metadata":{"finalizers":null}}`)))

@@ -8,9 +8,9 @@ import (
 	"proviso.dev/proviso/internal/enforce"
 )
 
-// liftEnforcer takes the enforcer out of the flags for admission plugins, where upstream does not know it. Enabling it is accepted and
-// changes nothing: it runs anyway. Disabling it would be a server that lets conditional requests through, and refuses to start
-// (CA-7, CA-23).
+// liftEnforcer takes the enforcer out of the flags for admission plugins, where upstream does not know it. Enabling it
+// is accepted and changes nothing: it runs anyway. Disabling it would be a server that lets conditional requests
+// through, and refuses to start (CA-7, CA-23).
 func (o *Options) liftEnforcer() error {
 	a := o.Kube.Admission
 	if !o.switches().systems.Has(conditional.Gate) || a == nil || a.GenericAdmission == nil {

@@ -117,7 +117,8 @@ func (x *examples) draAdminAccess(t *testing.T) {
 		fine(t, what+" with adminAccess, by a device admin", err)
 	}
 	x.create(t, claim("masters", true))
-	// The controller makes claims of templates; another account of kube-system is not trusted for being there (PA-13 has the same table).
+	// The controller makes claims of templates; another account of kube-system is not trusted for being there (PA-13
+	// has the same table).
 	for account, want := range map[string]string{"resource-claim-controller": "", "addon": why} {
 		user := "system:serviceaccount:kube-system:" + account
 		client := x.resource(t, x.as(user, "device-users", "system:serviceaccounts:kube-system"), claim("made", true))
@@ -206,8 +207,8 @@ func (x *examples) nodeProxyPaths(t *testing.T) {
 	}
 }
 
-// impersonateNode: lucas may act as a node, only to read pods (CA-19). The node itself may do more, so that what is refused is
-// the impersonation.
+// impersonateNode: lucas may act as a node, only to read pods (CA-19). The node itself may do more, so that what is
+// refused is the impersonation.
 func (x *examples) impersonateNode(t *testing.T) {
 	const why = "only to read pods"
 	ctx := t.Context()
@@ -234,7 +235,8 @@ func (x *examples) impersonateNode(t *testing.T) {
 		fine(t, "list of pods as the node", list("system:node:foo", "pods"))
 	}
 	refusedWith(t, "delete of a pod as the node", as("system:node:foo", "pods").Delete(ctx, "x", metav1.DeleteOptions{}), why)
-	// Other ways to a pod are not reading pods: connections count as create, whichever method opens them, and logs are another resource.
+	// Other ways to a pod are not reading pods: connections count as create, whichever method opens them, and logs are
+	// another resource.
 	get := func(subresource ...string) error {
 		_, err := as("system:node:foo", "pods").Get(ctx, "x", metav1.GetOptions{}, subresource...)
 		return err

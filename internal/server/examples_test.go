@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// TestExamples applies the examples of conditional authorization exactly as they are and does, as the users in question, what
-// they are about: each refusal has a twin that is allowed and differs in one thing (CA-22).
+// TestExamples applies the examples of conditional authorization exactly as they are and does, as the users in
+// question, what they are about: each refusal has a twin that is allowed and differs in one thing (CA-22).
 func TestExamples(t *testing.T) {
 	s := start(t)
 	x := newExamples(t, s)

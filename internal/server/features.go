@@ -13,20 +13,20 @@ import (
 	"proviso.dev/proviso/internal/reads"
 )
 
-// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has no
-// effect while ConditionalAuthorization is off.
+// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has
+// no effect while ConditionalAuthorization is off.
 const UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
 
-// Features lists our gates. Every system can be switched off on its own; with all of them off the server behaves like stock
-// kube-apiserver.
+// Features lists our gates. Every system can be switched off on its own; with all of them off the server behaves like
+// stock kube-apiserver.
 func Features() []featuregate.Feature {
 	return append(lineup.All().Gates(), UniformConnectAuthorization)
 }
 
 var registerFeatures sync.Once
 
-// RegisterFeatures adds our gates next to Kubernetes' own, all but ConditionalReads on. It must run before flags are parsed; feature gates are
-// process-wide, so that running it again does nothing.
+// RegisterFeatures adds our gates next to Kubernetes' own, all but ConditionalReads on. It must run before flags are
+// parsed; feature gates are process-wide, so that running it again does nothing.
 func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {

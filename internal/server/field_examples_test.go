@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestFieldExamples applies the examples of field permissions exactly as they are and does, as the users in question, what
-// they are about, with a client that knows nothing of them and updates whole objects (FP-11).
+// TestFieldExamples applies the examples of field permissions exactly as they are and does, as the users in question,
+// what they are about, with a client that knows nothing of them and updates whole objects (FP-11).
 func TestFieldExamples(t *testing.T) {
 	x := newExamples(t, start(t, func(o *Options) { o.Controllers = []string{"serviceaccount"} })) // pods need one
 	t.Run("supersafe by RBAC", func(t *testing.T) {

@@ -30,7 +30,8 @@ func withManagers(t *testing.T, entries []map[string]any) string {
 	return string(text)
 }
 
-// FP-6, FP-7: who manages a field decides what others' next apply removes. Who may not change a field may not change that.
+// FP-6, FP-7: who manages a field decides what others' next apply removes. Who may not change a field may not change
+// that.
 func (f *fieldWorld) managers(t *testing.T) {
 	const path = "/api/v1/namespaces/default/configmaps/managed"
 	const flux = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"managed","labels":{"app":"web"}},"data":{"a":"1"}}`
@@ -89,7 +90,8 @@ func (f *fieldWorld) managers(t *testing.T) {
 		t.Errorf("flux has dropped a field that it never had: %v", data)
 	}
 
-	// What Kubernetes does by itself is nobody's doing: it merges the oldest updaters, and notes what was there before the first apply.
+	// What Kubernetes does by itself is nobody's doing: it merges the oldest updaters, and notes what was there before
+	// the first apply.
 	const many = "/api/v1/namespaces/default/configmaps/updated-by-many"
 	f.admin(t, http.MethodPost, "/api/v1/namespaces/default/configmaps", jsonBody, `{"metadata":{"name":"updated-by-many"}}`)
 	for i := range 12 {
@@ -122,7 +124,8 @@ func (f *fieldWorld) exclusiveManagers(t *testing.T) {
 	allowed(t, "emptied where nothing is exclusive", f.as(t, "general", http.MethodPatch, dryRun(namespaced("configmaps", "managed")), mergePatch, `{"metadata":{"managedFields":[{}]}}`))
 }
 
-// FP-15, FP-16: what an object carries for others is guarded as theirs, and the controllers that make it are not asked again.
+// FP-15, FP-16: what an object carries for others is guarded as theirs, and the controllers that make it are not asked
+// again.
 func (f *fieldWorld) carried(t *testing.T) {
 	f.declare(t, "class", `{"resources":["persistentvolumeclaims"],"field":".spec.storageClassName","permission":"example.com/class","exclusive":true}`)
 	f.declare(t, "parallel", `{"resources":["jobs.batch"],"field":".spec.parallelism","permission":"example.com/parallel","exclusive":true,"exclusiveWhen":"self > 5"}`)

@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/enforce"
 )
 
-// TestFieldPermissions tries, on the real server, every way round field permissions that is known (FP-5 … FP-10, FP-15). Each
-// refusal has a twin that is allowed and differs in one thing.
+// TestFieldPermissions tries, on the real server, every way round field permissions that is known (FP-5 … FP-10,
+// FP-15). Each refusal has a twin that is allowed and differs in one thing.
 func TestFieldPermissions(t *testing.T) {
 	audited := &auditTrail{annotations: map[string]map[string]string{}}
 	f := &fieldWorld{audited: audited}

@@ -6,8 +6,8 @@ import (
 	"proviso.dev/proviso/internal/registry"
 )
 
-// newGroupsConfig derives the configuration of the server of our own groups from kube-apiserver's, as upstream derives that of
-// the extensions: no hooks and health checks twice.
+// newGroupsConfig derives the configuration of the server of our own groups from kube-apiserver's, as upstream derives
+// that of the extensions: no hooks and health checks twice.
 func newGroupsConfig(opts *completed, kube genericapiserver.Config) (*genericapiserver.Config, error) {
 	generic := kube
 	generic.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}

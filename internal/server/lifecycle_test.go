@@ -29,8 +29,8 @@ const lifecyclePolicy = `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: ledger, namespace: NS, finalizers: [example.com/hold]}}
 `
 
-// TestNamespaceLifeAndDeath: policies belong to one namespace. They deny until it is gone, its deletion completes, and its successor
-// inherits nothing (PO-4, PO-20).
+// TestNamespaceLifeAndDeath: policies belong to one namespace. They deny until it is gone, its deletion completes, and
+// its successor inherits nothing (PO-4, PO-20).
 func TestNamespaceLifeAndDeath(t *testing.T) {
 	s := start(t, func(o *Options) { o.Controllers = []string{"namespace-controller"} })
 	ctx := t.Context()

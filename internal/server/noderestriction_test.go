@@ -117,7 +117,8 @@ func TestNodeRestriction(t *testing.T) {
 	servedSubresources(t, admin.Discovery())
 }
 
-// servedSubresources: every subresource that a node can write through the plugin is restricted; one that Kubernetes adds shows here.
+// servedSubresources: every subresource that a node can write through the plugin is restricted; one that Kubernetes
+// adds shows here.
 func servedSubresources(t *testing.T, client discovery.DiscoveryInterface) {
 	_, lists, err := client.ServerGroupsAndResources()
 	if err != nil {

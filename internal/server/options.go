@@ -127,8 +127,8 @@ func (o *Options) Parsed(fs *pflag.FlagSet) {
 // external tells whether the server runs on somebody else's etcd, as kube-apiserver does.
 func (o *Options) external() bool { return o.standsIn || o.changed("etcd-servers") }
 
-// dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is upstream's,
-// but for the authorizers (modesAssumed).
+// dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is
+// upstream's, but for the authorizers (modesAssumed).
 func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
 
 // logToFile tells where the log goes.

@@ -20,8 +20,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// TestPermissions reads on the real server which permissions there are and where declarations take effect, and asks reviews
-// about them (FP-4, FP-12).
+// TestPermissions reads on the real server which permissions there are and where declarations take effect, and asks
+// reviews about them (FP-4, FP-12).
 func TestPermissions(t *testing.T) {
 	x := newExamples(t, start(t))
 	x.install(t, "exclusive-field/fieldpermissions.yaml")
@@ -98,7 +98,8 @@ func (p *permissionsWorld) find(t *testing.T, name string) *authz.Permission {
 	return nil
 }
 
-// FP-12: as a flat list and per resource, with what is declared at run time; a resource has only what it has a field for.
+// FP-12: as a flat list and per resource, with what is declared at run time; a resource has only what it has a field
+// for.
 func (p *permissionsWorld) list(t *testing.T) {
 	level := p.find(t, "example.com:podSecurityLevel")
 	want := []authz.PermissionField{{
@@ -198,7 +199,8 @@ func resolved(s policyv1alpha1.FieldPermissionStatus) metav1.ConditionStatus {
 	return c.Status
 }
 
-// FP-4: the status says which served resources have the field, pod templates included, and which of the named ones do not.
+// FP-4: the status says which served resources have the field, pod templates included, and which of the named ones do
+// not.
 func (p *permissionsWorld) status(t *testing.T) {
 	workloads := []string{"controllerrevisions.apps", "cronjobs.batch", "daemonsets.apps", "deployments.apps", "jobs.batch", "pods", "podtemplates", "replicasets.apps", "replicationcontrollers", "statefulsets.apps"}
 	p.await(t, "the status", func() bool { return resolved(p.statusOf(t, "node-network")) == metav1.ConditionTrue })

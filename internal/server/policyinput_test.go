@@ -12,8 +12,8 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 )
 
-// TestPolicyThroughTheServer asks the real server what only it can answer: what it says to bad input, what it shows of its
-// decisions, and who may take a deny away.
+// TestPolicyThroughTheServer asks the real server what only it can answer: what it says to bad input, what it shows of
+// its decisions, and who may take a deny away.
 func TestPolicyThroughTheServer(t *testing.T) {
 	s := start(t)
 	p := &policyServer{s: s, admin: newCaller(t, s.admin)}
@@ -110,8 +110,8 @@ func bindingYAML(name, roleNamespace, role string) string {
 	return "{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: " + name + "}, roleRef: {namespace: " + roleNamespace + ", name: " + role + "}, userNames: [edgar]}"
 }
 
-// PO-3, PO-4, PO-5, PO-11: everything that can be wrong with policy is a 4xx that names the thing and the remedy; the twin of
-// each differs in that one thing and is accepted.
+// PO-3, PO-4, PO-5, PO-11: everything that can be wrong with policy is a 4xx that names the thing and the remedy; the
+// twin of each differs in that one thing and is accepted.
 func (p *policyServer) badInput(t *testing.T) {
 	restricted := func(restriction string) string {
 		return roleYAML("restricted", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {`+restriction+`}}`)
@@ -121,7 +121,8 @@ func (p *policyServer) badInput(t *testing.T) {
 		name, method, path, body string
 		code                     int
 		thing, remedy            string
-		// good is the body of the twin; with goodPath, it is written there instead. Empty means that the twin is in the set-up.
+		// good is the body of the twin; with goodPath, it is written there instead. Empty means that the twin is in the
+		// set-up.
 		good, goodPath string
 	}{
 		{name: "unknown attribute restriction", method: "POST", path: viewsIn("hammer", "roles") + dryRun, body: restricted("colour: blue"),

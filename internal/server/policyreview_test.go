@@ -8,8 +8,8 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 )
 
-// PO-15, CA-11: content is read as the body of a request is, in any version that is served: a condition sees the preferred
-// version, with defaults. What cannot be read is a 422.
+// PO-15, CA-11: content is read as the body of a request is, in any version that is served: a condition sees the
+// preferred version, with defaults. What cannot be read is a 422.
 func (p *policyServer) content(t *testing.T) {
 	p.admin.must(t, "POST", viewsIn("hammer", "roles"), roleYAML("scaler",
 		`{verbs: [create], resourceKinds: [horizontalpodautoscalers], when: 'object.spec.metrics[0].resource.target.averageUtilization <= 80 && object.spec.minReplicas == 1'}`))
@@ -43,7 +43,8 @@ func (p *policyServer) content(t *testing.T) {
 	}
 }
 
-// PO-15, PA-8: what the enforcer refuses whatever the chain says counts in a review with content, and shows in the trace.
+// PO-15, PA-8: what the enforcer refuses whatever the chain says counts in a review with content, and shows in the
+// trace.
 func (p *policyServer) protected(t *testing.T) {
 	p.admin.must(t, "POST", "/apis/policy.proviso.dev/v1alpha1/clusterprotectedattributes", "{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterProtectedAttribute, metadata: {name: env-prod}, "+
 		"attributeKind: Label, attributeName: env, protectedValues: [prod], roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}")
@@ -60,7 +61,8 @@ func (p *policyServer) protected(t *testing.T) {
 	}
 }
 
-// SV-6: the trace of the real chain names every authorizer in its order, and the grant that it suggests makes it allowed.
+// SV-6: the trace of the real chain names every authorizer in its order, and the grant that it suggests makes it
+// allowed.
 func (p *policyServer) explain(t *testing.T) {
 	const question = "verb: get, resourceKind: secrets, resourceName: s, userName: edgar, trace: true"
 	status := p.admin.ask(t, "hammer", question)
@@ -97,7 +99,8 @@ func (p *policyServer) explain(t *testing.T) {
 	}
 }
 
-// PO-15, CA-10: everybody may ask about themselves, and nobody about others without the right to; what they see is about them.
+// PO-15, CA-10: everybody may ask about themselves, and nobody about others without the right to; what they see is
+// about them.
 func (p *policyServer) self(t *testing.T) {
 	edgar := newCaller(t, p.s.as("edgar", "team-a"))
 	status := edgar.ask(t, "hammer", "verb: create, resourceKind: configmaps, trace: true")
@@ -118,8 +121,8 @@ func (p *policyServer) self(t *testing.T) {
 	}
 }
 
-// PO-12: who may delete bindings, and not deny, cannot take a deny away; who may deny, can. A binding that denies nothing
-// needs the right to delete alone.
+// PO-12: who may delete bindings, and not deny, cannot take a deny away; who may deny, can. A binding that denies
+// nothing needs the right to delete alone.
 func (p *policyServer) unbind(t *testing.T) {
 	p.admin.must(t, "POST", viewsIn("hammer", "roles"), roleYAML("no-secrets", "{deny: true, verbs: [get], resourceKinds: [secrets]}"))
 	p.admin.must(t, "POST", viewsIn("hammer", "rolebindings"), bindingYAML("no-secrets", "hammer", "no-secrets"))

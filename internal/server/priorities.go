@@ -12,8 +12,8 @@ type groupPriority struct {
 	versions map[string]int32
 }
 
-// kubePriorities are kube-apiserver's own, for the groups that upstream does not export. A group version that is missing here
-// is served as a 404: test/drift compares the table with upstream's.
+// kubePriorities are kube-apiserver's own, for the groups that upstream does not export. A group version that is
+// missing here is served as a 404: test/drift compares the table with upstream's.
 var kubePriorities = []groupPriority{
 	{"", 18000, map[string]int32{"v1": 1}},
 	{"apps", 17800, map[string]int32{"v1": 15}},

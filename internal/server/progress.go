@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// progress tells a person what the server is doing while it starts. It writes whole lines, so that it reads the same in a
-// terminal, in a pipe and in a log.
+// progress tells a person what the server is doing while it starts. It writes whole lines, so that it reads the same in
+// a terminal, in a pipe and in a log.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer

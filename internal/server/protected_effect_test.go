@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestProtectedByEffect: a protection holds for whatever becomes part of an object, by whichever way it gets there (PA-13).
+// TestProtectedByEffect: a protection holds for whatever becomes part of an object, by whichever way it gets there
+// (PA-13).
 func TestProtectedByEffect(t *testing.T) {
 	f := &fieldWorld{s: start(t), clients: map[string]*http.Client{}}
 	all := []string{"*"}
@@ -110,7 +111,8 @@ func sneakyConversion(w http.ResponseWriter, r *http.Request) {
 		"uid": review.Request.UID, "result": map[string]any{"status": "Success"}, "convertedObjects": review.Request.Objects}})
 }
 
-// PA-13, FP-16: labels agree in every version in which an object is stored or served, whatever its conversion webhook does.
+// PA-13, FP-16: labels agree in every version in which an object is stored or served, whatever its conversion webhook
+// does.
 func (f *fieldWorld) protectedConversion(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(sneakyConversion))
 	defer hook.Close()

@@ -20,8 +20,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// TestProtectedExamples applies the examples of protected attributes exactly as they are and does, as the users in question,
-// what they are about (PA-10); and it tries, beyond the matrix, what else the page of requirements promises.
+// TestProtectedExamples applies the examples of protected attributes exactly as they are and does, as the users in
+// question, what they are about (PA-10); and it tries, beyond the matrix, what else the page of requirements promises.
 func TestProtectedExamples(t *testing.T) {
 	x := &protectedExamples{examples: newExamples(t, start(t, func(o *Options) {
 		o.Controllers = []string{"clusterrole-aggregation", "serviceaccount"} // the examples bind the role edit and make pods
@@ -290,7 +290,8 @@ func (x *protectedExamples) ask(t *testing.T, client dynamic.Interface, options 
 	return string(text)
 }
 
-// review: who asks for conditions sees the protections that concern him; who does not gets the answer he always got (PA-8).
+// review: who asks for conditions sees the protections that concern him; who does not gets the answer he always got
+// (PA-8).
 func (x *protectedExamples) review(t *testing.T) {
 	x.bind(t, "lab", x.clusterRole(t, "colourists"), "rita")
 	before := x.ask(t, x.as("dora"), "")
@@ -311,7 +312,8 @@ func (x *protectedExamples) review(t *testing.T) {
 	}
 }
 
-// copies: a controller copies what was admitted, and nobody becomes one by what his object claims, nor by his namespace (PA-6, PA-13).
+// copies: a controller copies what was admitted, and nobody becomes one by what his object claims, nor by his namespace
+// (PA-6, PA-13).
 func (x *protectedExamples) copies(t *testing.T) {
 	ctx := t.Context()
 	copied := inLab("copied", "tier", "prod")
@@ -327,7 +329,8 @@ func (x *protectedExamples) copies(t *testing.T) {
 	refusedWith(t, "a user in the group of kube-system's accounts", dry(ctx, client(x.as("carl", "system:serviceaccounts:kube-system")), copied), "tier=prod")
 }
 
-// markerRole: holding nothing is covered by everyone, so an empty role that guards an attribute takes the verb bind (PA-12).
+// markerRole: holding nothing is covered by everyone, so an empty role that guards an attribute takes the verb bind
+// (PA-12).
 func (x *protectedExamples) markerRole(t *testing.T) {
 	ctx := t.Context()
 	const role, why = "sealers", "holding its rules is not enough"

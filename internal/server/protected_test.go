@@ -35,8 +35,8 @@ var protectionCases = []protection{
 	{"namespace-any", "example.com/namespace-any", false, true},
 }
 
-// TestProtectedAttributesMatrix: every way of writing × every change of a protected label × every kind of membership × every kind
-// of protection, on the real server (PA-2, PA-3, PA-4, PA-5).
+// TestProtectedAttributesMatrix: every way of writing × every change of a protected label × every kind of membership ×
+// every kind of protection, on the real server (PA-2, PA-3, PA-4, PA-5).
 func TestProtectedAttributesMatrix(t *testing.T) {
 	s := start(t)
 	ctx := t.Context()
@@ -48,7 +48,8 @@ func TestProtectedAttributesMatrix(t *testing.T) {
 		"not a member":   dynamic.NewForConfigOrDie(s.as("outsider")),
 		"system:masters": dynamic.NewForConfigOrDie(s.admin),
 	}
-	// Memberships and protections take effect together, in one snapshot: once the outsider is refused, all of them hold.
+	// Memberships and protections take effect together, in one snapshot: once the outsider is refused, all of them
+	// hold.
 	s.await("the protections", func() (bool, error) {
 		for _, p := range protectionCases {
 			cm := labelled("probe", map[string]string{p.label: "prod"})

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// PO-12: what is handed out by RBAC is held against Policy and RBAC together. Each refusal has a twin that differs in one thing.
+// PO-12: what is handed out by RBAC is held against Policy and RBAC together. Each refusal has a twin that differs in
+// one thing.
 func TestGrantsByRBAC(t *testing.T) {
 	s := start(t)
 	g := &rbacWorld{s: s, admin: newCaller(t, s.admin)}
@@ -106,7 +107,8 @@ func (g *rbacWorld) allowed(t *testing.T) {
 	refuses(t, "under a condition", carla, "POST", rbacIn("anvil", "roles"), rbacRole("Role", "create", "create", "configmaps", ""), "RBAC has no conditions")
 }
 
-// denied: whoever is denied something by Policy cannot grant it by RBAC, in whatever way it is written and whatever RBAC allows.
+// denied: whoever is denied something by Policy cannot grant it by RBAC, in whatever way it is written and whatever
+// RBAC allows.
 func (g *rbacWorld) denied(t *testing.T) {
 	g.admin.must(t, "POST", viewsIn("anvil", "roles"), roleYAML("no-secrets", "{deny: true, verbs: ['*'], resourceKinds: [secrets]}"))
 	g.bind(t, "anvil", "no-secrets", "anvil", "no-secrets", "dan", "")
@@ -133,7 +135,8 @@ func (g *rbacWorld) denied(t *testing.T) {
 	dan.must(t, "PUT", rbacIn("anvil", "roles")+"/mine", rbacRole("Role", "mine", "get, list", "configmaps", ""))
 }
 
-// superuser: who has everything by RBAC's * may escalate and bind, as in Kubernetes, but not what Policy denies; who has the verb by name may.
+// superuser: who has everything by RBAC's * may escalate and bind, as in Kubernetes, but not what Policy denies; who
+// has the verb by name may.
 func (g *rbacWorld) superuser(t *testing.T) {
 	g.admin.must(t, "POST", viewsIn("master", "roles"), roleYAML("no-secrets", "{deny: true, verbs: [get, list], resourceKinds: [secrets]}"))
 	g.bind(t, "master", "no-secrets", "master", "no-secrets", "sam, nina", "")
@@ -180,7 +183,8 @@ func (g *rbacWorld) shared(t *testing.T) {
 	refuses(t, "to strangers, by Policy", hubert, "POST", viewsIn("hammer", "rolebindings"), strings.Replace(bindingYAML("public", "master", "edit"), "[edgar]", "['system:anonymous']", 1), "denies it under a condition")
 }
 
-// sight: an admin of a namespace asks about others, and does not read the conditions of the whole cluster by it (CA-10).
+// sight: an admin of a namespace asks about others, and does not read the conditions of the whole cluster by it
+// (CA-10).
 func (g *rbacWorld) sight(t *testing.T) {
 	const ours = "{apiVersion: authorization.proviso.dev/v1alpha1, kind: SubjectAccessReview, spec: {verb: delete, resourceKind: secrets, resourceName: x, userName: emil, trace: true}}"
 	const stock = "{apiVersion: authorization.k8s.io/v1, kind: LocalSubjectAccessReview, metadata: {namespace: hammer}, spec: {user: emil, groups: ['system:authenticated'], " +

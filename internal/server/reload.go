@@ -20,8 +20,8 @@ import (
 // reloadInterval is how often --authorization-config is read even if no change of it was noticed, as upstream does.
 const reloadInterval = time.Minute
 
-// reloader replaces the authorizer chain when its file changes. A file that is wrong changes nothing: the chain that was
-// last understood stays in force, which is said in the log and in upstream's metrics.
+// reloader replaces the authorizer chain when its file changes. A file that is wrong changes nothing: the chain that
+// was last understood stays in force, which is said in the log and in upstream's metrics.
 type reloader struct {
 	kit            *authorizerKit
 	serverID, file string

@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/source"
 )
 
-// remote reads the server as a cluster elsewhere. What it has arrives, also what comes later; a kind that it does not serve is none; and
-// a cluster that does not answer is an error, not an empty policy.
+// remote reads the server as a cluster elsewhere. What it has arrives, also what comes later; a kind that it does not
+// serve is none; and a cluster that does not answer is an error, not an empty policy.
 func (p *policyServer) remote(t *testing.T) {
 	remote, err := source.NewRemote(rest.CopyConfig(p.s.admin), source.NewHealth())
 	if err != nil {

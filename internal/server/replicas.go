@@ -29,8 +29,8 @@ import (
 	"proviso.dev/proviso/internal/replicas"
 )
 
-// embeddedID is the identity of the one server that an embedded etcd has, whichever process that is: it is its own successor,
-// after kill -9 too, and need not wait for itself.
+// embeddedID is the identity of the one server that an embedded etcd has, whichever process that is: it is its own
+// successor, after kill -9 too, and need not wait for itself.
 const embeddedID = "embedded-etcd"
 
 // identity tells this server from its replicas.
@@ -104,8 +104,8 @@ func tokenKeys(opts *completed) (replicas.Trust, error) {
 	return trust, nil
 }
 
-// joinReplicas registers this server with its replicas and follows what they agree on until the context ends. The returned
-// function gives the registration back.
+// joinReplicas registers this server with its replicas and follows what they agree on until the context ends. The
+// returned function gives the registration back.
 func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func(), err error) {
 	storage := opts.Etcd.StorageConfig
 	client, err := etcdClient(storage.Transport)
@@ -163,8 +163,8 @@ func etcdClient(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
-// guardStock lets a server whose systems are all off serve nobody but system:masters while its replicas have agreed on something
-// else: the others' denies would not hold here.
+// guardStock lets a server whose systems are all off serve nobody but system:masters while its replicas have agreed on
+// something else: the others' denies would not hold here.
 func guardStock(aggregator *genericapiserver.Config, agreed func() error) error {
 	guarded, err := union.New(
 		union.NamedAuthorizer{AuthorizerName: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},

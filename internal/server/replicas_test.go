@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/localetcd"
 )
 
-// SV-14: of servers on one etcd, one with another PKI does not start, one with another master namespace is not ready and serves
-// nobody, --agree turns that round, and one that stops gives its lease back.
+// SV-14: of servers on one etcd, one with another PKI does not start, one with another master namespace is not ready
+// and serves nobody, --agree turns that round, and one that stops gives its lease back.
 func TestReplicas(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pv")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// ruleTypes finds schemas for rules that are written. Those of built-in kinds are in this process; those of others are asked for.
+// ruleTypes finds schemas for rules that are written. Those of built-in kinds are in this process; those of others are
+// asked for.
 func ruleTypes(clients *loopback.Clients) (func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(clients.JSON())
 	if err != nil {

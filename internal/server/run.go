@@ -134,8 +134,8 @@ func (c *completed) sayWhatIsOff(p *progress) {
 	}
 }
 
-// awaitServer waits for the server to end. Without its etcd it cannot finish what it has begun: it is then abandoned, for the
-// process to end, if it takes long.
+// awaitServer waits for the server to end. Without its etcd it cannot finish what it has begun: it is then abandoned,
+// for the process to end, if it takes long.
 func awaitServer(ctx context.Context, served <-chan error, etcdGone <-chan struct{}) (abandoned bool, err error) {
 	select {
 	case err := <-served:
@@ -266,7 +266,8 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 	if err != nil {
 		return nil, err
 	}
-	// The server goes on serving until the controllers have stopped and given back their lease: the next one need not wait for it.
+	// The server goes on serving until the controllers have stopped and given back their lease: the next one need not
+	// wait for it.
 	return running, server.AddPreShutdownHook("proviso-controllers", func() error {
 		close(stop)
 		select {

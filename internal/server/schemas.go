@@ -38,7 +38,8 @@ func allDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommo
 	return all
 }
 
-// builtinSchemas builds the OpenAPI definitions of every kind that is not custom, as upstream does for server-side apply.
+// builtinSchemas builds the OpenAPI definitions of every kind that is not custom, as upstream does for server-side
+// apply.
 func builtinSchemas() (*fieldperm.Schemas, error) {
 	namer := openapinamer.NewDefinitionNamer(allSchemes()...)
 	config := genericapiserver.DefaultOpenAPIV3Config(allDefinitions, namer)

@@ -70,8 +70,8 @@ func withOnlyGood(o *Options) {
 	o.plug(system.System{Name: "only good", Links: []authorize.Link{{Name: "only-good", Authorizer: onlyGood{}}}})
 }
 
-// TestConditionsReachEveryServer: a conditional answer travels from the filter to admission for built-in resources, custom
-// resources and APIServices, and is refused where no admission runs (CA-6, CA-7, CA-8).
+// TestConditionsReachEveryServer: a conditional answer travels from the filter to admission for built-in resources,
+// custom resources and APIServices, and is refused where no admission runs (CA-6, CA-7, CA-8).
 func TestConditionsReachEveryServer(t *testing.T) {
 	s := start(t, withOnlyGood)
 	ctx := t.Context()

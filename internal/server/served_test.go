@@ -17,8 +17,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// TestNobodyMovesNames: whatever definitions and other servers claim to serve, rules keep their meaning, conditions their
-// version, and our groups their server (PO-2, SV-8).
+// TestNobodyMovesNames: whatever definitions and other servers claim to serve, rules keep their meaning, conditions
+// their version, and our groups their server (PO-2, SV-8).
 func TestNobodyMovesNames(t *testing.T) {
 	seen := &servedPart{}
 	s := start(t, func(o *Options) { o.plug(holding(seen)) })
@@ -166,8 +166,8 @@ func (n *names) hostile(t *testing.T) {
 	}
 }
 
-// first: a deny by kind holds for the very first object, though its plural does not give the kind away. Somebody who tries
-// all the time gets in at no moment.
+// first: a deny by kind holds for the very first object, though its plural does not give the kind away. Somebody who
+// tries all the time gets in at no moment.
 func (n *names) first(t *testing.T) {
 	const path = "/apis/farm.io/v1/namespaces/default/"
 	try := func(plural, kind string) (code int) {
@@ -240,7 +240,8 @@ func (n *names) remote(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, code, message, want)
 		}
 	}
-	// A review says no as long as the request is refused, since nobody knows which kinds a server has that has not said anything.
+	// A review says no as long as the request is refused, since nobody knows which kinds a server has that has not said
+	// anything.
 	n.admin.must(t, "POST", "/api/v1/namespaces/default/services", `{apiVersion: v1, kind: Service, metadata: {name: mute}, spec: {type: ExternalName, externalName: localhost, ports: [{port: 1}]}}`)
 	n.admin.must(t, "POST", servicesPath, strings.Replace(serviceYAML("mute.io", "v1", 1), "name: other", "name: mute", 1))
 	n.s.await("the server that says nothing", func() (bool, error) {

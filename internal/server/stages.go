@@ -42,7 +42,8 @@ import (
 	"proviso.dev/proviso/internal/system"
 )
 
-// newStages makes the kernel, the systems on it, and the chain of their links and the configured authorizers, before the servers exist.
+// newStages makes the kernel, the systems on it, and the chain of their links and the configured authorizers, before
+// the servers exist.
 func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
 	authorize.RegisterMetrics()
 	enforce.RegisterMetrics()
@@ -185,7 +186,8 @@ func (s *stages) source(informers informers.SharedInformerFactory, definitions c
 	})
 }
 
-// start feeds the policy snapshot once the server runs, makes readiness depend on it, and starts what systems do in the background.
+// start feeds the policy snapshot once the server runs, makes readiness depend on it, and starts what systems do in the
+// background.
 func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.Informers) error {
 	running, err := system.Feed(s.kernel.Store, s.systems, from)
 	if err != nil {

@@ -43,8 +43,8 @@ type instance struct {
 
 var instances atomic.Int64
 
-// start runs a server in this process until the test ends and waits until it is ready. Feature gates, klog and metrics are
-// shared by all servers of a process; everything else is its own.
+// start runs a server in this process until the test ends and waits until it is ready. Feature gates, klog and metrics
+// are shared by all servers of a process; everything else is its own.
 func start(t testing.TB, configure ...func(*Options)) *instance {
 	t.Helper()
 	s := launch(t, configure...)

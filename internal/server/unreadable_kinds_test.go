@@ -37,7 +37,8 @@ const kindsPolicy = `
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: kubelet-api}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kubelet-api}, subjects: [{kind: User, name: gina, apiGroup: rbac.authorization.k8s.io}]}
 `
 
-// unreadableKinds writes bytes that no codec takes into the keys of RBAC, protected attributes and field permissions (SV-8).
+// unreadableKinds writes bytes that no codec takes into the keys of RBAC, protected attributes and field permissions
+// (SV-8).
 func unreadableKinds(t *testing.T, s *instance, admin *caller, etcd *clientv3.Client) {
 	x, self := newExamples(t, s), kubernetes.NewForConfigOrDie(s.admin)
 	x.createAll(t, kindsPolicy)
@@ -91,8 +92,8 @@ func unreadableKinds(t *testing.T, s *instance, admin *caller, etcd *clientv3.Cl
 	admin.must(t, "DELETE", rbac+"/clusterrolebindings/garbage", "")
 	await("readyz to forget them", func() bool { return !strings.Contains(notice(), "lost") && !strings.Contains(notice(), "garbage") })
 
-	// A protection that does not say what it protects refuses labels, a field permission that does not say of which field refuses writes; both
-	// yield to rights for the whole cluster.
+	// A protection that does not say what it protects refuses labels, a field permission that does not say of which
+	// field refuses writes; both yield to rights for the whole cluster.
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	n := 0
 	create := func(user, label string) error {

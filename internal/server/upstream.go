@@ -16,8 +16,8 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 )
 
-// This file is the door through which Kubernetes' own integration tests start Proviso as a drop-in (test/upstream). It is built
-// for them only.
+// This file is the door through which Kubernetes' own integration tests start Proviso as a drop-in (test/upstream). It
+// is built for them only.
 
 // UpstreamPlan is what `proviso serve` decides before upstream's options are completed.
 type UpstreamPlan struct {
@@ -25,8 +25,8 @@ type UpstreamPlan struct {
 	plan *authzPlan
 }
 
-// NewUpstreamPlan takes over the options of a test. With a spool directory, dynamic audit is served too; alwaysAllow is stock's default
-// where a test says nothing about authorizers.
+// NewUpstreamPlan takes over the options of a test. With a spool directory, dynamic audit is served too; alwaysAllow is
+// stock's default where a test says nothing about authorizers.
 func NewUpstreamPlan(s *kubeoptions.ServerRunOptions, changed func(string) bool, spool string, alwaysAllow bool) (*UpstreamPlan, error) {
 	own := NewOptions()
 	own.Kube, own.changed = s, changed
@@ -48,7 +48,8 @@ func NewUpstreamPlan(s *kubeoptions.ServerRunOptions, changed func(string) bool,
 	return &UpstreamPlan{own: own, plan: plan}, err
 }
 
-// Assemble is what serve does, up to the servers. modify changes the configuration where framework.StartTestServer lets a test do so.
+// Assemble is what serve does, up to the servers. modify changes the configuration where framework.StartTestServer lets
+// a test do so.
 func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*controlplane.Config)) (*aggregatorapiserver.APIAggregator, error) {
 	done := &completed{CompletedOptions: opts, own: p.own, authz: p.plan, switches: p.own.switches()}
 	var err error
@@ -77,7 +78,8 @@ func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*
 	})
 }
 
-// modified lets a test change the configuration. An authorizer that it puts in takes the place of all links of the chain.
+// modified lets a test change the configuration. An authorizer that it puts in takes the place of all links of the
+// chain.
 func (c *config) modified(generic *genericapiserver.Config, modify func(*controlplane.Config)) error {
 	if c.stages == nil {
 		modify(c.kube)

@@ -77,7 +77,8 @@ func (h *conditionalHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":false%s}}`, condition)
 }
 
-// hookFiles writes a kubeconfig with a context for each endpoint and returns the text of an authorization configuration.
+// hookFiles writes a kubeconfig with a context for each endpoint and returns the text of an authorization
+// configuration.
 func hookFiles(t *testing.T, server *httptest.Server, dir string) string {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -115,8 +116,8 @@ kind: AuthorizationConfiguration
 authorizers:
 - {type: RBAC, name: rbac}`
 
-// TestWebhookConditions: conditions of a webhook are enforced in admission, and the file that names the webhook is followed
-// (CA-17).
+// TestWebhookConditions: conditions of a webhook are enforced in admission, and the file that names the webhook is
+// followed (CA-17).
 func TestWebhookConditions(t *testing.T) {
 	hook := &conditionalHook{}
 	listener := httptest.NewTLSServer(hook)
@@ -168,7 +169,8 @@ func TestWebhookConditions(t *testing.T) {
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `condition "hook.example.com/dev" was not met: only env dev`) {
 			t.Errorf("got %v", err)
 		}
-		// The refused one asked once more, for the verb granular (FP-6); the verb of the request itself comes from the cache.
+		// The refused one asked once more, for the verb granular (FP-6); the verb of the request itself comes from the
+		// cache.
 		if hook.reviews.Load() != before+1 || hook.conditions.Load() != 0 {
 			t.Errorf("a cached answer with a condition of the built-in type made %d and %d calls", hook.reviews.Load()-before, hook.conditions.Load())
 		}
@@ -295,7 +297,8 @@ func TestWebhookConditions(t *testing.T) {
 		}
 		write(withoutHook)
 		s.await("the webhook to be gone", func() (bool, error) { return apierrors.IsForbidden(configMap("dev")), nil })
-		// CA-17: without an endpoint the webhook is not told of conditions, and what it says all the same is evaluated in process.
+		// CA-17: without an endpoint the webhook is not told of conditions, and what it says all the same is evaluated
+		// in process.
 		write(strings.Replace(config, "conditionsEndpointKubeConfigContext: conditions\n", "\n", 1))
 		s.await("the webhook to be back", func() (bool, error) { return template("yes") == nil, nil })
 		if err := template("no"); !apierrors.IsForbidden(err) {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestRefusedChangesDoNotTellWhatIsStored: validation comes before the enforcer and quotes the stored object. Whoever may change it
-// only under a condition, and may not get it, does not learn from an invalid change what is in it (CA-6); with the right to get
-// it, he sees what is wrong, as everybody does.
+// TestRefusedChangesDoNotTellWhatIsStored: validation comes before the enforcer and quotes the stored object. Whoever
+// may change it only under a condition, and may not get it, does not learn from an invalid change what is in it (CA-6);
+// with the right to get it, he sees what is wrong, as everybody does.
 func TestRefusedChangesDoNotTellWhatIsStored(t *testing.T) {
 	s := start(t, withOnlyGood, func(o *Options) { o.Controllers = []string{"serviceaccount"} })
 	ctx := t.Context()

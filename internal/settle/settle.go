@@ -20,9 +20,9 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Settler sees to it that nothing outlives its namespace (PO-20): it removes policies, policy bindings and protected attributes whose
-// namespace is gone, and writes into those that were stored before UIDs were kept to which namespace they belong. Every replica
-// does it; the store lets each thing happen once.
+// Settler sees to it that nothing outlives its namespace (PO-20): it removes policies, policy bindings and protected
+// attributes whose namespace is gone, and writes into those that were stored before UIDs were kept to which namespace
+// they belong. Every replica does it; the store lets each thing happen once.
 type Settler struct {
 	master     string
 	namespaces registry.Namespaces

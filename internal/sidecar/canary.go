@@ -71,8 +71,8 @@ func (p *proof) once(ctx context.Context, client rest.Interface, turn int, names
 	p.end(refused, failure)
 }
 
-// watchManifest compares the directory of static manifests with what was written there, until the context ends. What cannot be read is a
-// change. It looks more often than the API server does, which takes a tenth of a second.
+// watchManifest compares the directory of static manifests with what was written there, until the context ends. What
+// cannot be read is a change. It looks more often than the API server does, which takes a tenth of a second.
 func (p *proof) watchManifest(ctx context.Context, dir string, want map[string][]byte) {
 	ticker := time.NewTicker(manifestPeriod)
 	defer ticker.Stop()

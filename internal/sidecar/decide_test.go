@@ -289,7 +289,8 @@ func TestAdmissionRefusesWhatConditionsDoNot(t *testing.T) {
 	}
 }
 
-// SC-5: a review through the API looks like a request. One whose answer hangs on the object is refused, for exempt callers too.
+// SC-5: a review through the API looks like a request. One whose answer hangs on the object is refused, for exempt
+// callers too.
 func TestReviewsWithConditionalAnswersAreRefused(t *testing.T) {
 	w := newWorld(t, policy)
 	question := func(verb, version string) *admissionv1.AdmissionRequest {
@@ -327,8 +328,8 @@ func TestUnsyncedIsNoAnswer(t *testing.T) {
 	}
 }
 
-// SC-12: nothing passes both calls that a server with the same policy would refuse. The two hosts differ in where requests come from; the
-// chain, the gate and the enforcer are the same.
+// SC-12: nothing passes both calls that a server with the same policy would refuse. The two hosts differ in where
+// requests come from; the chain, the gate and the enforcer are the same.
 func TestNothingPassesThatAServerRefuses(t *testing.T) {
 	w := newWorld(t, policy)
 	random := rand.New(rand.NewSource(1))

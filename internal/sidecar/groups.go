@@ -26,8 +26,8 @@ import (
 	"proviso.dev/proviso/internal/system"
 )
 
-// genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate tells, and for health
-// checks.
+// genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate
+// tells, and for health checks.
 func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*genericapiserver.Config, error) {
 	generic := genericapiserver.NewConfig(registry.Codecs)
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
@@ -66,8 +66,8 @@ func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*gen
 	return generic, nil
 }
 
-// guard puts the gate and the enforcer into the server of our groups, and the webhooks in front of it. Where nothing here has an opinion, the
-// API server is asked, with all the authorizers it has.
+// guard puts the gate and the enforcer into the server of our groups, and the webhooks in front of it. Where nothing
+// here has an opinion, the API server is asked, with all the authorizers it has.
 func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Request) error) error {
 	client, err := kubernetes.NewForConfig(s.cluster)
 	if err != nil {

@@ -127,7 +127,8 @@ func (s *settings) kubeconfig(files *pki.Beside) ([]byte, error) {
 	return clientcmd.Write(*c)
 }
 
-// initialize writes a side-car's directory. What exists is replaced by rename, and certificates are kept while they are good.
+// initialize writes a side-car's directory. What exists is replaced by rename, and certificates are kept while they are
+// good.
 func initialize(dir, pkiDir string, s *settings) error {
 	if err := s.validate(); err != nil {
 		return err

@@ -30,7 +30,8 @@ func line(id int, size int) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"%04d","stage":"ResponseComplete","requestURI":"/%s","verb":"get"}`+"\n", id, strings.Repeat("x", size))
 }
 
-// SC-10: every event reaches the sinks, over restarts, rotation, half lines and events of megabytes; one that is not taken is tried again.
+// SC-10: every event reaches the sinks, over restarts, rotation, half lines and events of megabytes; one that is not
+// taken is tried again.
 func TestLogTailLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	log, at := filepath.Join(dir, "audit.log"), filepath.Join(dir, "position")

@@ -10,11 +10,12 @@ import (
 // proofLife is how long a proof holds.
 const proofLife = time.Second
 
-// proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks calls admission.
+// proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks
+// calls admission.
 //
-// A proof is made by a nonce that was seen three times: in a question of authorization, in an admission, and in the refusal that came back. It
-// belongs to the connection on which the question came, and ends with it, after a second, or when anything about the webhook's manifest
-// changes.
+// A proof is made by a nonce that was seen three times: in a question of authorization, in an admission, and in the
+// refusal that came back. It belongs to the connection on which the question came, and ends with it, after a second, or
+// when anything about the webhook's manifest changes.
 type proof struct {
 	now func() time.Time
 

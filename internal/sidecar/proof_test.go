@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// SC-7: a proof takes the nonce in all three places, on a connection that is open, with the manifest as it was written, and lasts a second.
+// SC-7: a proof takes the nonce in all three places, on a connection that is open, with the manifest as it was written,
+// and lasts a second.
 func TestProof(t *testing.T) {
 	now := time.Unix(1000, 0)
 	make := func() *proof {

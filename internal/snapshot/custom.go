@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// CustomLists is what definitions make the server serve. It does not wait until a definition is established: rules by kind
-// know the kind before the first object can exist. Definitions whose names were accepted come first, so that one that claims
-// the kind of another does not get its say.
+// CustomLists is what definitions make the server serve. It does not wait until a definition is established: rules by
+// kind know the kind before the first object can exist. Definitions whose names were accepted come first, so that one
+// that claims the kind of another does not get its say.
 func CustomLists(definitions []*apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	definitions = slices.Clone(definitions)
 	slices.SortFunc(definitions, func(a, b *apiextensions.CustomResourceDefinition) int {
@@ -41,12 +41,13 @@ func CustomKind(d *apiextensions.CustomResourceDefinition) string {
 	return cmp.Or(d.Status.AcceptedNames.Kind, d.Spec.Names.Kind)
 }
 
-// unlisted are the verbs of a definition of which no version is served. What was stored before still is, and a rule about its kind still
-// means it; it goes with the definition, and the garbage collector looks at it again when it is served again.
+// unlisted are the verbs of a definition of which no version is served. What was stored before still is, and a rule
+// about its kind still means it; it goes with the definition, and the garbage collector looks at it again when it is
+// served again.
 var unlisted = metav1.Verbs{"delete"}
 
-// customLists is what one definition makes the server serve, in the order in which Kubernetes prefers versions. It does not
-// ask how the group ranks its versions, which others have a say in.
+// customLists is what one definition makes the server serve, in the order in which Kubernetes prefers versions. It does
+// not ask how the group ranks its versions, which others have a say in.
 func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	kind, plural := CustomKind(d), d.Spec.Names.Plural
 	var verbs metav1.Verbs

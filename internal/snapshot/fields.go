@@ -33,8 +33,8 @@ type CustomFields struct {
 	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
 	Resource fieldperm.Resource
 	Scale    []fieldperm.Path
-	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others withhold nobody knows, so
-	// that writing the resource then takes a right that is granted for the whole cluster.
+	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others
+	// withhold nobody knows, so that writing the resource then takes a right that is granted for the whole cluster.
 	Problem string
 }
 
@@ -42,8 +42,8 @@ func (c CustomFields) isEmpty() bool {
 	return len(c.Declared) == 0 && c.Scale == nil && c.Problem == ""
 }
 
-// Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and mostly
-// without anything that concerns it: only what they declare is compared.
+// Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and
+// mostly without anything that concerns it: only what they declare is compared.
 type Fields struct {
 	cfg    FieldsConfig
 	synced []cache.InformerSynced

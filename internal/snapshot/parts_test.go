@@ -90,7 +90,8 @@ var (
 	denyDelete = policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}}
 )
 
-// PO-18, SV-8: every kind of rule counts when it is published, changes, and is gone when it is deleted, also when nobody saw that.
+// PO-18, SV-8: every kind of rule counts when it is published, changes, and is gone when it is deleted, also when
+// nobody saw that.
 func TestRulesFollowTheirSource(t *testing.T) {
 	w := newPolicyWorld(t, ruleKinds...)
 	w.expect("nothing is there", "edgar", "get", false)
@@ -144,7 +145,8 @@ func TestRulesFollowTheirSource(t *testing.T) {
 	}
 }
 
-// SV-8: half a policy is no policy: nothing is compiled before every source has told what it has, and what it says later counts.
+// SV-8: half a policy is no policy: nothing is compiled before every source has told what it has, and what it says
+// later counts.
 func TestNoRulesBeforeTheSync(t *testing.T) {
 	w := newPolicyWorld(t, ruleKinds...)
 	late := w.shelf[PolicyBindings.GroupVersionResource]
@@ -188,8 +190,8 @@ func TestRulesFollowWhatIsServed(t *testing.T) {
 	}
 }
 
-// PO-20: policy counts in its own namespace: when that is gone it neither grants nor denies in another one of the same name, and before the
-// namespace is known it denies.
+// PO-20: policy counts in its own namespace: when that is gone it neither grants nor denies in another one of the same
+// name, and before the namespace is known it denies.
 func TestPolicyOfANamespaceThatIsGone(t *testing.T) {
 	for _, missed := range []bool{false, true} {
 		w := newPolicyWorld(t, ruleKinds...)
@@ -268,7 +270,8 @@ func TestSourcesThatFail(t *testing.T) {
 	}
 }
 
-// PA-1, PA-2, SV-8: protections count when they are published, one that is no good takes nothing from the others, and those of a namespace end with it.
+// PA-1, PA-2, SV-8: protections count when they are published, one that is no good takes nothing from the others, and
+// those of a namespace end with it.
 func TestProtectionsFollowTheirSource(t *testing.T) {
 	s := newShelf(Namespaces, ProtectedAttributes, ClusterProtectedAttributes)
 	changes := 0
@@ -324,7 +327,8 @@ func TestProtectionsFollowTheirSource(t *testing.T) {
 	}
 }
 
-// FP-3, FP-4: declarations count when they are published, those of definitions when a definition changes what it declares; a problem is kept.
+// FP-3, FP-4: declarations count when they are published, those of definitions when a definition changes what it
+// declares; a problem is kept.
 func TestFieldsFollowTheirSource(t *testing.T) {
 	s := newShelf(FieldPermissions, Definitions)
 	changes, reads := 0, 0

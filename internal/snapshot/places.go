@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// What restricts a namespace belongs to that namespace and not to its name (PO-20). It denies until the namespace object is gone, and
-// counts in no namespace of the same name that is made later.
+// What restricts a namespace belongs to that namespace and not to its name (PO-20). It denies until the namespace
+// object is gone, and counts in no namespace of the same name that is made later.
 
 // effect is what of an object counts.
 type effect uint8
@@ -22,7 +22,8 @@ const (
 	everything
 )
 
-// places knows which namespace objects belong to. A nil *places lets everything count. It is guarded by its owner's lock.
+// places knows which namespace objects belong to. A nil *places lets everything count. It is guarded by its owner's
+// lock.
 type places struct {
 	master     string
 	namespaces cache.Store
@@ -37,8 +38,8 @@ func newPlaces(master string, namespaces Objects) *places {
 	return &places{master: master, namespaces: namespaces.GetIndexer(), dead: map[types.UID]bool{}}
 }
 
-// of tells what of an object counts. One whose namespace is not known, or is another one, may be newer than what is known here or left
-// over from before: it denies until the server has looked.
+// of tells what of an object counts. One whose namespace is not known, or is another one, may be newer than what is
+// known here or left over from before: it denies until the server has looked.
 func (p *places) of(object metav1.Object) effect {
 	switch {
 	case p == nil || object.GetNamespace() == "" || object.GetNamespace() == p.master:
@@ -112,8 +113,8 @@ func (r *Rules) follow(namespaces Objects) error {
 	return err
 }
 
-// followNamespaces calls changed when a namespace has come, or has gone: then with what it was. A source that missed a deletion
-// tells of an update to another UID.
+// followNamespaces calls changed when a namespace has come, or has gone: then with what it was. A source that missed a
+// deletion tells of an update to another UID.
 func followNamespaces(namespaces Objects, changed func(name string, gone *corev1.Namespace)) (cache.InformerSynced, error) {
 	if namespaces == nil {
 		return nil, nil

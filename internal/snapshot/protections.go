@@ -21,8 +21,8 @@ type ProtectionsConfig struct {
 	MasterNamespace           string
 }
 
-// Protections is the part that keeps the index of protected attributes. There are few of them and they change rarely: every
-// change compiles them all.
+// Protections is the part that keeps the index of protected attributes. There are few of them and they change rarely:
+// every change compiles them all.
 type Protections struct {
 	cfg    ProtectionsConfig
 	synced []cache.InformerSynced

@@ -12,11 +12,12 @@ import (
 
 // RulesConfig says what the rules are made of.
 type RulesConfig struct {
-	// Source has the policies, the objects of RBAC and, unless that is not looked at, the namespaces that policies belong to.
+	// Source has the policies, the objects of RBAC and, unless that is not looked at, the namespaces that policies
+	// belong to.
 	Source          Source
 	MasterNamespace string
-	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and must not
-	// take long: see restrict.Compiler.
+	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and
+	// must not take long: see restrict.Compiler.
 	CompileRule ruleset.CompileRule
 	// Broken tells of which rules is known by now that their condition does not compile.
 	Broken func(*policyv1alpha1.PolicyRule) bool
@@ -113,8 +114,8 @@ func put[T ruleset.Object](r *Rules, obj any) {
 	}
 }
 
-// addNow adds a change that depends on which namespaces there are. It is made while no other is added, so that the last one has seen
-// the newest.
+// addNow adds a change that depends on which namespaces there are. It is made while no other is added, so that the last
+// one has seen the newest.
 func (r *Rules) addNow(change func() ruleset.Change) {
 	r.mu.Lock()
 	r.pending = append(r.pending, change())

@@ -9,9 +9,10 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// SelectableFields are the fields that custom resources can be listed by (selectableFields of a version). A selector is about the
-// version of the request and a condition about the preferred one: only without a conversion webhook is a field the same in both, so that
-// what has one is left out. So is a field whose name or type would not be read the same way in a condition.
+// SelectableFields are the fields that custom resources can be listed by (selectableFields of a version). A selector is
+// about the version of the request and a condition about the preferred one: only without a conversion webhook is a
+// field the same in both, so that what has one is left out. So is a field whose name or type would not be read the same
+// way in a condition.
 func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupVersionResource][]expr.SelectableField {
 	all := map[schema.GroupVersionResource][]expr.SelectableField{}
 	for _, d := range definitions {
@@ -32,7 +33,8 @@ func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map
 	return all
 }
 
-// ConvertedResources are the custom resources whose versions a webhook converts. It may give the versions of one object different labels.
+// ConvertedResources are the custom resources whose versions a webhook converts. It may give the versions of one object
+// different labels.
 func ConvertedResources(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]bool {
 	all := map[schema.GroupResource]bool{}
 	for _, d := range definitions {

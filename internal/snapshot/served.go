@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// Served is what the server serves at one moment: which kind a resource has, and in which version conditions see it. It is
-// immutable; a nil *Served knows nothing.
+// Served is what the server serves at one moment: which kind a resource has, and in which version conditions see it. It
+// is immutable; a nil *Served knows nothing.
 type Served struct {
 	kinds    *ruleset.Kinds
 	own      map[schema.GroupResource]string
@@ -59,8 +59,8 @@ func (s *Served) PreferredVersion(gk schema.GroupKind) string {
 	return s.versions[gk]
 }
 
-// Seen is a kind in the version in which a condition sees it, whatever version the request uses: the one the condition is written
-// for or, if apiVersion is empty, the preferred one.
+// Seen is a kind in the version in which a condition sees it, whatever version the request uses: the one the condition
+// is written for or, if apiVersion is empty, the preferred one.
 func (s *Served) Seen(kind schema.GroupVersionKind, apiVersion string) (schema.GroupVersionKind, error) {
 	kind.Version = apiVersion
 	if kind.Version == "" {
@@ -79,8 +79,8 @@ func (s *Served) OwnKind(gr schema.GroupResource) string {
 	return s.own[gr]
 }
 
-// HasFields tells whether the body of a request to a resource, or to one of its subresources, is the object that is stored,
-// or stands for fields of it as a Scale and a Binding do.
+// HasFields tells whether the body of a request to a resource, or to one of its subresources, is the object that is
+// stored, or stands for fields of it as a Scale and a Binding do.
 func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
 	own := s.OwnKind(gr)
 	if own == "" || subresource == "" {

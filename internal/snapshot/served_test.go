@@ -76,8 +76,8 @@ func definition(group, plural, kind string, accepted bool, versions ...string) *
 	return d
 }
 
-// PO-2, FP-10: definitions count from the moment that they are stored, with the kind that is accepted, in the version that
-// Kubernetes prefers, in whatever order they come.
+// PO-2, FP-10: definitions count from the moment that they are stored, with the kind that is accepted, in the version
+// that Kubernetes prefers, in whatever order they come.
 func TestCustomLists(t *testing.T) {
 	pending := definition("farm.io", "oxen", "Ox", false, "v1")
 	changed := definition("farm.io", "geese", "Goose", true, "v1")

@@ -45,8 +45,8 @@ type Part interface {
 	Apply(next *Snapshot)
 }
 
-// Needing is a part that reads what other parts have put into the snapshot. It is applied after them, in whatever order they were
-// added.
+// Needing is a part that reads what other parts have put into the snapshot. It is applied after them, in whatever order
+// they were added.
 type Needing interface {
 	// Needs are the names of those parts. Without them there is no complete snapshot.
 	Needs() []string
@@ -77,10 +77,12 @@ func NewStore() *Store {
 // Current is the newest snapshot. It is never nil.
 func (s *Store) Current() *Snapshot { return s.current.Load() }
 
-// Next is closed when there is a newer snapshot than that of the moment of the call. Who waits for it asks for it first, and then for Current.
+// Next is closed when there is a newer snapshot than that of the moment of the call. Who waits for it asks for it
+// first, and then for Current.
 func (s *Store) Next() <-chan struct{} { return *s.next.Load() }
 
-// Add registers parts, and puts all of them in the order of their needs. All parts must be added before Run. On error nothing changes.
+// Add registers parts, and puts all of them in the order of their needs. All parts must be added before Run. On error
+// nothing changes.
 func (s *Store) Add(parts ...Part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +93,8 @@ func (s *Store) Add(parts ...Part) error {
 	return err
 }
 
-// inOrder puts each part behind those that it needs, and leaves them in the order that they have otherwise. A part that is not there
-// is waited for: see missing.
+// inOrder puts each part behind those that it needs, and leaves them in the order that they have otherwise. A part that
+// is not there is waited for: see missing.
 func inOrder(parts []Part) ([]Part, error) {
 	byName := map[string]Part{}
 	for _, p := range parts {
@@ -161,7 +163,8 @@ func (s *Store) Changed() {
 	}
 }
 
-// Publish makes a snapshot of what the parts know at the moment, for hosts whose source does not change. Others let Run do it.
+// Publish makes a snapshot of what the parts know at the moment, for hosts whose source does not change. Others let Run
+// do it.
 func (s *Store) Publish() { s.publish() }
 
 // Run publishes until stop is closed. Until the first complete snapshot it also looks by itself whether the parts have

@@ -19,7 +19,8 @@ func (f *fake) Needs() []string { return f.needs }
 func (f *fake) HasSynced() bool { return !f.waiting }
 func (f *fake) Apply(*Snapshot) { *f.applied = append(*f.applied, f.name) }
 
-// Parts are applied after those that they need, in whatever order they were added, and otherwise in the order of adding.
+// Parts are applied after those that they need, in whatever order they were added, and otherwise in the order of
+// adding.
 func TestPartsAreInOrderOfNeeds(t *testing.T) {
 	var applied []string
 	part := func(name string, needs ...string) Part { return &fake{name: name, needs: needs, applied: &applied} }

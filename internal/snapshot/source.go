@@ -12,9 +12,11 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor care.
+// Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor
+// care.
 type Source interface {
-	// Objects are those of a kind. They are nil if the source does not have the kind: then there are no such objects, now and later.
+	// Objects are those of a kind. They are nil if the source does not have the kind: then there are no such objects,
+	// now and later.
 	Objects(Kind) (Objects, error)
 }
 

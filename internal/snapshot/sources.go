@@ -11,7 +11,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset"
 )
 
-// Sources say what is served. Each speaks for itself alone: what an earlier one has said, a later one cannot change (SV-8).
+// Sources say what is served. Each speaks for itself alone: what an earlier one has said, a later one cannot change
+// (SV-8).
 type Sources struct {
 	// Local is what this process serves by itself, with the versions of each group in order of preference. Nothing else
 	// counts in these groups.

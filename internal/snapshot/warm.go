@@ -9,9 +9,9 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// Warmer compiles the stored expressions in the background, several at a time, so that requests find them ready and status can
-// say which do not compile. Nothing waits for it: an expression that is needed earlier is compiled by the request that needs
-// it, and until then no decision depends on it.
+// Warmer compiles the stored expressions in the background, several at a time, so that requests find them ready and
+// status can say which do not compile. Nothing waits for it: an expression that is needed earlier is compiled by the
+// request that needs it, and until then no decision depends on it.
 type Warmer struct {
 	cache   *expr.Cache
 	wake    chan struct{}

@@ -59,8 +59,8 @@ func IsTest(name string) bool {
 	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
-// Files is policy as it stands in files: manifests as they are applied, or a dump of what a cluster has (`kubectl get -o yaml`). It
-// does not change once it is read.
+// Files is policy as it stands in files: manifests as they are applied, or a dump of what a cluster has (`kubectl get
+// -o yaml`). It does not change once it is read.
 type Files struct {
 	objects map[schema.GroupVersionResource]*fixed
 	// Others are the objects of kinds that policy is not made of, in the order of the files.
@@ -231,8 +231,8 @@ func (f *Files) put(kind snapshot.Kind, obj runtime.Object) error {
 	return objects.Add(obj)
 }
 
-// Objects implements snapshot.Source. Namespaces count only in a dump: in manifests nothing has been made yet that could have
-// outlived its namespace, and most do not have the namespaces with them.
+// Objects implements snapshot.Source. Namespaces count only in a dump: in manifests nothing has been made yet that
+// could have outlived its namespace, and most do not have the namespaces with them.
 func (f *Files) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
 	objects := f.objects[kind.GroupVersionResource]
 	if objects == nil || kind == snapshot.Namespaces && !objects.wereStored() {

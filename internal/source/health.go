@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy of
-// yesterday in force, and has to be seen; what can be read and not understood is named.
+// Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy
+// of yesterday in force, and has to be seen; what can be read and not understood is named.
 type Health struct {
 	mu         sync.Mutex
 	all        []*source
@@ -128,9 +128,9 @@ func (h *Health) notice() string {
 	return fmt.Sprintf("%d stored objects cannot be read, and deny or grant nothing: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
 }
 
-// Announce names unreadable objects in what /readyz answers. They do not make the server unready: it serves as it should, and would not be
-// the better for being taken out. ?verbose and the check of the snapshot show the notice in the body, everybody else gets it as a
-// warning, which kubectl shows.
+// Announce names unreadable objects in what /readyz answers. They do not make the server unready: it serves as it
+// should, and would not be the better for being taken out. ?verbose and the check of the snapshot show the notice in
+// the body, everybody else gets it as a warning, which kubectl shows.
 func (h *Health) Announce(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")

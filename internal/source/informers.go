@@ -34,7 +34,8 @@ type InformersConfig struct {
 	Tell func(obj runtime.Object, reason, message string)
 }
 
-// Informers is the source of a host that runs beside what it decides about: in the server itself, or with a cluster elsewhere.
+// Informers is the source of a host that runs beside what it decides about: in the server itself, or with a cluster
+// elsewhere.
 type Informers struct {
 	cfg InformersConfig
 
@@ -50,7 +51,8 @@ func NewInformers(cfg InformersConfig) *Informers {
 	return &Informers{cfg: cfg, own: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, known: map[schema.GroupVersionResource]bool{}}
 }
 
-// Objects implements snapshot.Source. The first who asks for a kind makes its informer; nothing is asked for before Run.
+// Objects implements snapshot.Source. The first who asks for a kind makes its informer; nothing is asked for before
+// Run.
 func (s *Informers) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,9 @@ func watchUnreadable(resource string, informer cache.SharedIndexInformer, health
 	return err
 }
 
-// watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes, and
-// counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no goroutine.
+// watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes,
+// and counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no
+// goroutine.
 func watchQuarantined(resource string, informer cache.SharedIndexInformer, health *Health, tell func(obj runtime.Object, reason, message string)) error {
 	registerMetrics()
 	gauge := quarantinedObjects.WithLabelValues(resource)

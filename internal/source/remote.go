@@ -26,7 +26,8 @@ type Remote struct {
 	custom apiextensionsinformers.SharedInformerFactory
 }
 
-// NewRemote connects to a cluster. Which of our kinds it has is asked of its discovery; one that does not answer is an error.
+// NewRemote connects to a cluster. Which of our kinds it has is asked of its discovery; one that does not answer is an
+// error.
 func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -52,7 +53,8 @@ func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
 	}), nil
 }
 
-// NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster, and the rest as cfg has it.
+// NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster,
+// and the rest as cfg has it.
 func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// views are the roles and role bindings of files. People write them; the policy is made of the containers that hold them.
+// views are the roles and role bindings of files. People write them; the policy is made of the containers that hold
+// them.
 type views struct {
 	cfg      FilesConfig
 	roles    []*authz.Role
@@ -32,8 +33,8 @@ func (v *views) take(obj runtime.Object) bool {
 	return true
 }
 
-// fold puts them into their containers, which are made where they are missing. What a dump has in its container and shows as a view too
-// is the same thing; two roles of one name in manifests are not.
+// fold puts them into their containers, which are made where they are missing. What a dump has in its container and
+// shows as a view too is the same thing; two roles of one name in manifests are not.
 func (v *views) fold(f *Files) error {
 	if err := unique(v.roles); err != nil {
 		return err

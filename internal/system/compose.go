@@ -65,8 +65,8 @@ func Serves(systems []System, resource string) bool {
 	return slices.ContainsFunc(systems, func(s System) bool { return slices.Contains(s.Resources, resource) })
 }
 
-// Feed gives the store the parts of all systems, and returns what runs while the host does: parts that are Runners, and what systems
-// do in the background.
+// Feed gives the store the parts of all systems, and returns what runs while the host does: parts that are Runners, and
+// what systems do in the background.
 func Feed(store *snapshot.Store, systems []System, from snapshot.Source) (running []Runner, err error) {
 	for _, s := range systems {
 		if s.Parts != nil {

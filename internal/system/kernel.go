@@ -20,7 +20,8 @@ import (
 type Kernel struct {
 	// Store publishes the policy snapshot.
 	Store *snapshot.Store
-	// Gate asks the chain. The chain holds nothing but system:masters until the host has put the links of its systems into it.
+	// Gate asks the chain. The chain holds nothing but system:masters until the host has put the links of its systems
+	// into it.
 	Gate *authorize.Gate
 	// Indexed is the part of the chain that the rule index can enumerate.
 	Indexed *authorize.Chain

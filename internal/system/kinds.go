@@ -10,11 +10,13 @@ import (
 	"proviso.dev/proviso/internal/hooks"
 )
 
-// Kinds is what a process that links Kubernetes knows of the kinds that are built in. A host that does not link it is given this.
+// Kinds is what a process that links Kubernetes knows of the kinds that are built in. A host that does not link it is
+// given this.
 type Kinds struct {
 	// Schemes read objects of the built-in kinds, and convert them from one version to another.
 	Schemes []hooks.Scheme
-	// Schemas are those of server-side apply, and Recognizes tells the kinds that are not custom, with or without a schema.
+	// Schemas are those of server-side apply, and Recognizes tells the kinds that are not custom, with or without a
+	// schema.
 	Schemas    func() (*fieldperm.Schemas, error)
 	Recognizes func(schema.GroupVersionKind) bool
 	// Reserved are the API groups that are built in.

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Promise is a value that comes later than those who need it are made. It is kept once; whoever asks earlier gets nothing, and must fail
-// closed.
+// Promise is a value that comes later than those who need it are made. It is kept once; whoever asks earlier gets
+// nothing, and must fail closed.
 type Promise[T any] struct{ kept atomic.Pointer[T] }
 
 // Keep gives the value.

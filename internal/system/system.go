@@ -27,7 +27,8 @@ type System struct {
 	// Gate is the feature gate that switches it off; empty if nothing does.
 	Gate featuregate.Feature
 
-	// Parts are its parts of the snapshot, made of what the host's source has. One that is a Runner runs while the host does.
+	// Parts are its parts of the snapshot, made of what the host's source has. One that is a Runner runs while the host
+	// does.
 	Parts func(snapshot.Source) ([]snapshot.Part, error)
 
 	// Links stand in the chain ahead of the configured authorizers, where nothing can be configured.
@@ -66,8 +67,8 @@ type System struct {
 // Before lists what is refused before the chain is asked.
 type Before func(context.Context, authorizer.Attributes) []review.ChainElement
 
-// Authorizer makes the links of an authorizer type. What denies in it may yield to the Node authorizer, if the chain has one. A
-// link without a name is called as it is configured.
+// Authorizer makes the links of an authorizer type. What denies in it may yield to the Node authorizer, if the chain
+// has one. A link without a name is called as it is configured.
 type Authorizer func(nodes authorizer.UnconditionalAuthorizer) []authorize.Link
 
 // Filter is a named filter.

@@ -102,7 +102,8 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 	}
 }
 
-// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every other object of policy.
+// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
+// other object of policy.
 func applied(before, change []document, remove, prune bool) ([]document, error) {
 	changed := map[string]bool{}
 	for _, d := range change {

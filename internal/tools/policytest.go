@@ -55,7 +55,8 @@ type TestCase struct {
 	Each       []map[string]any    `json:"each,omitempty"`
 }
 
-// Expectation is what a case expects: Allow, Deny (refused, for whatever reason) or Conditional; by which rule; with which words.
+// Expectation is what a case expects: Allow, Deny (refused, for whatever reason) or Conditional; by which rule; with
+// which words.
 type Expectation struct {
 	Decision string `json:"decision"`
 	Rule     string `json:"rule,omitempty"`
@@ -179,8 +180,8 @@ func (c *TestCase) check() error {
 	return nil
 }
 
-// rows are the cases of a table: one for each set of variables, with $(name) replaced. A text that is nothing but a variable becomes its
-// value, of whatever type.
+// rows are the cases of a table: one for each set of variables, with $(name) replaced. A text that is nothing but a
+// variable becomes its value, of whatever type.
 func (c TestCase) rows() ([]TestCase, error) {
 	if len(c.Each) == 0 {
 		return []TestCase{c}, nil

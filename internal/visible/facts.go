@@ -15,10 +15,12 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Operation is what conditions see as the operation of a get. It changes nothing: object and oldObject are the state that is read.
+// Operation is what conditions see as the operation of a get. It changes nothing: object and oldObject are the state
+// that is read.
 const Operation authorizer.AdmissionOperation = "GET"
 
-// facts is the object that was read, as conditions see it: the resource itself, whichever subresource the request is about.
+// facts is the object that was read, as conditions see it: the resource itself, whichever subresource the request is
+// about.
 type facts struct {
 	attrs  authorizer.Attributes
 	kind   schema.GroupVersionKind

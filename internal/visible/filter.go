@@ -28,8 +28,8 @@ var (
 	errUndecided = errors.New("a conditional permission does not reach this resource: what is served does not come from where conditions are decided")
 )
 
-// Filter narrows lists and watches whose caller may see some objects only, and lets no answer to a conditional read out that nobody has
-// decided. It stands behind authorization and in front of every server.
+// Filter narrows lists and watches whose caller may see some objects only, and lets no answer to a conditional read out
+// that nobody has decided. It stands behind authorization and in front of every server.
 func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		holder := handoff.From(req.Context())
@@ -56,8 +56,8 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 	})
 }
 
-// narrow is the request with the selectors that its caller's right needs. The parameters are replaced: there is one of each, and it says
-// what the caller asked for and what was added.
+// narrow is the request with the selectors that its caller's right needs. The parameters are replaced: there is one of
+// each, and it says what the caller asked for and what was added.
 func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	ctx := context.WithValue(req.Context(), key{}, r)
 	n := r.holder.Get(handoff.Request).Narrowing()

@@ -17,9 +17,9 @@ import (
 // maxCallers bounds what is remembered of one resource.
 const maxCallers = 10_000
 
-// history remembers since which revision each caller's selectors are what they are. Who watches from an older one has listed by others, and
-// would keep what he may no longer see: he has to list again (RD-7). Of a caller who is not known, it is the revision at which the rules were
-// first seen as they are.
+// history remembers since which revision each caller's selectors are what they are. Who watches from an older one has
+// listed by others, and would keep what he may no longer see: he has to list again (RD-7). Of a caller who is not
+// known, it is the revision at which the rules were first seen as they are.
 type history struct {
 	mu      sync.Mutex
 	rules   *ruleset.Index

@@ -40,8 +40,8 @@ func conditional(holder *handoff.Holder) (authorizer.Attributes, bool) {
 	return attrs, d.Pending() != nil || d.Narrowing() != nil
 }
 
-// of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about another resource that
-// the handler looks up. A read that has not come through the filter fails.
+// of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about
+// another resource that the handler looks up. A read that has not come through the filter fails.
 func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
 	attrs, ok := conditional(handoff.From(ctx))
 	if !ok || storedAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {

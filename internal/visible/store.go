@@ -22,7 +22,8 @@ import (
 	"proviso.dev/proviso/internal/handoff"
 )
 
-// store decides reads under a condition. Everything else passes: what a write reads on its way is the enforcer's to decide.
+// store decides reads under a condition. Everything else passes: what a write reads on its way is the enforcer's to
+// decide.
 type store struct {
 	storage.Interface
 	stores   *Stores
@@ -32,7 +33,8 @@ type store struct {
 	history  history
 }
 
-// Get decides on the state that it returns (RD-4). What the caller may not see is not found, as a name is that does not exist.
+// Get decides on the state that it returns (RD-4). What the caller may not see is not found, as a name is that does not
+// exist.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	r, err := of(ctx, s.resource)
 	if err != nil {
@@ -50,7 +52,8 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	case storage.IsNotFound(err):
 		return s.missing(ctx, key, opts, out)
 	case err != nil:
-		// An object that cannot be read answers like one that is not there, if that is how a name is answered that does not exist.
+		// An object that cannot be read answers like one that is not there, if that is how a name is answered that does
+		// not exist.
 		if other := s.Interface.Get(ctx, key+"/none", storage.GetOptions{ResourceVersion: opts.ResourceVersion}, out); !storage.IsNotFound(other) {
 			return other
 		}
@@ -89,7 +92,8 @@ func (s *store) annotate(ctx context.Context, found handoff.Outcome) {
 	}
 }
 
-// GetList returns a list that is as narrow as it must be. What follows on later pages is only said if it may be seen (RD-6).
+// GetList returns a list that is as narrow as it must be. What follows on later pages is only said if it may be seen
+// (RD-6).
 func (s *store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	r, err := of(ctx, s.resource)
 	if err != nil {

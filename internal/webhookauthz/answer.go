@@ -23,8 +23,8 @@ func malformed(format string, values ...any) error {
 	return &authorize.SetError{Err: fmt.Errorf(format, values...)}
 }
 
-// decisionOf reads an answer. Contradictions never allow: one with a deny in it denies, one between allow and conditions
-// is a failure of the webhook.
+// decisionOf reads an answer. Contradictions never allow: one with a deny in it denies, one between allow and
+// conditions is a failure of the webhook.
 func (w *Webhook) decisionOf(status *reviewv1.SubjectAccessReviewStatus, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	conditional := len(status.ConditionsChain) > 0 || status.ConditionalDecision != nil
 	switch {

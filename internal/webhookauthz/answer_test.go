@@ -105,7 +105,8 @@ func TestAnswers(t *testing.T) {
 					if got := name(d); !strings.HasSuffix(want, ": "+got) {
 						t.Errorf("got %s, want %s", d, want)
 					}
-					// Conditions that cannot be read are a 403; only what stock Kubernetes takes for an error may be a 500.
+					// Conditions that cannot be read are a 403; only what stock Kubernetes takes for an error may be a
+					// 500.
 					if err := d.Error(); err != nil && saysConditions([]byte(`{"status":`+tc.status+`}`)) && !authorize.FailedClosed(err) {
 						t.Errorf("%v would be an error of the server's", err)
 					}
@@ -132,8 +133,8 @@ func TestUnaskedConditionsFold(t *testing.T) {
 	}
 }
 
-// CA-17: without a conditions endpoint, the webhook is not told of conditions. A set of the built-in type is evaluated in process all
-// the same, and any other is answered by the failure mode: a condition is never ignored.
+// CA-17: without a conditions endpoint, the webhook is not told of conditions. A set of the built-in type is evaluated
+// in process all the same, and any other is answered by the failure mode: a condition is never ignored.
 func TestConditionsWithoutEndpoint(t *testing.T) {
 	noEndpoint := func(c *Config) { c.Conditions = nil }
 	cel := func(effect reviewv1.ConditionEffect, text string) reviewv1.SubjectAccessReviewCondition {

@@ -12,8 +12,8 @@ import (
 const (
 	// cachedAnswers is how many answers are kept, as upstream does.
 	cachedAnswers = 8192
-	// maxCachedBytes bounds the questions and answers that are kept: a caller chooses the size of one, the webhook that of the
-	// other. What is larger is asked again.
+	// maxCachedBytes bounds the questions and answers that are kept: a caller chooses the size of one, the webhook that
+	// of the other. What is larger is asked again.
 	maxCachedBytes = 64 << 10
 )
 

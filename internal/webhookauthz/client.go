@@ -61,8 +61,8 @@ type attempt struct {
 	latency time.Duration
 }
 
-// post sends a review and reads the answer. It is repeated as upstream does, after failures that may pass. Each attempt is
-// reported and read anew: nothing of an answer that failed may be left in the next.
+// post sends a review and reads the answer. It is repeated as upstream does, after failures that may pass. Each attempt
+// is reported and read anew: nothing of an answer that failed may be left in the next.
 func (c *client) post(ctx context.Context, review runtime.Object, read func(body []byte) error, report func(attempt)) error {
 	return webhookutil.WithExponentialBackoff(ctx, c.backoff, func() error {
 		start := time.Now()

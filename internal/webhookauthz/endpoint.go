@@ -13,8 +13,8 @@ import (
 	"proviso.dev/proviso/internal/expr"
 )
 
-// endpoint asks the webhook what its set comes to. If that cannot be found out, the failure mode decides for a set that can
-// deny, and any other has no opinion.
+// endpoint asks the webhook what its set comes to. If that cannot be found out, the failure mode decides for a set that
+// can deny, and any other has no opinion.
 func (w *Webhook) endpoint(ctx context.Context, set *conditionSet, facts *expr.Data, data authorizer.ConditionsData) reading {
 	answer, err := w.reviewConditions(ctx, set, facts, data)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 const reasonFailed = "one or more conditional evaluation errors occurred"
 
-// EvaluateConditions resolves a set that this webhook answered with: in process as far as that decides, otherwise by asking
-// the conditions endpoint about the whole set.
+// EvaluateConditions resolves a set that this webhook answered with: in process as far as that decides, otherwise by
+// asking the conditions endpoint about the whole set.
 func (w *Webhook) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	start := time.Now()
 	set := setIn(d)
@@ -62,8 +62,8 @@ type reading struct {
 	decision authorizer.Decision
 	reason   string
 	err      error
-	// denyFailed tells that a Deny condition could not be evaluated, or nobody knows whether one could: the failure mode
-	// decides.
+	// denyFailed tells that a Deny condition could not be evaluated, or nobody knows whether one could: the failure
+	// mode decides.
 	denyFailed bool
 	// held tells that a NoOpinion condition is met or fails: the set can no longer allow.
 	held bool
@@ -71,7 +71,8 @@ type reading struct {
 	lied bool
 }
 
-// inProcess evaluates in the order of CA-2. Every step is final only if nothing that was not evaluated could overrule it.
+// inProcess evaluates in the order of CA-2. Every step is final only if nothing that was not evaluated could overrule
+// it.
 func (s *conditionSet) inProcess(ctx context.Context, m authorizer.ConditionsMap, facts *expr.Data) reading {
 	deny := tallyOf(ctx, m.DenyConditions(), facts)
 	if deny.met != nil {
@@ -121,8 +122,8 @@ func (s *conditionSet) combine(local, asked reading) reading {
 	return asked
 }
 
-// settle applies the failure mode. The chain turns a Deny with an error into NoOpinion for a webhook that fails open; a Deny
-// that has to stand all the same is returned without its error, which is logged instead.
+// settle applies the failure mode. The chain turns a Deny with an error into NoOpinion for a webhook that fails open; a
+// Deny that has to stand all the same is returned without its error, which is logged instead.
 func (r reading) settle(ctx context.Context, s *conditionSet) (authorizer.Decision, string, error) {
 	switch {
 	case r.lied:

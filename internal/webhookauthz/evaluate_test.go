@@ -114,8 +114,8 @@ func TestConditionsQuestion(t *testing.T) {
 	}
 }
 
-// CA-15, CA-17: the answer of the conditions endpoint is believed only if the set could have produced it; without an answer
-// a set with denies follows the failure mode, and any other has no opinion.
+// CA-15, CA-17: the answer of the conditions endpoint is believed only if the set could have produced it; without an
+// answer a set with denies follows the failure mode, and any other has no opinion.
 func TestConditionsAnswers(t *testing.T) {
 	const kind = `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview",`
 	say := func(response string) script { return script{Body: kind + `"response":` + response + `}`} }
@@ -292,7 +292,8 @@ func TestConditionsSeeTheRequest(t *testing.T) {
 	}
 }
 
-// CA-10: a refusal names the condition also where the webhook evaluated it and said nothing; what it says itself is kept.
+// CA-10: a refusal names the condition also where the webhook evaluated it and said nothing; what it says itself is
+// kept.
 func TestRefusalNamesTheCondition(t *testing.T) {
 	for response, want := range map[string]string{
 		`{"allowed":false}`: `condition "example.com/a" was not met`, `{"allowed":false,"reason":"not on Sundays"}`: "not on Sundays",

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ConditionsEndpoint reads the conditions endpoint of a webhook from a context of its kubeconfig. Timeout, dialer and rate
-// are those of its reviews.
+// ConditionsEndpoint reads the conditions endpoint of a webhook from a context of its kubeconfig. Timeout, dialer and
+// rate are those of its reviews.
 func ConditionsEndpoint(file, context string, reviews *rest.Config) (*rest.Config, error) {
 	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {

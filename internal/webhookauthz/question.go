@@ -19,14 +19,15 @@ import (
 // conditionalVerbs are those whose objects admission sees (CA-6). A connect request is asked about as create.
 var conditionalVerbs = []string{"create", "update", "patch", "delete", "deletecollection", fieldperm.Verb}
 
-// isConditional tells the verbs on which a condition can be enforced: those, and those of field permissions, which are asked
-// about when the object is known (FP-8).
+// isConditional tells the verbs on which a condition can be enforced: those, and those of field permissions, which are
+// asked about when the object is known (FP-8).
 func isConditional(verb string) bool {
 	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix)
 }
 
-// enforceable tells requests on which a condition can be enforced: in admission, or in the impersonation filter, where conditions are
-// about the request that is to be made in the other's name (CA-19). For all others the webhook had better answer for good.
+// enforceable tells requests on which a condition can be enforced: in admission, or in the impersonation filter, where
+// conditions are about the request that is to be made in the other's name (CA-19). For all others the webhook had
+// better answer for good.
 func enforceable(a authorizer.Attributes) bool {
 	if authorize.ConditionalImpersonation(a.GetVerb()) {
 		return true

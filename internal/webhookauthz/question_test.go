@@ -65,7 +65,8 @@ func randomAttributes(t *testing.T, r *rand.Rand) authorizer.AttributesRecord {
 	return a
 }
 
-// CA-20: whoever cannot handle conditions asks exactly what stock Kubernetes asks, byte for byte, and gets its decision.
+// CA-20: whoever cannot handle conditions asks exactly what stock Kubernetes asks, byte for byte, and gets its
+// decision.
 func TestStockQuestion(t *testing.T) {
 	random := rand.New(rand.NewPCG(20, 1))
 	ours := newFixture(t)
@@ -190,7 +191,8 @@ func TestCacheKey(t *testing.T) {
 		ask(1, what, change)
 		ask(0, what+" again", change)
 	}
-	// Not told of conditions, the webhook allows; that must not answer those who can handle them, nor the other way round.
+	// Not told of conditions, the webhook allows; that must not answer those who can handle them, nor the other way
+	// round.
 	f.answer(`{"allowed":true}`)
 	if got, _, _ := f.Authorize(t.Context(), create()); got != authorizer.DecisionAllow {
 		t.Errorf("without conditions: got %s, want Allow", finals[got])

@@ -17,9 +17,9 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 )
 
-// readReview reads the answer to a SubjectAccessReview. As long as there are no conditions in it, unknown keys are ignored, as
-// upstream does (CA-20). With conditions, nothing may be unknown: a later version may have keys that narrow a condition, and without
-// them it would allow more than the webhook meant.
+// readReview reads the answer to a SubjectAccessReview. As long as there are no conditions in it, unknown keys are
+// ignored, as upstream does (CA-20). With conditions, nothing may be unknown: a later version may have keys that narrow
+// a condition, and without them it would allow more than the webhook meant.
 func (c *client) readReview(body []byte) (*reviewv1.SubjectAccessReview, error) {
 	body = seedSpelling(body)
 	answer := &reviewv1.SubjectAccessReview{}
@@ -35,7 +35,8 @@ func (c *client) readReview(body []byte) (*reviewv1.SubjectAccessReview, error) 
 	return answer, nil
 }
 
-// readConditionsReview reads the answer to an AuthorizationConditionsReview, whose response must not hold anything unknown.
+// readConditionsReview reads the answer to an AuthorizationConditionsReview, whose response must not hold anything
+// unknown.
 func (c *client) readConditionsReview(body []byte) (*reviewv1alpha1.AuthorizationConditionsReview, error) {
 	answer := &reviewv1alpha1.AuthorizationConditionsReview{}
 	unknown, err := c.read(body, answer, "response")
@@ -45,8 +46,8 @@ func (c *client) readConditionsReview(body []byte) (*reviewv1alpha1.Authorizatio
 	return answer, err
 }
 
-// read decodes an answer. unknown is what it holds below the member that is of interest and that has no meaning here; keys that are
-// given twice are such.
+// read decodes an answer. unknown is what it holds below the member that is of interest and that has no meaning here;
+// keys that are given twice are such.
 func (c *client) read(body []byte, into runtime.Object, member string) (unknown, err error) {
 	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, c.scheme, c.scheme, kjson.SerializerOptions{Strict: true})
 	_, _, err = strict.Decode(body, nil, into)
@@ -107,8 +108,8 @@ func seedSpelling(body []byte) []byte {
 	return text
 }
 
-// Unconditional is for webhooks whose version of the review cannot say conditions. If one does say some all the same, asking it has
-// failed: to ignore a condition that denies would fail open (CA-17).
+// Unconditional is for webhooks whose version of the review cannot say conditions. If one does say some all the same,
+// asking it has failed: to ignore a condition that denies would fail open (CA-17).
 func Unconditional(config *rest.Config) *rest.Config {
 	config = Direct(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unconditional{next} })

@@ -25,12 +25,13 @@ type Config struct {
 	Name string
 	// Reviews is where SubjectAccessReviews are sent, exactly: nothing is added to its path.
 	Reviews *rest.Config
-	// Conditions is where AuthorizationConditionsReviews are sent. Without it the webhook is not told that conditions are
-	// understood; of what it answers all the same, only conditions of the built-in type can be evaluated.
+	// Conditions is where AuthorizationConditionsReviews are sent. Without it the webhook is not told that conditions
+	// are understood; of what it answers all the same, only conditions of the built-in type can be evaluated.
 	Conditions *rest.Config
 	// Version is the version of SubjectAccessReview that the webhook speaks. Only v1 can say conditions.
 	Version string
-	// AuthorizedTTL and UnauthorizedTTL are for how long answers are kept; 0 keeps none. Conditions count as unauthorized.
+	// AuthorizedTTL and UnauthorizedTTL are for how long answers are kept; 0 keeps none. Conditions count as
+	// unauthorized.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
 	// Backoff is how calls are repeated that fail for a passing reason.
 	Backoff wait.Backoff
@@ -102,8 +103,8 @@ func New(cfg Config) (*Webhook, error) {
 	}, nil
 }
 
-// Authorize asks the question that every Kubernetes asks: the caller could not carry a condition to admission, so that the
-// webhook is not told of any. One that answers with conditions all the same is folded.
+// Authorize asks the question that every Kubernetes asks: the caller could not carry a condition to admission, so that
+// the webhook is not told of any. One that answers with conditions all the same is folded.
 func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	d := w.ask(ctx, attrs, false)
 	if !d.IsUnconditional() {
@@ -112,8 +113,8 @@ func (w *Webhook) Authorize(ctx context.Context, attrs authorizer.Attributes) (a
 	return authorize.Parts(d)
 }
 
-// ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured so and the request is one on which
-// a condition can be enforced.
+// ConditionsAwareAuthorize tells the webhook that conditions are understood, if it is configured so and the request is
+// one on which a condition can be enforced.
 func (w *Webhook) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if !enforceable(attrs) {
 		return authorizer.ConditionsAwareDecisionFromParts(w.Authorize(ctx, attrs))

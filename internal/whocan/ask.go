@@ -23,13 +23,13 @@ type Question struct {
 	Request authorizer.Attributes
 	// IncludeBlocked asks also for those whom a deny rule keeps from it.
 	IncludeBlocked bool
-	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject that
-	// has anything to do with the request.
+	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
+	// that has anything to do with the request.
 	Judge func(ruleset.Subject) ruleset.Certainty
 }
 
-// Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in system:authenticated, and
-// nothing else is assumed. A group stands for an unnamed member of it.
+// Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in
+// system:authenticated, and nothing else is assumed. A group stands for an unnamed member of it.
 func Judged(s ruleset.Subject) []ruleset.Subject {
 	everybody := ruleset.Subject{Group: true, Name: authenticatedGroup}
 	if s == (ruleset.Subject{Name: anonymousUser}) {

@@ -136,7 +136,8 @@ func subjectsOf(users, groups []string) (out []ruleset.Subject) {
 	return out
 }
 
-// requireBlocked: a subject that cannot is listed with every deny rule that it is bound to, and nobody who can is listed.
+// requireBlocked: a subject that cannot is listed with every deny rule that it is bound to, and nobody who can is
+// listed.
 func requireBlocked(t *testing.T, a Answer, s ruleset.Subject, hits []refmodel.Hit, certainty refmodel.Certainty) {
 	t.Helper()
 	var rules []string

@@ -17,9 +17,9 @@ import (
 	"proviso.dev/proviso/internal/notes"
 )
 
-// Filter keeps what is wrong with a change from a caller who was let through on a condition, or for the sake of single fields,
-// and may not read the object. Validation comes before the enforcer, and its errors quote what is stored: a change that is
-// refused for being invalid would show an object that the caller may neither read nor change.
+// Filter keeps what is wrong with a change from a caller who was let through on a condition, or for the sake of single
+// fields, and may not read the object. Validation comes before the enforcer, and its errors quote what is stored: a
+// change that is refused for being invalid would show an object that the caller may neither read nor change.
 func Filter(chain authorizer.UnconditionalAuthorizer, codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := handoff.From(r.Context())
@@ -74,7 +74,8 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 	}}
 }
 
-// heldAnswer holds an answer back that was given before the enforcer had its say and that speaks of the content of an object.
+// heldAnswer holds an answer back that was given before the enforcer had its say and that speaks of the content of an
+// object.
 type heldAnswer struct {
 	http.ResponseWriter
 	notes *notes.Notes
@@ -88,7 +89,8 @@ var _ responsewriter.UserProvidedDecorator = (*heldAnswer)(nil)
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (w *heldAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader lets everything pass but the errors that quote: a change that is invalid, or in conflict with what is there.
+// WriteHeader lets everything pass but the errors that quote: a change that is invalid, or in conflict with what is
+// there.
 func (w *heldAnswer) WriteHeader(code int) {
 	if (code == http.StatusUnprocessableEntity || code == http.StatusConflict) && !w.notes.Admitted() {
 		w.held, w.code = true, code

@@ -159,8 +159,8 @@ func (g *table) lived(ns string) {
 	g.settle()
 }
 
-// collected waits until the garbage collector has looked at everything that was changed before: it deletes an object of the same kind
-// that has no owner left.
+// collected waits until the garbage collector has looked at everything that was changed before: it deletes an object of
+// the same kind that has no owner left.
 func (g *table) collected(resource string) {
 	r := g.resource(resource)
 	if !r.Namespaced || strings.HasSuffix(r.Group, "proviso.dev") || strings.HasPrefix(r.Group, "hunt") {

@@ -142,7 +142,8 @@ func (h *hunt) resource(name string) game.Resource {
 	return r
 }
 
-// get reads an object as an admin; nil if there is none. A server that is busy, or that takes in a definition, is asked again.
+// get reads an object as an admin; nil if there is none. A server that is busy, or that takes in a definition, is asked
+// again.
 func (h *hunt) get(ref game.Ref) map[string]any {
 	a := h.sudo("GET", h.place(ref.Resource, ref.NS, ref.Name), nil)
 	for deadline := time.Now().Add(patience); (a.code == http.StatusServiceUnavailable || a.code == http.StatusTooManyRequests) && time.Now().Before(deadline); {

@@ -1,5 +1,6 @@
-// Package adversary hunts by search: on the real server, in process, actors with random but limited rights take random steps, and an observer
-// who sees everything checks what came of it. It holds effects against package game's oracle, which reads the specification:
+// Package adversary hunts by search: on the real server, in process, actors with random but limited rights take random
+// steps, and an observer who sees everything checks what came of it. It holds effects against package game's oracle,
+// which reads the specification:
 //
 //   - no request succeeded that the policy of the beginning gives to nobody who acted;
 //   - nothing was deleted, changed or read that the one who set it in motion is denied, by whatever controller;
@@ -7,5 +8,6 @@
 //   - exclusive fields and protected attributes are as they were, unless somebody who may has written them;
 //   - no request costs more than its bound, and a change of policy is soon effective.
 //
-// What it finds is shrunk to the shortest sequence and kept in testdata, which `go test` replays. `make hunt HUNT_TIME=1h` searches on.
+// What it finds is shrunk to the shortest sequence and kept in testdata, which `go test` replays. `make hunt
+// HUNT_TIME=1h` searches on.
 package adversary

@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/test/adversary/game"
 )
 
-// bound is what one request, or a change of policy, may take (PO-21). It leaves room for a machine that is ten times slower and on which others
-// are busy: both the clock and the process's own time count.
+// bound is what one request, or a change of policy, may take (PO-21). It leaves room for a machine that is ten times
+// slower and on which others are busy: both the clock and the process's own time count.
 const bound = 10 * time.Second
 
 // look reads all prey.
@@ -150,7 +150,8 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 	g.guarded(p.Ref(), before, after, all)
 }
 
-// somebody tells whether one of those who acted is not denied something. What nobody forbids may come about by the way (PO-20).
+// somebody tells whether one of those who acted is not denied something. What nobody forbids may come about by the way
+// (PO-20).
 func (g *table) somebody(all []*doing, ask game.Ask) bool {
 	return slices.ContainsFunc(all, func(d *doing) bool {
 		may, answer := g.party.May(d.who, ask)
@@ -261,8 +262,8 @@ func (g *table) finish() {
 	}
 }
 
-// handedOver lets the appliers of shared prey apply again what they have always applied, which must not change anything but by somebody who
-// may write the object.
+// handedOver lets the appliers of shared prey apply again what they have always applied, which must not change anything
+// but by somebody who may write the object.
 func (g *table) handedOver(now []map[string]any) {
 	for i, p := range g.c.Prey {
 		if !p.Shared || now[i] == nil || game.Dig(now[i], "metadata", "deletionTimestamp") != nil {
@@ -293,8 +294,8 @@ func (g *table) handedOver(now []map[string]any) {
 	}
 }
 
-// changedDecisions compares with the beginning. A right that is new was held by somebody who granted; one that is lost was in reach of somebody who
-// changed policy.
+// changedDecisions compares with the beginning. A right that is new was held by somebody who granted; one that is lost
+// was in reach of somebody who changed policy.
 func (g *table) changedDecisions() {
 	for _, a := range g.universe() {
 		if _, builtIn := g.catalog.Find(a.Resource); !builtIn && g.get(game.Ref{Resource: definitions, Name: a.Resource}) == nil {

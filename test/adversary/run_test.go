@@ -194,7 +194,8 @@ func firstLine(body []byte) string {
 	return status.Kind
 }
 
-// processTime is the processor time of this process, of which the server is a part: unlike the clock it does not depend on who else is busy.
+// processTime is the processor time of this process, of which the server is a part: unlike the clock it does not depend
+// on who else is busy.
 func processTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -234,7 +234,8 @@ func policyRules(rules []game.Rule) (out []any) {
 	return out
 }
 
-// settle waits until everything that was written to Policy and RBAC before is in effect: a watch keeps the order of what it tells.
+// settle waits until everything that was written to Policy and RBAC before is in effect: a watch keeps the order of
+// what it tells.
 func (h *hunt) settle() time.Duration {
 	h.marks++
 	mark, name := fmt.Sprintf("mark-%s%d", h.lane, h.marks), "mark-"+h.lane

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// audit: DA-3, DA-6, DA-8. Every request of the hunt, allowed or refused, is in the sink: with who made it, in whose name, the verb, the
-// resource and the answer, at the level that the sink asks for.
+// audit: DA-3, DA-6, DA-8. Every request of the hunt, allowed or refused, is in the sink: with who made it, in whose
+// name, the verb, the resource and the answer, at the level that the sink asks for.
 func (w *world) audit(t *testing.T) {
 	made := w.ledger.made
 	if len(made) < 10000 && !w.partial {

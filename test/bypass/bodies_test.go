@@ -115,7 +115,8 @@ type change struct {
 
 func (c change) path() []string { return append(slices.Clone(c.at), "metadata", c.field) }
 
-// done returns the object with the change made. A review stays as it is: its metadata must be empty, and asking is enough.
+// done returns the object with the change made. A review stays as it is: its metadata must be empty, and asking is
+// enough.
 func (c change) done(object map[string]any) map[string]any {
 	out := clone(object)
 	if kind, _ := out["kind"].(string); strings.HasSuffix(kind, "Review") {

@@ -24,7 +24,8 @@ type request struct {
 	query     string
 	header    map[string]string
 	body      []byte
-	// sloppy requests may be refused for another reason than who makes them: what they carry is broken, or nothing is there.
+	// sloppy requests may be refused for another reason than who makes them: what they carry is broken, or nothing is
+	// there.
 	sloppy bool
 }
 

@@ -18,8 +18,9 @@ var everyones = map[string]string{
 
 var touch = change{name: "touch", field: "labels", key: "touched", value: "yes"}
 
-// conditions: CA-4, CA-6, CA-7, CA-8, CA-9. A right under a condition that is false is no right, to read or to write, wherever and
-// however; nor is it one in somebody else's name. With the condition true, nothing of ours stands in the way of the same request.
+// conditions: CA-4, CA-6, CA-7, CA-8, CA-9. A right under a condition that is false is no right, to read or to write,
+// wherever and however; nor is it one in somebody else's name. With the condition true, nothing of ours stands in the
+// way of the same request.
 func (w *world) conditions(t *testing.T) {
 	const system = "conditions"
 	never, namespace := w.caller("cond-false"), w.settle("cond-false")
@@ -64,7 +65,8 @@ func (w *world) conditions(t *testing.T) {
 	t.Run("twin", w.conditionsTwin)
 }
 
-// adoption: nobody can make an object match by changing it into one that does, and a body of another kind never matches (CA-6).
+// adoption: nobody can make an object match by changing it into one that does, and a body of another kind never matches
+// (CA-6).
 func (w *world) adoption(t *testing.T) {
 	const system = "adoption"
 	c, namespace := w.caller("where-false"), w.settle("where-false")
@@ -151,8 +153,8 @@ func oneOfEach(all []request) []request {
 	return out
 }
 
-// refused fails unless a request was refused because of who made it. One that even an admin cannot make counts as refused, and
-// is counted.
+// refused fails unless a request was refused because of who made it. One that even an admin cannot make counts as
+// refused, and is counted.
 func (w *world) refused(t *testing.T, o outcome, broken *atomic.Int64) {
 	t.Helper()
 	switch {

@@ -1,6 +1,7 @@
-// Package bypass hunts for ways round the five systems, on the real server. What it tries is generated from discovery: every
-// resource and subresource that is served, every verb it lists, and every way in which a request with that verb can be made. An
-// endpoint that a new version of Kubernetes or a new kind of ours adds is tried by itself; the hunt fails if it cannot be.
+// Package bypass hunts for ways round the five systems, on the real server. What it tries is generated from discovery:
+// every resource and subresource that is served, every verb it lists, and every way in which a request with that verb
+// can be made. An endpoint that a new version of Kubernetes or a new kind of ours adds is tried by itself; the hunt
+// fails if it cannot be.
 //
 // Each system has callers who must never succeed, and a twin who differs in one thing and gets through:
 //

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fields: FP-5, FP-6, FP-7, FP-15. A general writer can do nothing to an exclusive field; a writer of single fields nothing to any
-// other, and nothing at all where no field says what a request does.
+// fields: FP-5, FP-6, FP-7, FP-15. A general writer can do nothing to an exclusive field; a writer of single fields
+// nothing to any other, and nothing at all where no field says what a request does.
 func (w *world) fields(t *testing.T) {
 	t.Run("exclusive", func(t *testing.T) {
 		guarded{system: "exclusive field", user: "general", field: "labels", key: "example.com/guarded", full: true, elsewhere: notPods}.hunt(t, w)
@@ -24,7 +24,8 @@ var notPods = map[string]string{
 	"resource.k8s.io/resourceclaimtemplates": "the template of a claim",
 }
 
-// empty are resources of which an object with no field set is a whole one: whoever may set a label may create it with that label.
+// empty are resources of which an object with no field set is a whole one: whoever may set a label may create it with
+// that label.
 var empty = map[string]string{
 	"internal.apiserver.k8s.io/storageversions": "its specification has no fields",
 	"resource.k8s.io/deviceclasses":             "its specification may be empty",
@@ -62,7 +63,8 @@ func (w *world) granular(t *testing.T) {
 				case o.succeeded():
 					twins.Add(1)
 				case o.code == 403 && (r.way == "apply" || e.kind.Kind == "Scale"):
-					// The admin's fields in another version, and a Scale, which holds no label, change who manages others' fields.
+					// The admin's fields in another version, and a Scale, which holds no label, change who manages
+					// others' fields.
 				case o.code == 403 && strings.Contains(string(o.answer), "granular:"):
 					t.Errorf("the caller has this permission: %s", o)
 				}

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// guarded is a label or an annotation that a caller may neither set, nor change, nor remove, although he may write everything else.
+// guarded is a label or an annotation that a caller may neither set, nor change, nor remove, although he may write
+// everything else.
 type guarded struct {
 	system, user string
 	field, key   string
@@ -23,12 +24,14 @@ type guarded struct {
 // opaque resources carry data that looks like a template.
 var opaque = map[string]string{"apps/controllerrevisions": "raw data that only its controller reads"}
 
-// proxiedElsewhere is out of reach, as the documentation says: no admission runs here for what another API server serves.
+// proxiedElsewhere is out of reach, as the documentation says: no admission runs here for what another API server
+// serves.
 var proxiedElsewhere = map[string]string{"agg.example.com/things": "served by another process"}
 
 const kept = "kept"
 
-// hunt tries to set, change and remove it on every endpoint; in templates; and by having a webhook do it after the request was sent.
+// hunt tries to set, change and remove it on every endpoint; in templates; and by having a webhook do it after the
+// request was sent.
 func (g guarded) hunt(t *testing.T, w *world) {
 	c, namespace := w.caller(g.user), w.settle(g.user+"-"+g.field)
 	inHisName := w.caller("boss").impersonating(g.user)

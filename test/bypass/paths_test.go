@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// oddPaths are spellings of the path of a secret. None of them may be one thing to the authorizers and another to the handlers.
+// oddPaths are spellings of the path of a secret. None of them may be one thing to the authorizers and another to the
+// handlers.
 func oddPaths(namespace, name string) []string {
 	plain := fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", namespace, name)
 	odd := []string{
@@ -31,7 +32,8 @@ func oddPaths(namespace, name string) []string {
 	return odd
 }
 
-// paths: PO-7. A cluster admin who is denied secrets, and nothing else, cannot spell the path of one so that he gets at it.
+// paths: PO-7. A cluster admin who is denied secrets, and nothing else, cannot spell the path of one so that he gets at
+// it.
 func (w *world) paths(t *testing.T) {
 	c, namespace := w.caller("no-secrets"), w.settle("no-secrets")
 	const hidden = "aGlkZGVuLWluLXRoZS1zZWNyZXQ="

@@ -13,8 +13,9 @@ import (
 // alwaysOpen are the paths that are served to everybody before anybody is asked, as upstream's default flags have it.
 var alwaysOpen = []string{"/healthz", "/livez", "/readyz"}
 
-// policy: PO-7, PO-9, PO-11. A rule of the master namespace that denies everything holds against a cluster admin, on every endpoint
-// and for every verb, before a body is read; a rule that denies under a condition, on everything that writes or connects.
+// policy: PO-7, PO-9, PO-11. A rule of the master namespace that denies everything holds against a cluster admin, on
+// every endpoint and for every verb, before a body is read; a rule that denies under a condition, on everything that
+// writes or connects.
 func (w *world) policy(t *testing.T) {
 	const system, conditional = "policy", "conditional policy"
 	denied, mayNotWrite, boss := w.caller("denied"), w.caller("cond-denied"), w.caller("boss")

@@ -160,8 +160,8 @@ func (w *world) installPolicy() {
 	}
 }
 
-// awaitPolicy waits until everything that was installed is in effect: each of these requests is refused from then on, and the last
-// one is not.
+// awaitPolicy waits until everything that was installed is in effect: each of these requests is refused from then on,
+// and the last one is not.
 func (w *world) awaitPolicy() {
 	w.t.Helper()
 	w.settle("probe")

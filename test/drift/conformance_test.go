@@ -13,9 +13,9 @@ import (
 
 const conformanceDir = "../conformance"
 
-// TestConformanceListsAreComplete: every conformance test of upstream is either run by `make conformance` or listed with
-// the reason why it cannot, and nothing is listed that upstream does not have. A name in skipped.txt that ends in * stands
-// for all that begin with it. // SV-4
+// TestConformanceListsAreComplete: every conformance test of upstream is either run by `make conformance` or listed
+// with the reason why it cannot, and nothing is listed that upstream does not have. A name in skipped.txt that ends in
+// * stands for all that begin with it. // SV-4
 func TestConformanceListsAreComplete(t *testing.T) {
 	var upstream []struct{ Codename string }
 	text, err := os.ReadFile(filepath.Join(module(t, kube).dir, "test/conformance/testdata/conformance.yaml"))
@@ -80,8 +80,8 @@ func TestQuickIsPartOfConformance(t *testing.T) {
 	}
 }
 
-// TestNestedModulesAgree: the conformance tests and the benchmarks are modules of their own and must be upgraded together with
-// ours, or they would measure and test another Kubernetes.
+// TestNestedModulesAgree: the conformance tests and the benchmarks are modules of their own and must be upgraded
+// together with ours, or they would measure and test another Kubernetes.
 func TestNestedModulesAgree(t *testing.T) {
 	ours := versions(t, "../..")
 	for _, dir := range []string{conformanceDir, "../../bench"} {

@@ -26,8 +26,8 @@ type upstream struct{ path, version, dir string }
 // modules looks up where the modules' sources are. The go command is asked instead of the build info because a test
 // binary need not link what it reads.
 var modules = sync.OnceValues(func() (map[string]upstream, error) {
-	// `go test` caches a result until a file that the test has opened changes: go.mod has to be one of them, because the
-	// test binary itself does not depend on the versions it selects.
+	// `go test` caches a result until a file that the test has opened changes: go.mod has to be one of them, because
+	// the test binary itself does not depend on the versions it selects.
 	if _, err := os.ReadFile("../../go.mod"); err != nil {
 		return nil, err
 	}

@@ -190,8 +190,8 @@ func TestDynamicAudit(t *testing.T) {
 	t.Run("tail", func(t *testing.T) { testAuditTail(t, s, c) })
 }
 
-// classDelays changes a class again and again and looks for the first request that was judged by the new one. The delays are
-// for people: no machine's speed fails the test.
+// classDelays changes a class again and again and looks for the first request that was judged by the new one. The
+// delays are for people: no machine's speed fails the test.
 func classDelays(t *testing.T, s *server, c *caller, at *collector) []any {
 	t.Helper()
 	const rounds = 10

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// clock is the wall clock of one process. Jumps are made without touching that of the machine and without any help of the
-// program: before its first instruction, the kernel's clock_gettime that is mapped into the process is replaced by one that
-// asks the kernel and adds an offset to the wall clock. The monotonic clock stays as it is, as when an administrator or NTP
-// sets the time.
+// clock is the wall clock of one process. Jumps are made without touching that of the machine and without any help of
+// the program: before its first instruction, the kernel's clock_gettime that is mapped into the process is replaced by
+// one that asks the kernel and adds an offset to the wall clock. The monotonic clock stays as it is, as when an
+// administrator or NTP sets the time.
 type clock struct {
 	t      *testing.T
 	memory string
@@ -144,10 +144,10 @@ func (c *clock) jump(d time.Duration) {
 	}
 }
 
-// SV-8, SV-9, DA-8: the clock of the server jumps forwards and back, by minutes, a month and years. Decisions stay right,
-// changes of policy take effect, events arrive, leases are kept or taken again; credentials are judged by the clock there
-// is, and only by that: a token that has expired is refused, a certificate that is not valid is, and both are taken again when
-// the clock is right.
+// SV-8, SV-9, DA-8: the clock of the server jumps forwards and back, by minutes, a month and years. Decisions stay
+// right, changes of policy take effect, events arrive, leases are kept or taken again; credentials are judged by the
+// clock there is, and only by that: a token that has expired is refused, a certificate that is not valid is, and both
+// are taken again when the clock is right.
 func TestClockThatJumps(t *testing.T) {
 	dir := tempDir(t) + "/d"
 	// A webhook authorizer whose answers are kept for a second.
@@ -217,8 +217,8 @@ func TestClockThatJumps(t *testing.T) {
 	decisions("at first")
 
 	const day = 24 * time.Hour
-	// hooked waits until the webhook's answer of now is in force: jumps are longer than the patience of await, so that an
-	// answer that is kept by the wall clock would be kept for too long.
+	// hooked waits until the webhook's answer of now is in force: jumps are longer than the patience of await, so that
+	// an answer that is kept by the wall clock would be kept for too long.
 	hooked := func(when string, want int) {
 		t.Helper()
 		open.Store(want == http.StatusOK)

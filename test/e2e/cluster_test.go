@@ -21,8 +21,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer, description: How large it is.}}}}}}
 `
 
-// SV-1, SV-3: a complete API server: namespaces with their service accounts, apply, patch, watch, custom resources, garbage
-// collection, quota and aggregation, all through the bundled kubectl.
+// SV-1, SV-3: a complete API server: namespaces with their service accounts, apply, patch, watch, custom resources,
+// garbage collection, quota and aggregation, all through the bundled kubectl.
 func TestItIsAKubernetes(t *testing.T) {
 	s := serve(t, tempDir(t)+"/d")
 

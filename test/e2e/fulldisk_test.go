@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// disk is a file system of its own that is small enough to fill: a tmpfs in a mount namespace, which takes no privileges where
-// user namespaces are allowed. A process holds the namespace for as long as the test runs.
+// disk is a file system of its own that is small enough to fill: a tmpfs in a mount namespace, which takes no
+// privileges where user namespaces are allowed. A process holds the namespace for as long as the test runs.
 type disk struct {
 	t      *testing.T
 	holder *process
@@ -88,8 +88,8 @@ func (d *disk) makeRoom() {
 	}
 }
 
-// SV-8, SV-9: on a full disk the server ends or refuses writes, and says that the disk is full; it does not start on one,
-// and says so; with room again it starts, and everything that was acknowledged is there.
+// SV-8, SV-9: on a full disk the server ends or refuses writes, and says that the disk is full; it does not start on
+// one, and says so; with room again it starts, and everything that was acknowledged is there.
 func TestFullDisk(t *testing.T) {
 	d := smallDisk(t, 64)
 	dir := filepath.Join(d.inside, "d")
@@ -154,8 +154,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("%d writes acknowledged on the way to a full disk, none lost", len(acknowledged))
 }
 
-// DA-8, DA-11: a full disk below the spools loses events only of what it cannot hold, says how many, and holds up no request;
-// with room again events are kept, and what was kept before arrives.
+// DA-8, DA-11: a full disk below the spools loses events only of what it cannot hold, says how many, and holds up no
+// request; with room again events are kept, and what was kept before arrives.
 func TestFullSpoolDisk(t *testing.T) {
 	d := smallDisk(t, 16)
 	dir := tempDir(t) + "/d"

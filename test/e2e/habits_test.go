@@ -21,8 +21,8 @@ roleRef: {namespace: hammer, name: editor}
 userNames: [edgar]
 `
 
-// PO-2, PO-4, PO-5, SV-8: roles and bindings are as kubectl users expect objects to be: applied twice, watched, waited for, deleted by
-// file; and people hear about what has no effect or does not compile.
+// PO-2, PO-4, PO-5, SV-8: roles and bindings are as kubectl users expect objects to be: applied twice, watched, waited
+// for, deleted by file; and people hear about what has no effect or does not compile.
 func TestRolesAreHandledLikeAnyObject(t *testing.T) {
 	s := serve(t, tempDir(t)+"/d")
 	s.kubectl("create", "namespace", "hammer")

@@ -21,8 +21,8 @@ const hookTimeout = 4 * time.Second
 // forever is less than a minute, after which the server gives up on every request and every open connection.
 const forever = 45 * time.Second
 
-// silent is a webhook authorizer that takes questions and never answers, except that it answers about secrets with a condition
-// that only it understands, about which it is silent later.
+// silent is a webhook authorizer that takes questions and never answers, except that it answers about secrets with a
+// condition that only it understands, about which it is silent later.
 func silent(t *testing.T) *httptest.Server {
 	t.Helper()
 	end := make(chan struct{})
@@ -94,9 +94,9 @@ func hookKubeconfig(t *testing.T, hook *httptest.Server) string {
 	return path
 }
 
-// CA-17, SV-8, DA-6: a webhook authorizer that hangs costs those whom it is asked about the configured time, and then refuses
-// them, or has no opinion if it is configured so; nobody else waits. A sink that hangs holds up no request, no other sink and
-// not the end of the server, and gets everything when it answers again.
+// CA-17, SV-8, DA-6: a webhook authorizer that hangs costs those whom it is asked about the configured time, and then
+// refuses them, or has no opinion if it is configured so; nobody else waits. A sink that hangs holds up no request, no
+// other sink and not the end of the server, and gets everything when it answers again.
 func TestWhatHangs(t *testing.T) {
 	dir := tempDir(t) + "/d"
 	config := silentConfig(t, silent(t))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// SV-13, CA-15, PO-14: an admission policy that matches everything, and refuses it, does not keep anybody from asking what he may do: reviews of ours
-// are out of its reach as Kubernetes' own are. Everything else is within it.
+// SV-13, CA-15, PO-14: an admission policy that matches everything, and refuses it, does not keep anybody from asking
+// what he may do: reviews of ours are out of its reach as Kubernetes' own are. Everything else is within it.
 func TestAdmissionPoliciesDoNotSeeReviews(t *testing.T) {
 	s := serve(t, tempDir(t)+"/d")
 	s.apply(`

@@ -65,8 +65,8 @@ func (e *etcd) flags() []string {
 	return []string{"--etcd-servers", e.url, "--etcd-cafile", e.ca, "--etcd-certfile", e.cert, "--etcd-keyfile", e.key}
 }
 
-// SV-2: replicas on one external etcd with TLS form one control plane; the controllers run once, and move when their server
-// is killed.
+// SV-2: replicas on one external etcd with TLS form one control plane; the controllers run once, and move when their
+// server is killed.
 func TestReplicasOnExternalEtcd(t *testing.T) {
 	e := startEtcd(t)
 	first := tempDir(t) + "/a"
@@ -119,8 +119,8 @@ func TestReplicasOnExternalEtcd(t *testing.T) {
 	})
 }
 
-// SV-2: a kube-apiserver command line as kubeadm writes it runs unchanged, generates nothing and runs no controllers; Policy
-// is put first in its chain.
+// SV-2: a kube-apiserver command line as kubeadm writes it runs unchanged, generates nothing and runs no controllers;
+// Policy is put first in its chain.
 func TestDropInForKubeAPIServer(t *testing.T) {
 	e := startEtcd(t)
 	dir := tempDir(t)
@@ -153,7 +153,8 @@ func TestDropInForKubeAPIServer(t *testing.T) {
 	if entries, err := os.ReadDir(s.cmd.Dir); err != nil || len(entries) > 0 {
 		t.Errorf("the drop-in left files where it was started: %v %v", entries, err)
 	}
-	// SV-13: logs as JSON, and every line of them; a system that is off says so; kube-apiserver's own metrics are there.
+	// SV-13: logs as JSON, and every line of them; a system that is off says so; kube-apiserver's own metrics are
+	// there.
 	for line := range strings.Lines(s.output.String()) {
 		if !strings.HasPrefix(line, "{") {
 			t.Errorf("not JSON: %s", line)

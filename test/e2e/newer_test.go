@@ -88,9 +88,9 @@ userNames: [edgar]
 `, ns, rules)
 }
 
-// SV-8: what a newer version has stored, or what does not compile, is quarantined alone: its allow rules grant nothing, its
-// deny rules deny without their condition, everything else takes effect, revocations first of all; status, metrics and log
-// tell, nothing of it is overwritten, and a restart changes none of it.
+// SV-8: what a newer version has stored, or what does not compile, is quarantined alone: its allow rules grant nothing,
+// its deny rules deny without their condition, everything else takes effect, revocations first of all; status, metrics
+// and log tell, nothing of it is overwritten, and a restart changes none of it.
 func TestObjectsOfANewerVersion(t *testing.T) {
 	dir := tempDir(t) + "/d"
 	s := serve(t, dir)
@@ -139,7 +139,8 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 
 	etcd := s.store(t)
 	const policies, bindings = "policy.proviso.dev/policies/", "policy.proviso.dev/policybindings/"
-	// A rule of its own that does not compile here, beside others that do; a deny rule likewise; one with a field of the future.
+	// A rule of its own that does not compile here, beside others that do; a deny rule likewise; one with a field of
+	// the future.
 	etcd.change(policies+"bent/default", func(p m) {
 		role := p["roles"].(m)["edgar"].(m)
 		role["rules"] = append(role["rules"].([]any),

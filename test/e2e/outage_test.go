@@ -67,8 +67,9 @@ func (r *replica) decides(users int) string {
 	return strings.Join(all, " ")
 }
 
-// SV-2, SV-9: three etcd members with TLS and two replicas. Whichever process is killed or stopped, the others keep answering
-// and writing, and a policy that changes meanwhile is in force on both replicas afterwards, also on the one that was away.
+// SV-2, SV-9: three etcd members with TLS and two replicas. Whichever process is killed or stopped, the others keep
+// answering and writing, and a policy that changes meanwhile is in force on both replicas afterwards, also on the one
+// that was away.
 func TestAnyProcessMayFail(t *testing.T) {
 	cluster := startEtcdCluster(t)
 	first, second := tempDir(t)+"/a", tempDir(t)+"/b"

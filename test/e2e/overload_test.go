@@ -122,9 +122,10 @@ kind: ConfigMap
 metadata: {name: there, namespace: load}
 `
 
-// SV-9, CA-7, PO-4: 2,000 clients at once, half of them one user, with priority and fairness on and room for a few requests
-// only. Load is shed with 429; every request that is answered is answered rightly, whether it is allowed, refused, allowed or
-// refused by its object; nothing that is refused is stored; the administrator gets through all the while.
+// SV-9, CA-7, PO-4: 2,000 clients at once, half of them one user, with priority and fairness on and room for a few
+// requests only. Load is shed with 429; every request that is answered is answered rightly, whether it is allowed,
+// refused, allowed or refused by its object; nothing that is refused is stored; the administrator gets through all the
+// while.
 func TestOverloadShedsLoadNotAccessControl(t *testing.T) {
 	const clients = 2000
 	each := soak(2)

@@ -17,11 +17,13 @@ import (
 
 var rewrite = flag.Bool("update", false, "write what the commands of the documents really print into the documents")
 
-// attempts is how often a page is pasted before its output counts as wrong: a policy is effective a moment after it was written, and on a
-// busy machine a command may come in between. A page cleans up after itself, so that it can be pasted again.
+// attempts is how often a page is pasted before its output counts as wrong: a policy is effective a moment after it was
+// written, and on a busy machine a command may come in between. A page cleans up after itself, so that it can be pasted
+// again.
 const attempts = 3
 
-// notPasted stands in front of a block of commands that cannot be pasted, such as one that starts a server on another machine.
+// notPasted stands in front of a block of commands that cannot be pasted, such as one that starts a server on another
+// machine.
 const notPasted = "<!-- not pasted: "
 
 // page is a document with commands.
@@ -40,7 +42,8 @@ type step struct {
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```\n")
 
-// readPage takes the commands out of a page. A text block right behind an sh block is what that prints; without one it prints nothing.
+// readPage takes the commands out of a page. A text block right behind an sh block is what that prints; without one it
+// prints nothing.
 func readPage(t *testing.T, path string) *page {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../..", path))
@@ -72,8 +75,8 @@ func readPage(t *testing.T, path string) *page {
 	return p
 }
 
-// SV-12: every command of README, guides and examples works as it is written, in one shell for a page as a reader has one terminal, and
-// prints what the page says: in order, and then again on the same server, in the other order.
+// SV-12: every command of README, guides and examples works as it is written, in one shell for a page as a reader has
+// one terminal, and prints what the page says: in order, and then again on the same server, in the other order.
 func TestDocumentsCanBePasted(t *testing.T) {
 	paths := []string{"README.md"}
 	for _, pattern := range []string{"docs/guide/*.md", "examples/*/README.md"} {
@@ -127,8 +130,8 @@ func TestDocumentsCanBePasted(t *testing.T) {
 	}
 }
 
-// pasteAll runs pages one after the other. Only the deletion of a namespace, for which Kubernetes takes five seconds, goes on while the
-// next page begins, if that has no namespace of the same name.
+// pasteAll runs pages one after the other. Only the deletion of a namespace, for which Kubernetes takes five seconds,
+// goes on while the next page begins, if that has no namespace of the same name.
 func pasteAll(t *testing.T, list []*page, root string) []chan []string {
 	outputs := make([]chan []string, len(list))
 	ended := map[string]chan struct{}{}
@@ -222,8 +225,8 @@ const (
 
 var deletesNamespaces = regexp.MustCompile(`(?m)^(k|kubectl) delete namespace .*\n\z`)
 
-// run runs the commands of a page in one shell, as a reader has one terminal, and returns what each step has printed. It calls release
-// when another page can begin.
+// run runs the commands of a page in one shell, as a reader has one terminal, and returns what each step has printed.
+// It calls release when another page can begin.
 func (p *page) run(t *testing.T, root string, release func()) []string {
 	defer release()
 	var script strings.Builder

@@ -110,8 +110,8 @@ spec:
               fuse: {type: integer, description: In seconds., x-kubernetes-permission-verb: example.com/VERB, x-kubernetes-permission-exclusive: true}
 `
 
-// explainDeclared: kubectl explain shows the verb that the author of a CRD has declared, a new one too, and kubectl validates by the same
-// document (FP-3).
+// explainDeclared: kubectl explain shows the verb that the author of a CRD has declared, a new one too, and kubectl
+// validates by the same document (FP-3).
 func explainDeclared(s *server) {
 	s.t.Helper()
 	for _, verb := range []string{"fuseLength", "fuse"} {

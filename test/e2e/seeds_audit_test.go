@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// judge sends requests and looks at what a sink gets of them: requests that it must not get go first, so that they have been judged
-// when the others arrive.
+// judge sends requests and looks at what a sink gets of them: requests that it must not get go first, so that they have
+// been judged when the others arrive.
 type judge struct {
 	*seeds
 	t    *testing.T

@@ -24,8 +24,8 @@ type seeds struct {
 	clark, hubert, edgar, bots person
 }
 
-// TestSeeds: every example of the five designs works as it is written, but for what its file lists (CA-22, CA-23, PO-13, DA-14, FP-3). testdata/seeds has one file for
-// each, and each has a step here.
+// TestSeeds: every example of the five designs works as it is written, but for what its file lists (CA-22, CA-23,
+// PO-13, DA-14, FP-3). testdata/seeds has one file for each, and each has a step here.
 func TestSeeds(t *testing.T) {
 	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks"), t: t}
 	steps := map[string]func(t *testing.T){
@@ -138,7 +138,8 @@ func (s *seeds) editors(*testing.T) {
 	s.eventually("Edgar to edit", s.edgar, config("plain"), "create", "-f", "-")
 	s.edgar.mayNot("", "get", "deploymentconfigs", "-n", "anvil")
 	s.edgar.mayNot("", "get", "rolebindings.authorization.proviso.dev", "-n", "hammer")
-	// "By default, Hubert does not have sufficient power to create new Roles because there is not an existing Policy object."
+	// "By default, Hubert does not have sufficient power to create new Roles because there is not an existing Policy
+	// object."
 	if out, err := s.try("", "--kubeconfig", s.hubert.kubeconfig, "apply", "-f", seedFile("policy/09-labelers.yaml")); err == nil || !strings.Contains(out, "Policy") {
 		s.t.Errorf("roles without a policy: %v\n%s", err, out)
 	}
@@ -360,7 +361,8 @@ func onlyGetsPods(t *testing.T, s *server) {
 	}
 }
 
-// webhookSeeds runs a server whose only authorizer, beside Policy, is the webhook of the text, which answers as the text has it (CA-17, CA-19).
+// webhookSeeds runs a server whose only authorizer, beside Policy, is the webhook of the text, which answers as the
+// text has it (CA-17, CA-19).
 func webhookSeeds(t *testing.T) {
 	answer, err := yaml.YAMLToJSON([]byte(read(t, seedFile("conditional/02-impersonation-answer.yaml"))))
 	if err != nil {

@@ -19,8 +19,8 @@ type pair struct {
 	car  *process
 }
 
-// SV-5, SC-1, SC-2, SC-3: on a real stock server, set up by init alone, what is conditional is decided by the object; without the webhook's
-// manifest it folds; without the side-car nobody is let in; and the pair recovers by itself.
+// SV-5, SC-1, SC-2, SC-3: on a real stock server, set up by init alone, what is conditional is decided by the object;
+// without the webhook's manifest it folds; without the side-car nobody is let in; and the pair recovers by itself.
 func TestSidecarBesideAStockServer(t *testing.T) {
 	p := startPair(t)
 	p.kubectl("apply", "-f", filepath.Join(p.side, "cluster.yaml"))
@@ -122,7 +122,8 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
-// buildStock builds the stock kube-apiserver from the modules of this repository, with the version that it would be released as.
+// buildStock builds the stock kube-apiserver from the modules of this repository, with the version that it would be
+// released as.
 func buildStock(t *testing.T) string {
 	t.Helper()
 	binary(t)

@@ -43,7 +43,8 @@ func requestVariable(r *refmodel.Request) map[string]any {
 	}
 }
 
-// readable tells whether an object can be had in a version: everything is stored as v1, which is also what is preferred.
+// readable tells whether an object can be had in a version: everything is stored as v1, which is also what is
+// preferred.
 func (f *facts) readable(apiVersion string) bool {
 	return apiVersion == "v1" || apiVersion == "" && f.served
 }
@@ -67,7 +68,8 @@ func (f *facts) versions() (bodies []map[string]any) {
 
 func metadata(body map[string]any) map[string]any { return body["metadata"].(map[string]any) }
 
-// named is the demand of a deny rule that is limited to names on a request that says none. An object that has no name yet may get any.
+// named is the demand of a deny rule that is limited to names on a request that says none. An object that has no name
+// yet may get any.
 func named(names []string, f *facts) answer {
 	for _, b := range f.versions() {
 		if !f.readable("") {
@@ -148,7 +150,8 @@ func leaves(path string, value any, into map[string]string) {
 	}
 }
 
-// ownNode is sameNodeRestriction (PO-11): the object belongs to the caller's node; every version in an allow, any in a deny.
+// ownNode is sameNodeRestriction (PO-11): the object belongs to the caller's node; every version in an allow, any in a
+// deny.
 func ownNode(r *refmodel.Request, f *facts, deny bool) answer {
 	node := ""
 	if name, ok := strings.CutPrefix(r.User.GetName(), "system:node:"); ok && slices.Contains(r.User.GetGroups(), "system:nodes") {

@@ -7,8 +7,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
-// atoms are about the request, the object or both; many of them fail for some objects, and some for all of them. OBJ is object,
-// oldObject or resource.
+// atoms are about the request, the object or both; many of them fail for some objects, and some for all of them. OBJ is
+// object, oldObject or resource.
 var atoms = []string{
 	`OBJ.spec.replicas > 2`,
 	`OBJ.spec.replicas == 1`,

@@ -103,7 +103,8 @@ func drawFacts(p refmodel.Pick, w *world, r *refmodel.Request) *facts {
 		f.options = map[string]any{"fieldManager": []string{"alice", "bob"}[p(2)]}
 	}
 	if r.Subresource == "exec" {
-		// Admission has the options of a connection as its object. Conditions have them as options, and no object (CA-9).
+		// Admission has the options of a connection as its object. Conditions have them as options, and no object
+		// (CA-9).
 		f.operation, f.options, f.object = admission.Connect, f.object, nil
 	}
 	switch ns, known := w.namespaces[r.Namespace]; {

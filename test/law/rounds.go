@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The environment of a law. Without it, a law tries the seeds from 0 on, so that every run of the everyday tests is the same.
+// The environment of a law. Without it, a law tries the seeds from 0 on, so that every run of the everyday tests is the
+// same.
 const (
 	// EnvTime is how long to try, on seeds that nobody has tried before.
 	EnvTime = "PROVISO_LAW_TIME"
@@ -18,9 +19,9 @@ const (
 	EnvSeed = "PROVISO_SEED"
 )
 
-// Rounds tries a law round by round: the everyday number of rounds, or as the environment says. A round gets its seed and returns
-// how many cases it tried; it fails the test itself and names the seed. Rounds says how many cases were tried, in a line that
-// `make fuzz` reads, and fails if there were none: a law that nothing was tried on is not proven.
+// Rounds tries a law round by round: the everyday number of rounds, or as the environment says. A round gets its seed
+// and returns how many cases it tried; it fails the test itself and names the seed. Rounds says how many cases were
+// tried, in a line that `make fuzz` reads, and fails if there were none: a law that nothing was tried on is not proven.
 func Rounds(t testing.TB, everyday int, round func(seed int64) (cases int)) {
 	t.Helper()
 	budget, seed, runs := settings(t, everyday)
@@ -61,8 +62,8 @@ func settings(t testing.TB, everyday int) (budget time.Duration, seed int64, run
 	return budget, seed, runs
 }
 
-// TooFew fails a law whose everyday rounds saw too little of something to prove anything: then the generator is no good. For any
-// other number of rounds it only says so, since how many a machine gets through in a time is not judged.
+// TooFew fails a law whose everyday rounds saw too little of something to prove anything: then the generator is no
+// good. For any other number of rounds it only says so, since how many a machine gets through in a time is not judged.
 func TooFew(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(EnvTime) == "" && os.Getenv(EnvRuns) == "" {

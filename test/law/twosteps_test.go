@@ -24,7 +24,8 @@ type trial struct {
 	compiler *expr.Compiler
 	ref      *reference
 	pool     *pool
-	// conditional, refused and failed count the cases that were decided in admission, there refused, and there by a failure.
+	// conditional, refused and failed count the cases that were decided in admission, there refused, and there by a
+	// failure.
 	conditional, refused, failed int
 }
 
@@ -85,7 +86,8 @@ func (tr *trial) compare(ctx context.Context, w *world, r *refmodel.Request, f *
 	holder := handoff.From(ctx)
 	pending := holder.Get(handoff.Request).Pending()
 	if decision != authorizer.DecisionAllow {
-		// Nothing can allow it, so that the body is not read. Which refusal it is may still depend on the body, unless it is a deny.
+		// Nothing can allow it, so that the body is not read. Which refusal it is may still depend on the body, unless
+		// it is a deny.
 		if want.decision == authorizer.DecisionAllow || decision == authorizer.DecisionDeny && want.decision != authorizer.DecisionDeny {
 			return "refused before the object was seen"
 		}
@@ -141,8 +143,8 @@ func describe(w *world, r *refmodel.Request, f *facts) string {
 	return b.String()
 }
 
-// CA-2, CA-3, CA-4, CA-5, CA-12, PO-7: policies, a chain of authorizers, a request and an object are decided by the gate and the
-// enforcer as one step with everything known decides them, errors included.
+// CA-2, CA-3, CA-4, CA-5, CA-12, PO-7: policies, a chain of authorizers, a request and an object are decided by the
+// gate and the enforcer as one step with everything known decides them, errors included.
 func TestTwoStepsEqualOne(t *testing.T) {
 	var conditional, refused, failed atomic.Int64
 	t.Run("on", func(t *testing.T) {

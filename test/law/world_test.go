@@ -44,7 +44,8 @@ func (w *world) rule(h refmodel.Hit) *policyv1alpha1.PolicyRule {
 	return nil
 }
 
-// drawWorld draws policies with conditions of every sort, and a chain: both policy tiers, RBAC and others, in any order, some missing.
+// drawWorld draws policies with conditions of every sort, and a chain: both policy tiers, RBAC and others, in any
+// order, some missing.
 func drawWorld(t testing.TB, p refmodel.Pick, e *pool, compiler *expr.Compiler) *world {
 	w := &world{World: p.World(), others: map[string]*other{}, namespaces: map[string]map[string]any{}}
 	for _, c := range w.Policies {

@@ -6,8 +6,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AuditClass is a set of rules that select requests. The policies of audit sinks refer to it and give the requests that it
-// selects a level.
+// AuditClass is a set of rules that select requests. The policies of audit sinks refer to it and give the requests that
+// it selects a level.
 type AuditClass struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -28,8 +28,8 @@ type AuditClassSpec struct {
 // Rule selects requests. A request has to match every selector that is given; the entries of a list are alternatives.
 // groupResourceSelectors and nonResourceSelectors exclude each other.
 type Rule struct {
-	// subjects are the users and groups whose requests are selected. The user is the one that was authenticated, not one
-	// that is impersonated. Left out, every request matches.
+	// subjects are the users and groups whose requests are selected. The user is the one that was authenticated, not
+	// one that is impersonated. Left out, every request matches.
 	// +optional
 	// +listType=atomic
 	Subjects []SubjectSelector `json:"subjects,omitempty"`
@@ -40,26 +40,27 @@ type Rule struct {
 	// +listType=atomic
 	Verbs []string `json:"verbs,omitempty"`
 
-	// groupResourceSelectors select requests for resources. With neither these nor nonResourceSelectors, all requests of
-	// the subjects and verbs are selected.
+	// groupResourceSelectors select requests for resources. With neither these nor nonResourceSelectors, all requests
+	// of the subjects and verbs are selected.
 	// +optional
 	// +listType=atomic
 	GroupResourceSelectors []GroupResourceSelector `json:"groupResourceSelectors,omitempty"`
 
-	// nonResourceSelectors select requests for paths outside the resource API. A single object {urls: […]} is accepted in
-	// the place of the list.
+	// nonResourceSelectors select requests for paths outside the resource API. A single object {urls: […]} is accepted
+	// in the place of the list.
 	// +optional
 	// +listType=atomic
 	NonResourceSelectors NonResourceSelectors `json:"nonResourceSelectors,omitempty"`
 
-	// decisions select requests by how they were decided in the end: Allow, Deny, or NoOpinion if nobody allowed or denied them. A
-	// request whose decision cannot be told, because it failed before its conditions were looked at, matches. Left out, every
-	// request matches.
+	// decisions select requests by how they were decided in the end: Allow, Deny, or NoOpinion if nobody allowed or
+	// denied them. A request whose decision cannot be told, because it failed before its conditions were looked at,
+	// matches. Left out, every request matches.
 	// +optional
 	// +listType=set
 	Decisions []Decision `json:"decisions,omitempty"`
 
-	// conditional selects requests whose decision depended on conditions, or, if false, did not. Left out, every request matches.
+	// conditional selects requests whose decision depended on conditions, or, if false, did not. Left out, every
+	// request matches.
 	// +optional
 	Conditional *bool `json:"conditional,omitempty"`
 }
@@ -129,8 +130,8 @@ type GroupResourceSelector struct {
 	// +optional
 	Scope ScopeType `json:"scope,omitempty"`
 
-	// namespaces limits the scope Namespaced to these namespaces. Left out, all namespaces are selected. A plain name is
-	// accepted in the place of {name: …}.
+	// namespaces limits the scope Namespaced to these namespaces. Left out, all namespaces are selected. A plain name
+	// is accepted in the place of {name: …}.
 	// +optional
 	// +listType=atomic
 	Namespaces []NamespaceSelector `json:"namespaces,omitempty"`

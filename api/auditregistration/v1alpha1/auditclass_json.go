@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// UnmarshalJSON accepts the spellings Users and Group and normalises them. Any other text is kept for validation to refuse.
+// UnmarshalJSON accepts the spellings Users and Group and normalises them. Any other text is kept for validation to
+// refuse.
 func (t *SubjectType) UnmarshalJSON(data []byte) error {
 	var s string
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, &s); err != nil {
@@ -28,8 +29,8 @@ func (t SubjectType) normalised() SubjectType {
 	return t
 }
 
-// UnmarshalJSON remembers whether there is a group, so that applying a file without one again changes nothing. Unknown keys are an error, since the
-// strict decoder does not look into a type that decodes itself.
+// UnmarshalJSON remembers whether there is a group, so that applying a file without one again changes nothing. Unknown
+// keys are an error, since the strict decoder does not look into a type that decodes itself.
 func (s *GroupResourceSelector) UnmarshalJSON(data []byte) error {
 	if first(data) == 'n' {
 		return nil
@@ -62,8 +63,8 @@ func (s GroupResourceSelector) MarshalJSON() ([]byte, error) {
 	return stdjson.Marshal(out)
 }
 
-// UnmarshalJSON accepts a namespace as {name: …} or as a plain string. Anything else in the object is an error, since the
-// strict decoder does not look into a type that decodes itself.
+// UnmarshalJSON accepts a namespace as {name: …} or as a plain string. Anything else in the object is an error, since
+// the strict decoder does not look into a type that decodes itself.
 func (n *NamespaceSelector) UnmarshalJSON(data []byte) error {
 	switch first(data) {
 	case 'n': // null

@@ -21,8 +21,8 @@ const (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AuditSink is a receiver of audit events. Its policy says which requests are recorded, at which level; its webhook is where
-// the events go. A sink without a webhook, or one that refers to an audit class that does not exist, is inactive.
+// AuditSink is a receiver of audit events. Its policy says which requests are recorded, at which level; its webhook is
+// where the events go. A sink without a webhook, or one that refers to an audit class that does not exist, is inactive.
 type AuditSink struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -51,7 +51,8 @@ type AuditSinkSpec struct {
 
 // Policy says which requests are recorded and at which level.
 type Policy struct {
-	// level is the level of all requests that no rule matches: None (the default), Metadata, Request or RequestResponse.
+	// level is the level of all requests that no rule matches: None (the default), Metadata, Request or
+	// RequestResponse.
 	// +optional
 	// +default="None"
 	Level Level `json:"level,omitempty"`
@@ -153,8 +154,8 @@ const (
 	ReasonInvalid = "Invalid"
 )
 
-// ConditionDelivering is True while what an active sink gets is delivered, False while deliveries fail, and Unknown while the sink
-// is inactive.
+// ConditionDelivering is True while what an active sink gets is delivered, False while deliveries fail, and Unknown
+// while the sink is inactive.
 const ConditionDelivering = "Delivering"
 
 // Reasons of the condition Delivering, and of the Events when it changes.
@@ -167,15 +168,15 @@ const (
 	ReasonInactive = "Inactive"
 )
 
-// AuditSinkStatus says whether a sink is active and what it has delivered. The counters are the sums over the replicas of
-// the server.
+// AuditSinkStatus says whether a sink is active and what it has delivered. The counters are the sums over the replicas
+// of the server.
 type AuditSinkStatus struct {
 	// observedGeneration is the generation of the sink that this status was computed from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: "Active" is True while the sink gets events; otherwise its reason and message say why not. "Delivering" is
-	// False while deliveries fail on any replica of the server, with the last error as its message.
+	// conditions: "Active" is True while the sink gets events; otherwise its reason and message say why not.
+	// "Delivering" is False while deliveries fail on any replica of the server, with the last error as its message.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -198,13 +199,13 @@ type AuditSinkStatus struct {
 	// +optional
 	Spooled int64 `json:"spooled,omitempty"`
 
-	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could
-	// not be written, or because they were set aside.
+	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because
+	// they could not be written, or because they were set aside.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 
-	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are
-	// kept beside the spool.
+	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of
+	// them are kept beside the spool.
 	// +optional
 	SetAside int64 `json:"setAside,omitempty"`
 
@@ -244,13 +245,13 @@ type AuditSinkReplicaStatus struct {
 	// +optional
 	Spooled int64 `json:"spooled,omitempty"`
 
-	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because they could
-	// not be written, or because they were set aside.
+	// dropped is the number of events that the receiver will not get: because the spool was full or damaged, because
+	// they could not be written, or because they were set aside.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 
-	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of them are
-	// kept beside the spool.
+	// setAside is the number of events that the receiver refuses, even alone and without their bodies. The newest of
+	// them are kept beside the spool.
 	// +optional
 	SetAside int64 `json:"setAside,omitempty"`
 

@@ -7,10 +7,10 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Permission is a field permission as it is in effect at the moment: the verb to grant, and the fields that it guards.
-// Who holds the verb "granular" on a resource together with "granular:<permission>" may change these fields of it without
-// the right to change the rest of the object. Permissions are shipped, or declared by FieldPermission objects
-// (policy.proviso.dev) and in the schemas of custom resource definitions; here they can only be read. The field selector
-// resource=deployments.apps lists the permissions on the fields of one resource.
+// Who holds the verb "granular" on a resource together with "granular:<permission>" may change these fields of it
+// without the right to change the rest of the object. Permissions are shipped, or declared by FieldPermission objects
+// (policy.proviso.dev) and in the schemas of custom resource definitions; here they can only be read. The field
+// selector resource=deployments.apps lists the permissions on the fields of one resource.
 type Permission struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is that of the permission, with a colon in place of the slash
@@ -21,9 +21,9 @@ type Permission struct {
 	// permission is the name of the permission, such as labels or example.com/selfDestruct.
 	Permission string `json:"permission"`
 
-	// verbs are what a role has to grant on the resource, such as granular:labels. A text in angle brackets stands for the
-	// parameter: granular:label(<prefix>) is granted as granular:label(example.com). There is more than one if different
-	// declarations of the permission have different parameters.
+	// verbs are what a role has to grant on the resource, such as granular:labels. A text in angle brackets stands for
+	// the parameter: granular:label(<prefix>) is granted as granular:label(example.com). There is more than one if
+	// different declarations of the permission have different parameters.
 	// +listType=atomic
 	Verbs []string `json:"verbs"`
 

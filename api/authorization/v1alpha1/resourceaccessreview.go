@@ -6,9 +6,9 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceAccessReview asks who can do something. It is created in a namespace, to ask about that namespace, or without one,
-// to ask about all namespaces and cluster-scoped resources. The answer is in the status of what comes back; nothing is
-// stored.
+// ResourceAccessReview asks who can do something. It is created in a namespace, to ask about that namespace, or without
+// one, to ask about all namespaces and cluster-scoped resources. The answer is in the status of what comes back;
+// nothing is stored.
 type ResourceAccessReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Only the namespace has a meaning.
@@ -28,8 +28,8 @@ type ResourceAccessReviewSpec struct {
 	// verb is the verb that is asked about, such as get, list, create, update, delete.
 	Verb string `json:"verb"`
 
-	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in
-	// any case; or a path that is no resource, such as /metrics; or * for all resources.
+	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod),
+	// in any case; or a path that is no resource, such as /metrics; or * for all resources.
 	ResourceKind string `json:"resourceKind"`
 
 	// resourceName limits the question to the object of that name. Left out, the question is about every name.
@@ -41,8 +41,8 @@ type ResourceAccessReviewSpec struct {
 	IncludeBlocked bool `json:"includeBlocked,omitempty"`
 }
 
-// ResourceAccessReviewStatus says who can. A user is judged with system:authenticated as its only group, and a group as an
-// unnamed member of it, since the server does not know who is in which group.
+// ResourceAccessReviewStatus says who can. A user is judged with system:authenticated as its only group, and a group as
+// an unnamed member of it, since the server does not know who is in which group.
 type ResourceAccessReviewStatus struct {
 	// userNames are the users that can, always.
 	// +optional

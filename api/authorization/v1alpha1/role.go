@@ -8,8 +8,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy "default" of its
-// namespace, which has to exist. A role of the master namespace can be bound in every namespace.
+// Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy "default" of
+// its namespace, which has to exist. A role of the master namespace can be bound in every namespace.
 type Role struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -21,7 +21,8 @@ type Role struct {
 	// +listType=atomic
 	Rules []policyv1alpha1.PolicyRule `json:"rules,omitempty"`
 
-	// status says which served resources the rules cover at the moment. It is set by the server and may be a moment behind.
+	// status says which served resources the rules cover at the moment. It is set by the server and may be a moment
+	// behind.
 	// +optional
 	Status policyv1alpha1.RoleStatus `json:"status,omitempty"`
 }

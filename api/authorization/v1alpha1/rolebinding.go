@@ -6,8 +6,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view on
-// the PolicyBinding of its namespace that is named after the namespace of the role.
+// RoleBinding gives a role to users and groups, in its own namespace; in the master namespace, everywhere. It is a view
+// on the PolicyBinding of its namespace that is named after the namespace of the role.
 type RoleBinding struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -19,8 +19,8 @@ type RoleBinding struct {
 	// +optional
 	RoleRef RoleRef `json:"roleRef"`
 
-	// referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read as
-	// roleRef.namespace, and shown again as it was written.
+	// referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read
+	// as roleRef.namespace, and shown again as it was written.
 	// +optional
 	ReferencesGlobalRole bool `json:"referencesGlobalRole,omitempty"`
 

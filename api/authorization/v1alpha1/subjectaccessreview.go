@@ -8,8 +8,8 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // SubjectAccessReview asks whether a user or a group can do something. It is created in a namespace, to ask about that
-// namespace, or without one, to ask about all namespaces and cluster-scoped resources. The answer is in the status of what
-// comes back; nothing is stored.
+// namespace, or without one, to ask about all namespaces and cluster-scoped resources. The answer is in the status of
+// what comes back; nothing is stored.
 type SubjectAccessReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Only the namespace has a meaning.
@@ -29,8 +29,8 @@ type SubjectAccessReviewSpec struct {
 	// verb is the verb that is asked about, such as get, list, create, update, delete.
 	Verb string `json:"verb"`
 
-	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod), in
-	// any case; or a path that is no resource, such as /metrics; or * for all resources.
+	// resourceKind is the resource that is asked about: a plural (pods, pods/exec, deployments.apps) or a kind (Pod),
+	// in any case; or a path that is no resource, such as /metrics; or * for all resources.
 	ResourceKind string `json:"resourceKind"`
 
 	// resourceName is the name of the object that is asked about.
@@ -45,14 +45,14 @@ type SubjectAccessReviewSpec struct {
 	// +optional
 	GroupName string `json:"groupName,omitempty"`
 
-	// content is the object that conditions are evaluated against, which makes the answer final: the object on create, the
-	// stored object on delete, both on update. Without it a conditional right counts as none. The stored object itself is
-	// never read.
+	// content is the object that conditions are evaluated against, which makes the answer final: the object on create,
+	// the stored object on delete, both on update. Without it a conditional right counts as none. The stored object
+	// itself is never read.
 	// +optional
 	Content *runtime.RawExtension `json:"content,omitempty"`
 
-	// oldContent is the stored object on update, if it is not the same as content: content is then what it would become. The
-	// caller provides it; the server never reads it.
+	// oldContent is the stored object on update, if it is not the same as content: content is then what it would
+	// become. The caller provides it; the server never reads it.
 	// +optional
 	OldContent *runtime.RawExtension `json:"oldContent,omitempty"`
 
@@ -61,8 +61,8 @@ type SubjectAccessReviewSpec struct {
 	Trace bool `json:"trace,omitempty"`
 }
 
-// SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows what
-// another denies.
+// SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows
+// what another denies.
 type SubjectAccessReviewStatus struct {
 	// allowed is true if the subject can.
 	Allowed bool `json:"allowed"`

@@ -1,11 +1,11 @@
 package v1alpha1
 
-// DecisionTrace is how a decision came about: what every authorizer of the chain answered, by which rules, and what would
-// change it. It shows what concerns the subject and nothing else: no rule that does not apply to it, nobody who has the same
-// role, and no stored object.
+// DecisionTrace is how a decision came about: what every authorizer of the chain answered, by which rules, and what
+// would change it. It shows what concerns the subject and nothing else: no rule that does not apply to it, nobody who
+// has the same role, and no stored object.
 type DecisionTrace struct {
-	// decision is the outcome: Allow, Deny, NoOpinion (nobody allows it, which refuses it), or Conditional (it depends on
-	// the object).
+	// decision is the outcome: Allow, Deny, NoOpinion (nobody allows it, which refuses it), or Conditional (it depends
+	// on the object).
 	Decision TracedAnswer `json:"decision"`
 
 	// decidedBy is the authorizer that decided. It is empty if nobody did, or if it depends on the object.
@@ -55,7 +55,8 @@ type AuthorizerTrace struct {
 	// +optional
 	Error string `json:"error,omitempty"`
 
-	// rules are the rules of Policy or RBAC that apply to the request, those that deny first. Other authorizers have none.
+	// rules are the rules of Policy or RBAC that apply to the request, those that deny first. Other authorizers have
+	// none.
 	// +optional
 	// +listType=atomic
 	Rules []RuleTrace `json:"rules,omitempty"`
@@ -90,8 +91,8 @@ type RuleTrace struct {
 	// subject is the user, group or service account of the binding that the request matches.
 	Subject TracedSubject `json:"subject"`
 
-	// condition is the rule's condition. Its text is what is left of it after the request has been put in; it is empty if
-	// the request alone decides it.
+	// condition is the rule's condition. Its text is what is left of it after the request has been put in; it is empty
+	// if the request alone decides it.
 	// +optional
 	Condition *ConditionTrace `json:"condition,omitempty"`
 
@@ -161,17 +162,17 @@ type ConditionTrace struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to be
-// applied.
+// Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to
+// be applied.
 type Remedy struct {
-	// remove are the deny rules that stand in the way: take the subject out of the binding, delete the binding, or take the
-	// rule out of the role.
+	// remove are the deny rules that stand in the way: take the subject out of the binding, delete the binding, or take
+	// the rule out of the role.
 	// +optional
 	// +listType=atomic
 	Remove []RuleTrace `json:"remove,omitempty"`
 
-	// grant is the smallest grant that is missing, as YAML: one rule with the one verb, resource and name that was asked
-	// about, bound to the one subject, in the one namespace.
+	// grant is the smallest grant that is missing, as YAML: one rule with the one verb, resource and name that was
+	// asked about, bound to the one subject, in the one namespace.
 	// +optional
 	Grant string `json:"grant,omitempty"`
 

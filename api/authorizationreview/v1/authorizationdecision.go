@@ -1,13 +1,14 @@
 package v1
 
-// AuthorizationDecision says what was decided and who decided it, in the shape of KEP-6001. Audit events have it too, as the text of an
-// annotation.
+// AuthorizationDecision says what was decided and who decided it, in the shape of KEP-6001. Audit events have it too,
+// as the text of an annotation.
 type AuthorizationDecision struct {
 	// decision is allow or deny.
 	Decision string `json:"decision"`
 
-	// authorizer is the type of the authorizer that decided: RBAC, Policy, Node, Webhook, ABAC, AlwaysAllow or AlwaysDeny, or the name of a
-	// part of the server that stands in front of them. It is empty if nobody had an opinion, so that the request is refused.
+	// authorizer is the type of the authorizer that decided: RBAC, Policy, Node, Webhook, ABAC, AlwaysAllow or
+	// AlwaysDeny, or the name of a part of the server that stands in front of them. It is empty if nobody had an
+	// opinion, so that the request is refused.
 	// +optional
 	Authorizer string `json:"authorizer,omitempty"`
 

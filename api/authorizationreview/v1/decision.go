@@ -38,8 +38,8 @@ type ConditionsAwareDecision struct {
 	// +optional
 	ConditionsMap *ConditionsMap `json:"conditionsMap,omitempty"`
 
-	// union has the decisions that a decision of type Union consists of, in order: the first that turns out to be Allow or
-	// Deny decides.
+	// union has the decisions that a decision of type Union consists of, in order: the first that turns out to be Allow
+	// or Deny decides.
 	// +optional
 	// +listType=map
 	// +listMapKey=authorizerName
@@ -67,8 +67,8 @@ type UnconditionalDecision struct {
 }
 
 // ConditionsMap is a set of conditions, by effect. They are evaluated together: a Deny that is met or fails denies;
-// otherwise, a NoOpinion that is met or fails leaves the request to the next authorizer; otherwise, an Allow that is met
-// allows; otherwise, the next authorizer decides.
+// otherwise, a NoOpinion that is met or fails leaves the request to the next authorizer; otherwise, an Allow that is
+// met allows; otherwise, the next authorizer decides.
 type ConditionsMap struct {
 	// denyConditions deny when they are met.
 	// +optional

@@ -4,8 +4,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// In protobuf the reviews are Kubernetes' own: these methods are what its serializer looks for, and they delegate to the
-// stock types. What only JSON can say is not lost silently in the dangerous direction: see foldedStatus.
+// In protobuf the reviews are Kubernetes' own: these methods are what its serializer looks for, and they delegate to
+// the stock types. What only JSON can say is not lost silently in the dangerous direction: see foldedStatus.
 
 // Reset empties the review before it is decoded.
 func (r *SubjectAccessReview) Reset() { *r = SubjectAccessReview{} }

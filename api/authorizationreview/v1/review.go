@@ -74,13 +74,13 @@ type SelfSubjectAccessReviewSpec struct {
 
 // Question is how a caller asks for conditions. A caller that asks for none is answered as Kubernetes answers.
 type Question struct {
-	// conditionalAuthorization asks for status.conditionsChain when the answer depends on the object. It must not be set
-	// together with authorizationOptions.
+	// conditionalAuthorization asks for status.conditionsChain when the answer depends on the object. It must not be
+	// set together with authorizationOptions.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorization `json:"conditionalAuthorization,omitempty"`
 
-	// authorizationOptions asks for status.conditionalDecision when the answer depends on the object. It must not be set
-	// together with conditionalAuthorization.
+	// authorizationOptions asks for status.conditionalDecision when the answer depends on the object. It must not be
+	// set together with conditionalAuthorization.
 	// +optional
 	AuthorizationOptions *AuthorizationOptions `json:"authorizationOptions,omitempty"`
 }
@@ -105,9 +105,9 @@ type ConditionalAuthorization struct {
 
 // AuthorizationOptions says what kinds of answer the caller understands.
 type AuthorizationOptions struct {
-	// handledDecisionTypes are the types of decision that the caller understands. With ConditionsMap and Union among them a
-	// conditional answer is given as a tree; naming only one of the two is an error. Types that the server does not know
-	// are ignored.
+	// handledDecisionTypes are the types of decision that the caller understands. With ConditionsMap and Union among
+	// them a conditional answer is given as a tree; naming only one of the two is an error. Types that the server does
+	// not know are ignored.
 	// +optional
 	// +listType=set
 	HandledDecisionTypes []DecisionType `json:"handledDecisionTypes,omitempty"`

@@ -4,25 +4,25 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// SubjectAccessReviewStatus is the answer to an access review. If it is conditional, allowed and denied are both false and
-// either conditionsChain or conditionalDecision says what it depends on.
+// SubjectAccessReviewStatus is the answer to an access review. If it is conditional, allowed and denied are both false
+// and either conditionsChain or conditionalDecision says what it depends on.
 type SubjectAccessReviewStatus struct {
 	authorizationv1.SubjectAccessReviewStatus `json:",inline"`
 
-	// conditionsChain is set, if spec.conditionalAuthorization asks for it, when the answer depends on the object. It lists
-	// what the authorizers answered, in the order in which they are asked: the first that allows or denies decides.
-	// Authorizers without an opinion are left out.
+	// conditionsChain is set, if spec.conditionalAuthorization asks for it, when the answer depends on the object. It
+	// lists what the authorizers answered, in the order in which they are asked: the first that allows or denies
+	// decides. Authorizers without an opinion are left out.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
 
-	// conditionalDecision is set, if spec.authorizationOptions asks for it, when the answer depends on the object. Its type
-	// is ConditionsMap or Union.
+	// conditionalDecision is set, if spec.authorizationOptions asks for it, when the answer depends on the object. Its
+	// type is ConditionsMap or Union.
 	// +optional
 	ConditionalDecision *ConditionsAwareDecision `json:"conditionalDecision,omitempty"`
 
-	// authorizationDecision says who decided, if spec.conditionalAuthorization or spec.authorizationOptions asks for more than Kubernetes'
-	// answer and the answer depends on no condition.
+	// authorizationDecision says who decided, if spec.conditionalAuthorization or spec.authorizationOptions asks for
+	// more than Kubernetes' answer and the answer depends on no condition.
 	// +optional
 	AuthorizationDecision *AuthorizationDecision `json:"authorizationDecision,omitempty"`
 }
@@ -56,14 +56,14 @@ type SubjectAccessReviewConditionSet struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// failureMode says what follows when a Deny condition cannot be evaluated: Deny, which is the default, or NoOpinion. It
-	// is only set together with conditions.
+	// failureMode says what follows when a Deny condition cannot be evaluated: Deny, which is the default, or
+	// NoOpinion. It is only set together with conditions.
 	// +optional
 	FailureMode FailureMode `json:"failureMode,omitempty"`
 
-	// conditions are evaluated together, against the object: a Deny that is met denies; otherwise, a NoOpinion that is met
-	// or fails leaves the request to the next authorizer; otherwise, an Allow that is met allows; otherwise, the next
-	// authorizer decides.
+	// conditions are evaluated together, against the object: a Deny that is met denies; otherwise, a NoOpinion that is
+	// met or fails leaves the request to the next authorizer; otherwise, an Allow that is met allows; otherwise, the
+	// next authorizer decides.
 	// +optional
 	// +listType=map
 	// +listMapKey=id

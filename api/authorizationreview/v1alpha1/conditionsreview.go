@@ -9,8 +9,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AuthorizationConditionsReview asks what a set of conditions comes to for a given object. It is what the server answers,
-// and what it sends to a webhook that answered with conditions. Nothing is stored.
+// AuthorizationConditionsReview asks what a set of conditions comes to for a given object. It is what the server
+// answers, and what it sends to a webhook that answered with conditions. Nothing is stored.
 type AuthorizationConditionsReview struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -42,8 +42,8 @@ const (
 
 // AuthorizationConditionsRequest is a set of conditions and what it is to be evaluated against.
 type AuthorizationConditionsRequest struct {
-	// operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if there
-	// was no object.
+	// operation is what is done to the object: CREATE, UPDATE, DELETE or CONNECT. A patch is an UPDATE, or a CREATE if
+	// there was no object.
 	Operation Operation `json:"operation"`
 
 	// object is the object as it is to be stored. There is none in a DELETE.
@@ -58,8 +58,8 @@ type AuthorizationConditionsRequest struct {
 	// +optional
 	Options runtime.RawExtension `json:"options,omitempty"`
 
-	// impersonatedRequest is the request that is to be made in the name of another user. It is set if, and only if, the operation
-	// is IMPERSONATE.
+	// impersonatedRequest is the request that is to be made in the name of another user. It is set if, and only if, the
+	// operation is IMPERSONATE.
 	// +optional
 	ImpersonatedRequest *ImpersonatedRequest `json:"impersonatedRequest,omitempty"`
 
@@ -97,8 +97,8 @@ type ImpersonatedRequest struct {
 	Name string `json:"name,omitempty"`
 }
 
-// AuthorizationConditionsResponse is what a set of conditions comes to. If neither allowed nor denied is true, the set has
-// no opinion and the next authorizer decides.
+// AuthorizationConditionsResponse is what a set of conditions comes to. If neither allowed nor denied is true, the set
+// has no opinion and the next authorizer decides.
 type AuthorizationConditionsResponse struct {
 	// allowed is true if the conditions allow the request. It is never true together with denied.
 	Allowed bool `json:"allowed"`
@@ -115,8 +115,8 @@ type AuthorizationConditionsResponse struct {
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// status says more about why a request is not allowed. A webhook may set it instead of reason; it is not read if allowed is
-	// true.
+	// status says more about why a request is not allowed. A webhook may set it instead of reason; it is not read if
+	// allowed is true.
 	// +optional
 	Status *metav1.Status `json:"status,omitempty"`
 }

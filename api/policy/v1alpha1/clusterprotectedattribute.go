@@ -6,8 +6,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterProtectedAttribute controls who can set, change or remove a label or annotation on the resources of all namespaces
-// and on cluster-scoped resources: only members of the cluster role it names.
+// ClusterProtectedAttribute controls who can set, change or remove a label or annotation on the resources of all
+// namespaces and on cluster-scoped resources: only members of the cluster role it names.
 type ClusterProtectedAttribute struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -20,8 +20,8 @@ type ClusterProtectedAttribute struct {
 	// attributeName is the key of the label or annotation. It cannot be changed.
 	AttributeName string `json:"attributeName"`
 
-	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all the
-	// same: nobody is a member yet.
+	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all
+	// the same: nobody is a member yet.
 	RoleRef RoleReference `json:"roleRef"`
 
 	// protectedValues are the values that are protected. Left out, every value is.

@@ -6,9 +6,9 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// FieldPermission maps a field of one or many resources to a named permission. Who holds the verb "granular" on the resource
-// and "granular:<permission>" may change that field without the right to change the rest of the object. With exclusive, the
-// field is also taken out of the general right to write the object.
+// FieldPermission maps a field of one or many resources to a named permission. Who holds the verb "granular" on the
+// resource and "granular:<permission>" may change that field without the right to change the rest of the object. With
+// exclusive, the field is also taken out of the general right to write the object.
 type FieldPermission struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -48,16 +48,16 @@ type FieldPermissionSpec struct {
 	// +optional
 	Exclusive bool `json:"exclusive,omitempty"`
 
-	// exclusiveWhen is a CEL expression over self (the new value) and oldSelf (the stored one) that narrows exclusive to
-	// some values, such as `self == true`. It needs exclusive.
+	// exclusiveWhen is a CEL expression over self (the new value) and oldSelf (the stored one) that narrows exclusive
+	// to some values, such as `self == true`. It needs exclusive.
 	// +optional
 	ExclusiveWhen string `json:"exclusiveWhen,omitempty"`
 }
 
 // FieldPermissionParameter says how the parameter of a permission is found.
 type FieldPermissionParameter struct {
-	// from is where the parameter comes from: "key" (the map key), "value" (the value), "element" (the list element), or a
-	// CEL expression over key, value and element.
+	// from is where the parameter comes from: "key" (the map key), "value" (the value), "element" (the list element),
+	// or a CEL expression over key, value and element.
 	From string `json:"from"`
 
 	// treatment says what becomes of it: "" takes it as it is, "slash-delimited-prefix" takes the text before the first

@@ -9,8 +9,9 @@ const PolicyName = "default"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Policy is the container of the roles of one namespace. There is exactly one per namespace, named "default". It is created
-// empty and can be deleted when it is empty; its roles are changed through roles.authorization.proviso.dev only.
+// Policy is the container of the roles of one namespace. There is exactly one per namespace, named "default". It is
+// created empty and can be deleted when it is empty; its roles are changed through roles.authorization.proviso.dev
+// only.
 type Policy struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is always "default".
@@ -89,8 +90,8 @@ type RuleCoverage struct {
 	// rule is the position of the rule in the role, counted from 0.
 	Rule int32 `json:"rule"`
 
-	// coveredKinds are the served resources that the rule covers now, as resource.group, in order. It may be cut off; then
-	// coveredCount is larger than its length.
+	// coveredKinds are the served resources that the rule covers now, as resource.group, in order. It may be cut off;
+	// then coveredCount is larger than its length.
 	// +optional
 	// +listType=atomic
 	CoveredKinds []string `json:"coveredKinds,omitempty"`
@@ -99,7 +100,8 @@ type RuleCoverage struct {
 	// +optional
 	CoveredCount int32 `json:"coveredCount,omitempty"`
 
-	// unresolvedKinds are the kinds that the rule names and that no served resource has. They match once they are served.
+	// unresolvedKinds are the kinds that the rule names and that no served resource has. They match once they are
+	// served.
 	// +optional
 	// +listType=atomic
 	UnresolvedKinds []string `json:"unresolvedKinds,omitempty"`

@@ -6,9 +6,9 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PolicyBinding is the container of the role bindings of one namespace that refer to roles of one policy. Its name is the
-// namespace of that policy: the own namespace, or the master namespace. It is created empty and can be deleted when it is
-// empty; its role bindings are changed through rolebindings.authorization.proviso.dev only.
+// PolicyBinding is the container of the role bindings of one namespace that refer to roles of one policy. Its name is
+// the namespace of that policy: the own namespace, or the master namespace. It is created empty and can be deleted when
+// it is empty; its role bindings are changed through rolebindings.authorization.proviso.dev only.
 type PolicyBinding struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is the namespace of the policy that is referred to.
@@ -59,8 +59,9 @@ type PolicyRoleBinding struct {
 	// +listType=set
 	GroupNames []string `json:"groupNames,omitempty"`
 
-	// spellings are the fields of the original design in which the role binding was written, roleName and referencesGlobalRole, so that it can be
-	// shown as it was written. They mean nothing more than what is said otherwise.
+	// spellings are the fields of the original design in which the role binding was written, roleName and
+	// referencesGlobalRole, so that it can be shown as it was written. They mean nothing more than what is said
+	// otherwise.
 	// +optional
 	// +listType=set
 	Spellings []string `json:"spellings,omitempty"`
@@ -78,8 +79,8 @@ type PolicyBindingStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: "RolesResolved" is False while some role binding refers to a role that does not exist; that binding then
-	// grants nothing.
+	// conditions: "RolesResolved" is False while some role binding refers to a role that does not exist; that binding
+	// then grants nothing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

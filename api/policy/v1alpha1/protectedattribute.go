@@ -58,9 +58,9 @@ type ProtectedAttributeStatus struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ProtectedAttribute controls who can set, change or remove a label or annotation on the resources of its namespace: only
-// members of the role it names. Where a ClusterProtectedAttribute covers the same value, membership in a role of each is
-// needed.
+// ProtectedAttribute controls who can set, change or remove a label or annotation on the resources of its namespace:
+// only members of the role it names. Where a ClusterProtectedAttribute covers the same value, membership in a role of
+// each is needed.
 type ProtectedAttribute struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -73,8 +73,8 @@ type ProtectedAttribute struct {
 	// attributeName is the key of the label or annotation. It cannot be changed.
 	AttributeName string `json:"attributeName"`
 
-	// roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role that
-	// does not exist protects all the same: nobody is a member yet.
+	// roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role
+	// that does not exist protects all the same: nobody is a member yet.
 	RoleRef RoleReference `json:"roleRef"`
 
 	// protectedValues are the values that are protected. Left out, every value is.

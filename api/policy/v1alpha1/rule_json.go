@@ -27,8 +27,8 @@ var ruleFields = map[string]bool{
 	"where": true, "when": true, "apiVersion": true, "attributeRestrictions": true, "description": true,
 }
 
-// UnmarshalJSON reads a rule and keeps what it does not know in Unrecognized. A key that is given twice is an error: which
-// of the two was meant decides whether the rule allows or denies.
+// UnmarshalJSON reads a rule and keeps what it does not know in Unrecognized. A key that is given twice is an error:
+// which of the two was meant decides whether the rule allows or denies.
 func (r *PolicyRule) UnmarshalJSON(data []byte) error {
 	if isNull(data) {
 		return nil
@@ -89,8 +89,8 @@ func (a *AttributeRestrictions) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the restrictions in the spelling that they were read in, together with those that are not known. Only a
-// restriction that is there is spelled: what the fields say is what is written.
+// MarshalJSON writes the restrictions in the spelling that they were read in, together with those that are not known.
+// Only a restriction that is there is spelled: what the fields say is what is written.
 func (a AttributeRestrictions) MarshalJSON() ([]byte, error) {
 	type plain AttributeRestrictions
 	data, err := withUnrecognized(plain(a), a.Unrecognized, isRestriction)
@@ -142,8 +142,9 @@ func (a *AttributeRestrictions) readFieldsMutable(keys map[string]stdjson.RawMes
 	return nil
 }
 
-// readSameNode reads the node restriction from either field spelling or from the shape {kind: …}. It reports whether the
-// key "kind" was understood. Like any restriction the shape can only narrow: it is never undone by a false elsewhere.
+// readSameNode reads the node restriction from either field spelling or from the shape {kind: …}. It reports whether
+// the key "kind" was understood. Like any restriction the shape can only narrow: it is never undone by a false
+// elsewhere.
 func (a *AttributeRestrictions) readSameNode(keys map[string]stdjson.RawMessage) (kindKnown bool, err error) {
 	for _, name := range []string{fieldSameNodeRestriction, spellingSameMinionRestriction} {
 		raw, ok := keys[name]

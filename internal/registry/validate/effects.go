@@ -7,8 +7,8 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// unstopped are kinds whose objects controllers delete for reasons that no deny of delete can see, with what to deny as well (PO-20).
-// docs/effects.md has the whole list.
+// unstopped are kinds whose objects controllers delete for reasons that no deny of delete can see, with what to deny as
+// well (PO-20). docs/effects.md has the whole list.
 var unstopped = []struct {
 	names  []string
 	effect string

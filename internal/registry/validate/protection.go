@@ -78,8 +78,8 @@ func (p protection) validateRole(path *field.Path, kinds []string) (errs field.E
 	return errs
 }
 
-// validateValues refuses values that no label can have: they would look like a protection and be none. An annotation can
-// have any value; the empty value is one, too.
+// validateValues refuses values that no label can have: they would look like a protection and be none. An annotation
+// can have any value; the empty value is one, too.
 func (p protection) validateValues(path *field.Path) (errs field.ErrorList) {
 	seen := map[string]bool{}
 	if p.values != nil && len(p.values) == 0 {

@@ -23,8 +23,8 @@ const (
 // writeVerbs are the verbs whose requests carry an object or options that a condition can be evaluated against.
 var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection", "exec", "proxy")
 
-// A resource or kind, with its group and subresource: pods, pods/exec, deployments.apps, Deployment.apps, *.apps, */scale, and
-// "pods." for the core group alone.
+// A resource or kind, with its group and subresource: pods, pods/exec, deployments.apps, Deployment.apps, *.apps,
+// */scale, and "pods." for the core group alone.
 var resourceKind = regexp.MustCompile(`^(\*|[A-Za-z0-9][A-Za-z0-9-]*)(\.([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)?)?(/(\*|[A-Za-z0-9][A-Za-z0-9-]*))?$`)
 
 var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
@@ -68,7 +68,8 @@ func unrecognizedFields(rule policy.PolicyRule, path *field.Path) (errs field.Er
 	return errs
 }
 
-// closest returns the field that a misspelled name probably means: the same letters in another case, or one typing error.
+// closest returns the field that a misspelled name probably means: the same letters in another case, or one typing
+// error.
 func closest(name string, fields []string) string {
 	for _, f := range fields {
 		if strings.EqualFold(f, name) || strings.EqualFold(f, name+"s") {

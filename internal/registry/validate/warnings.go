@@ -8,15 +8,16 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// knownVerbs are the verbs of requests and the special ones of rules. Any other is matched literally, so that it may be right all the same.
+// knownVerbs are the verbs of requests and the special ones of rules. Any other is matched literally, so that it may be
+// right all the same.
 var knownVerbs = []string{
 	"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "exec", "proxy",
 	"use", "bind", "escalate", "deny", "impersonate", "impersonate*", "approve", "sign", "attest", "granular", "permission-request", "unsafe-delete-ignore-read-errors",
 	"post", "put", "head", "options", // of paths
 }
 
-// Warnings says which parts of the rules have no effect as they are written. names tells
-// which kinds of a rule nothing serves now, and which of its names do not reach what has them, since it is in a guarded API group.
+// Warnings says which parts of the rules have no effect as they are written. names tells which kinds of a rule nothing
+// serves now, and which of its names do not reach what has them, since it is in a guarded API group.
 func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved, guarded []string)) []string {
 	var all []string
 	for i, rule := range rules {

@@ -1,3 +1,3 @@
-// Package reviewtest serves access reviews for tests: a real, small API server over HTTP, and authorizers that say what they
-// are told.
+// Package reviewtest serves access reviews for tests: a real, small API server over HTTP, and authorizers that say what
+// they are told.
 package reviewtest

@@ -36,8 +36,8 @@ type OpenAPI struct {
 	Publish bool
 }
 
-// Serve runs a server with the provider's group until the test ends. A request is authenticated as the user that its bearer
-// token names, member of system:authenticated; without one it is anonymous.
+// Serve runs a server with the provider's group until the test ends. A request is authenticated as the user that its
+// bearer token names, member of system:authenticated; without one it is anonymous.
 func Serve(t testing.TB, p Provider, openapi OpenAPI) *rest.Config {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestOpenAPI: the schemas that kubectl explain reads have our fields, keep all of Kubernetes', and refer to nothing that is
-// missing.
+// TestOpenAPI: the schemas that kubectl explain reads have our fields, keep all of Kubernetes', and refer to nothing
+// that is missing.
 func TestOpenAPI(t *testing.T) {
 	p := newPair(t, true)
 	stock, ours := schemas(t, p.stock, "v1"), schemas(t, p.ours, "v1")

@@ -22,8 +22,8 @@ const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// TestSameAsKubernetes: callers that do not ask for conditions get exactly what Kubernetes answers: codes, messages, fields,
-// warnings, managed fields; and the authorizers are asked exactly the same (CA-14, CA-20).
+// TestSameAsKubernetes: callers that do not ask for conditions get exactly what Kubernetes answers: codes, messages,
+// fields, warnings, managed fields; and the authorizers are asked exactly the same (CA-14, CA-20).
 func TestSameAsKubernetes(t *testing.T) {
 	p := newPair(t, false)
 	n := 1500

@@ -37,7 +37,8 @@ func (r Roster[T]) runs() [][]T {
 	return append(append(make([][]T, 0, 1+len(r.more)), r.first), r.more...)
 }
 
-// Apply returns the roster with some elements taken out and others put in. Both are ordered by compare, as the roster is.
+// Apply returns the roster with some elements taken out and others put in. Both are ordered by compare, as the roster
+// is.
 func (r Roster[T]) Apply(remove, add []T, compare func(a, b T) int) Roster[T] {
 	if len(r.more) == 0 {
 		return rosterOf(cut(nil, Splice(r.first, remove, add, compare)))

@@ -14,8 +14,8 @@ func list(r Roster[int]) []int {
 	return all
 }
 
-// A roster is a sorted list whatever is added and removed in whatever portions, its runs stay short, and the one before stays as it
-// was: a snapshot in use must not change.
+// A roster is a sorted list whatever is added and removed in whatever portions, its runs stay short, and the one before
+// stays as it was: a snapshot in use must not change.
 func TestRosterIsASortedList(t *testing.T) {
 	rnd := rand.New(rand.NewSource(1))
 	const names = 3000

@@ -4,8 +4,8 @@ import "slices"
 
 const chunkSize = 256
 
-// Slots gives every value a number that stays the same while the value exists or is referred to. Looking one up is two array
-// accesses, and changing one copies a chunk. K is the name that a number was given for.
+// Slots gives every value a number that stays the same while the value exists or is referred to. Looking one up is two
+// array accesses, and changing one copies a chunk. K is the name that a number was given for.
 type Slots[K comparable, V any] struct {
 	chunks []*chunk[K, V]
 	owner  *Owner // of the slice chunks

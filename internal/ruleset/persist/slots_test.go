@@ -2,8 +2,8 @@ package persist
 
 import "testing"
 
-// A number stays what it was in a copy that somebody reads, whatever is done with it later; and it is given out again only when it was
-// given back.
+// A number stays what it was in a copy that somebody reads, whatever is done with it later; and it is given out again
+// only when it was given back.
 func TestSlotsVersions(t *testing.T) {
 	var s Slots[string, int]
 	first := new(Owner)

@@ -162,8 +162,8 @@ const (
 	Always
 )
 
-// Decide walks the tiers as PO-7 words it and enumerates what every condition could evaluate to, so that nothing has to be
-// reasoned about. It gives up, with ok false, on more than a dozen conditions.
+// Decide walks the tiers as PO-7 words it and enumerates what every condition could evaluate to, so that nothing has to
+// be reasoned about. It gives up, with ok false, on more than a dozen conditions.
 func (w *World) Decide(q *Request) (certainty Certainty, ok bool) {
 	hits := w.Hits(q)
 	id := func(h Hit) string { return h.Role + "#" + strings.Repeat("i", h.Rule) }

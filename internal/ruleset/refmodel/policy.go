@@ -100,8 +100,8 @@ func (w *World) verbsAndKinds(r *policyv1alpha1.PolicyRule, q *Request) bool {
 	return false
 }
 
-// kind tells whether an entry of resourceKinds names the request's resource with the given subresource. It gives access, or
-// takes it away.
+// kind tells whether an entry of resourceKinds names the request's resource with the given subresource. It gives
+// access, or takes it away.
 func (w *World) kind(entry string, q *Request, sub string, r *policyv1alpha1.PolicyRule, gives bool) bool {
 	entry = strings.ToLower(entry)
 	if entry == "*" {
@@ -148,8 +148,8 @@ func (w *World) isKind(q *Request, kind string) bool {
 }
 
 // gives tells whether a name that gives access is about the request's resource, whose group is one of those that were
-// written, or just any that is not guarded. If nothing built in has the name, it is that of custom resources, of which our
-// own groups have none.
+// written, or just any that is not guarded. If nothing built in has the name, it is that of custom resources, of which
+// our own groups have none.
 func (w *World) gives(name string, q *Request, anyGroup bool) bool {
 	if anyGroup && q.APIGroup == Guarded {
 		return false

@@ -41,7 +41,8 @@ var (
 	conditions = []string{"", "", "", "", "a", "b", Personal, Broken}
 	rbacVerbs  = []string{"*", "*", "*", "get", "list", "create", "update", "patch", "delete", "escalate", "impersonate", "granular", "granular:labels", "exec"}
 	rbacKinds  = []string{"*", "*", "*", "pods", "pods/exec", "deployments", "widgets", "*/scale", "*/exec", "nodes/proxy", "secrets", "nodes", "requests"}
-	// Some have names that others have already: as a plural that is a kind, as a kind that is a plural, in another group.
+	// Some have names that others have already: as a plural that is a kind, as a kind that is a plural, in another
+	// group.
 	allServed = []Resource{{"", "pods", "Pod"}, {"", "nodes", "Node"}, {"", "secrets", "Secret"}, {"apps", "deployments", "Deployment"},
 		{Guarded, "requests", "Request"}, {"example.com", "widgets", "Widget"}, {"example.com", "deployments", "Deployment"},
 		{"example.com", "secret", "Requests"}, {"example.com", "nodes", "Secret"}, {"example.com", "pods", "Widgets"}}

@@ -34,12 +34,14 @@ func (r *Request) connect() string {
 	return ""
 }
 
-// verbNamed tells whether a verb that a Policy rule does not negate is about the request: the * of a deny is about every verb.
+// verbNamed tells whether a verb that a Policy rule does not negate is about the request: the * of a deny is about
+// every verb.
 func (r *Request) verbNamed(deny bool) func(string) bool {
 	return func(entry string) bool { return deny && entry == "*" || r.verbEntry(entry) }
 }
 
-// proxies tells whether the request is a proxy to the object of that name, whatever scheme and port either of them says (PO-20).
+// proxies tells whether the request is a proxy to the object of that name, whatever scheme and port either of them says
+// (PO-20).
 func (r *Request) proxies(name string) bool {
 	return r.connect() == "proxy" && r.Name != "" && bare(name) == bare(r.Name)
 }

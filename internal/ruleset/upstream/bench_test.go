@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
-// BenchmarkAgainstUpstream asks upstream's authorizer and the index the same question, about one user among n cluster role
-// bindings, and reports how many times faster the index is.
+// BenchmarkAgainstUpstream asks upstream's authorizer and the index the same question, about one user among n cluster
+// role bindings, and reports how many times faster the index is.
 func BenchmarkAgainstUpstream(b *testing.B) {
 	for _, n := range []int{100, 10_000, 100_000} {
 		w := &refmodel.World{Master: "master", ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "view"}, Rules: []rbacv1.PolicyRule{

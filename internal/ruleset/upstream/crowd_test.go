@@ -9,7 +9,8 @@ import (
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
-// crowd is a world in which a few subjects have n cluster roles and n local ones, most of which are about something else.
+// crowd is a world in which a few subjects have n cluster roles and n local ones, most of which are about something
+// else.
 func crowd(pick refmodel.Pick, n int) *refmodel.World {
 	w := &refmodel.World{Master: "master"}
 	for i := range n {

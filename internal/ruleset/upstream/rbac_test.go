@@ -31,7 +31,8 @@ func indexOf(w *refmodel.World) *ruleset.Index {
 		ClusterRoles: w.ClusterRoles, ClusterRoleBindings: w.ClusterRoleBindings})
 }
 
-// odd makes a request strange in ways that reviews can be strange: wildcards, slashes in the resource, a namespace on a path.
+// odd makes a request strange in ways that reviews can be strange: wildcards, slashes in the resource, a namespace on a
+// path.
 func odd(pick refmodel.Pick, r *refmodel.Request) {
 	switch pick(8) {
 	case 0:
@@ -75,7 +76,8 @@ func FuzzDecisionsEqualUpstream(f *testing.F) {
 	law.Fuzz(f, func(t *testing.T, pick func(int) int) { decisionsEqualUpstream(t, 0, pick) })
 }
 
-// decisionsEqualUpstream tries the law on one world: how many requests were allowed, and how many were not for want of a role.
+// decisionsEqualUpstream tries the law on one world: how many requests were allowed, and how many were not for want of
+// a role.
 func decisionsEqualUpstream(t *testing.T, seed int64, pick refmodel.Pick) (allowed, missing int) {
 	w := pick.World()
 	up, ix := upstreamOf(w), indexOf(w)
@@ -109,8 +111,8 @@ func decisionsEqualUpstream(t *testing.T, seed int64, pick refmodel.Pick) (allow
 	return allowed, missing
 }
 
-// requireReason: if only one binding grants the request, both name it in the same words, apart from which of several subjects
-// of the binding is named. Otherwise any of them will do, and the form is the same.
+// requireReason: if only one binding grants the request, both name it in the same words, apart from which of several
+// subjects of the binding is named. Otherwise any of them will do, and the form is the same.
 func requireReason(t *testing.T, h ruleset.Hit, reason string, w *refmodel.World, r *refmodel.Request) {
 	t.Helper()
 	got, _, _ := strings.Cut(h.Reason(), " to ")

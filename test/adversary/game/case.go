@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Run is the character that stands for the run in every name of a case, so that a case can be run many times on one server.
+// Run is the character that stands for the run in every name of a case, so that a case can be run many times on one
+// server.
 const Run = "~"
 
 // Case is one game.
@@ -51,14 +52,15 @@ type Grant struct {
 	Kept bool `json:"kept,omitempty"`
 }
 
-// Rule is one rule, of RBAC or Policy. Kinds are spelled as in resourceKinds; for RBAC they are plurals with their group.
+// Rule is one rule, of RBAC or Policy. Kinds are spelled as in resourceKinds; for RBAC they are plurals with their
+// group.
 type Rule struct {
 	Deny  bool     `json:"deny,omitempty"`
 	Verbs []string `json:"verbs"`
 	Kinds []string `json:"kinds"`
 	Names []string `json:"names,omitempty"`
-	// If is a condition: has:KEY (labelsContain), where:KEY (where the label is there), named:NAME (when request.name is that),
-	// only:PATH (fieldsMutable).
+	// If is a condition: has:KEY (labelsContain), where:KEY (where the label is there), named:NAME (when request.name
+	// is that), only:PATH (fieldsMutable).
 	If string `json:"if,omitempty"`
 }
 
@@ -118,8 +120,8 @@ type Step struct {
 	With bool `json:"with,omitempty"`
 }
 
-// Edit sets a field: a path of names, separated by blanks. The value null removes it. Strings "$uid:RESOURCE/NS/NAME" stand for a UID,
-// "$managed:NAME" for managed fields in which the manager NAME has everybody's.
+// Edit sets a field: a path of names, separated by blanks. The value null removes it. Strings "$uid:RESOURCE/NS/NAME"
+// stand for a UID, "$managed:NAME" for managed fields in which the manager NAME has everybody's.
 type Edit struct {
 	Path  string `json:"path"`
 	Value any    `json:"value"`

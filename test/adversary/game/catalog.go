@@ -24,8 +24,8 @@ func (r Resource) String() string {
 // Catalog is what is served.
 type Catalog []Resource
 
-// Find takes plural.group, with or without a subresource. What it does not know is a custom resource, of which the kind is the plural
-// as it was declared.
+// Find takes plural.group, with or without a subresource. What it does not know is a custom resource, of which the kind
+// is the plural as it was declared.
 func (c Catalog) Find(name string) (Resource, bool) {
 	name, _, _ = strings.Cut(name, "/")
 	for _, r := range c {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// holds tells whether the condition of a rule lets it reach the objects. What cannot be known is taken the way in which less is
-// reported.
+// holds tells whether the condition of a rule lets it reach the objects. What cannot be known is taken the way in which
+// less is reported.
 func holds(r *Rule, q question) bool {
 	kind, arg, _ := strings.Cut(r.If, ":")
 	unknown := !r.Deny
@@ -67,7 +67,8 @@ func Dig(in map[string]any, path ...string) any {
 // serverOwned is what changes by itself.
 var serverOwned = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace", "selfLink", "generateName"}
 
-// Changed lists what differs between two versions: labels and annotations by key, the rest of the metadata and everything else by field.
+// Changed lists what differs between two versions: labels and annotations by key, the rest of the metadata and
+// everything else by field.
 func Changed(before, after map[string]any) []string {
 	var out []string
 	each := func(prefix, suffix string, a, b map[string]any, skip []string) {

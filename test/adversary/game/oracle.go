@@ -37,7 +37,8 @@ const Anywhere = "*"
 type Oracle struct {
 	Case    *Case
 	Catalog Catalog
-	// Gone lists namespaces that are no longer those of the beginning: nothing that Policy said about them counts (PO-20).
+	// Gone lists namespaces that are no longer those of the beginning: nothing that Policy said about them counts
+	// (PO-20).
 	Gone map[string]bool
 	// Custom resources that were defined during the game, by plural.group.
 	Custom map[string]Resource

@@ -33,8 +33,8 @@ func (o *Oracle) Sovereign(w Who, ns string) bool {
 	return false
 }
 
-// Identities are those whom somebody can act as, himself included: a service account, if he may get a token of it, start pods under it, write
-// its secrets, or impersonate it. Whoever can be reached through one of these is in, too.
+// Identities are those whom somebody can act as, himself included: a service account, if he may get a token of it,
+// start pods under it, write its secrets, or impersonate it. Whoever can be reached through one of these is in, too.
 func (o *Oracle) Identities(w Who) []Who {
 	out := []Who{w}
 	for i := 0; i < len(out); i++ {
@@ -93,8 +93,8 @@ type Party struct {
 	Granters []Who
 }
 
-// May tells whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who has granted since held
-// it, and could lift whatever forbade it.
+// May tells whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who has
+// granted since held it, and could lift whatever forbade it.
 func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	a.User, a.Groups = w.User, w.Groups
 	answer, local := p.Oracle.decide(a)
@@ -127,8 +127,8 @@ func (p *Party) held(g Who, a Ask) bool {
 	return false
 }
 
-// lifts tells whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole cluster and a rule of a
-// namespace denies it.
+// lifts tells whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole
+// cluster and a rule of a namespace denies it.
 func (p *Party) lifts(g Who, a Ask, local bool) bool {
 	place := "master"
 	if local {

@@ -95,8 +95,9 @@ func connection(q question) string {
 	return ""
 }
 
-// kindEntry tells whether an entry of resourceKinds means what is asked about. Denies and negations mean every group, as a plural and as a
-// kind, at all times; an allow means what is built in, and custom resources only if nothing built in has the name (PO-2).
+// kindEntry tells whether an entry of resourceKinds means what is asked about. Denies and negations mean every group,
+// as a plural and as a kind, at all times; an allow means what is built in, and custom resources only if nothing built
+// in has the name (PO-2).
 func (o *Oracle) kindEntry(entry string, q question, cautious, negation bool) bool {
 	entry = strings.ToLower(entry)
 	if entry == "*" {
@@ -125,8 +126,8 @@ func (o *Oracle) kindEntry(entry string, q question, cautious, negation bool) bo
 	return !slices.Contains(guarded, q.resource.Group)
 }
 
-// named tells whether the names of a rule let it reach the object. A connection has the name that it is for, however the URL spells
-// it (PO-20).
+// named tells whether the names of a rule let it reach the object. A connection has the name that it is for, however
+// the URL spells it (PO-20).
 func named(r *Rule, q question) bool {
 	if len(r.Names) == 0 {
 		return true
@@ -152,8 +153,8 @@ func Bare(name string) string {
 	return name
 }
 
-// defaultRole is the most that a default role may give in a namespace (PO-10). The namespace itself is for reading only, and so is what
-// limits it.
+// defaultRole is the most that a default role may give in a namespace (PO-10). The namespace itself is for reading
+// only, and so is what limits it.
 func defaultRole(role string, q question) bool {
 	read := slices.Contains([]string{"get", "list", "watch"}, q.Verb)
 	r := q.resource

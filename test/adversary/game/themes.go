@@ -1,7 +1,7 @@
 package game
 
-// theme is a part of the grammar: which rights, objects and steps a case is drawn from. A theme is an alphabet and no script: what is done in
-// which order is drawn.
+// theme is a part of the grammar: which rights, objects and steps a case is drawn from. A theme is an alphabet and no
+// script: what is done in which order is drawn.
 type theme struct {
 	name   string
 	prey   []string

@@ -25,8 +25,8 @@ const (
 // On tells whether Proviso stands in for kube-apiserver.
 func On() bool { return os.Getenv(mode) == "on" }
 
-// Chain tells whether framework.StartTestServer starts the whole chain of servers; upstream starts the innermost only, which
-// Proviso does not have.
+// Chain tells whether framework.StartTestServer starts the whole chain of servers; upstream starts the innermost only,
+// which Proviso does not have.
 func Chain() bool { return On() || os.Getenv(mode) == "chain" }
 
 func init() {
@@ -62,7 +62,8 @@ func (p *Plan) Assemble(opts options.CompletedOptions, modify func(*controlplane
 	return p.plan.Assemble(opts, modify)
 }
 
-// Stock leaves out what only Proviso serves: tests that try every kind that is served know the kinds of Kubernetes only.
+// Stock leaves out what only Proviso serves: tests that try every kind that is served know the kinds of Kubernetes
+// only.
 func Stock(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	if !On() || os.Getenv(own) != "" {
 		return lists

@@ -59,8 +59,8 @@ func PatchedPackages(patch string) (packages []string) {
 	return slices.Compact(packages)
 }
 
-// Changed are the packages that have to be compiled for a test because they are changed, or depend on one that is. Everything else is
-// Kubernetes as it is, which is compiled already.
+// Changed are the packages that have to be compiled for a test because they are changed, or depend on one that is.
+// Everything else is Kubernetes as it is, which is compiled already.
 func Changed(test string, all map[string]Package, patched []string) []string {
 	changed := map[string]bool{test: true}
 	for _, p := range patched {
@@ -79,8 +79,9 @@ func Changed(test string, all map[string]Package, patched []string) []string {
 	return slices.Sorted(maps.Keys(changed))
 }
 
-// Overlay writes the changed packages, with imports of one another in place of the original ones, and the overlay that puts them into the module
-// at root. kube is the patched copy of Kubernetes, dir where to write. It returns the overlay and the path by which the test is built.
+// Overlay writes the changed packages, with imports of one another in place of the original ones, and the overlay that
+// puts them into the module at root. kube is the patched copy of Kubernetes, dir where to write. It returns the overlay
+// and the path by which the test is built.
 func Overlay(root, kube, dir, test string, changed []string, all map[string]Package) (overlay, built string, err error) {
 	var renames []string
 	for _, p := range changed {

@@ -1,5 +1,5 @@
-// Command run builds packages of Kubernetes' test/integration and runs them against Proviso, then against stock what did not pass, and
-// fails if there is a difference without a reason. `make upstream` calls it.
+// Command run builds packages of Kubernetes' test/integration and runs them against Proviso, then against stock what
+// did not pass, and fails if there is a difference without a reason. `make upstream` calls it.
 package main
 
 import (
