@@ -37,17 +37,18 @@ const introduction = `<!-- Written by hack/fieldreference; ` + "`make generate`"
 # Shipped field permissions
 
 A field permission is granted as a verb on the resource that has the field, in a rule of RBAC, of a Policy role or by a
-webhook. Who may not write the whole object needs the verb ` + "`granular`" + ` on the resource beside it. A text in angle brackets stands for
-what you fill in: ` + "`granular:label(<prefix>)`" + ` is granted as ` + "`granular:label(example.com)`" + `, for the labels ` + "`example.com/…`" + `; the
-prefix of a label without a slash is the label itself.
+webhook. Who may not write the whole object needs the verb ` + "`granular`" + ` on the resource beside it. A text in angle
+brackets stands for what you fill in: ` + "`granular:label(<prefix>)`" + ` is granted as
+` + "`granular:label(example.com)`" + `, for the labels ` + "`example.com/…`" + `; the prefix of a label without a slash is the
+label itself.
 
 A permission covers what lies below its field. "Also covered by" names the more general permissions that do.
 
-No shipped permission is exclusive: the general right to write an object covers all of these fields. What is declared on a
-cluster, by FieldPermission objects and in the schemas of custom resources, is listed there by ` + "`proviso permissions`" + ` or
-` + "`kubectl get permissions`" + `, for one resource by ` + "`proviso permissions RESOURCE`" + ` or
-` + "`kubectl get permissions --field-selector resource=RESOURCE.GROUP`" + `. Both need the right to list ` + "`permissions`" + ` of the API group
-` + "`authorization.proviso.dev`" + `, which cluster admins have, and which they can give to others:
+No shipped permission is exclusive: the general right to write an object covers all of these fields. What is declared on
+a cluster, by FieldPermission objects and in the schemas of custom resources, is listed there by ` + "`proviso permissions`" + `
+or ` + "`kubectl get permissions`" + `, for one resource by ` + "`proviso permissions RESOURCE`" + ` or
+` + "`kubectl get permissions --field-selector resource=RESOURCE.GROUP`" + `. Both need the right to list ` + "`permissions`" + `
+of the API group ` + "`authorization.proviso.dev`" + `, which cluster admins have, and which they can give to others:
 
     kubectl create clusterrole permission-reader --verb=get,list --resource=permissions.authorization.proviso.dev
 
