@@ -84,13 +84,3 @@ func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside
 	}
 	return files, e.write(files.FrontProxyCACert, front)
 }
-
-// Replace writes a file such that after a crash at any moment either the old or the new content is there, and readers
-// see one of both.
-func Replace(path string, data []byte) error {
-	cfg, err := Config{Port: 1}.complete()
-	if err != nil {
-		return err
-	}
-	return (&ensurer{cfg: cfg, files: &Files{}}).write(path, data)
-}

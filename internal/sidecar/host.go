@@ -3,6 +3,7 @@ package sidecar
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,22 +74,13 @@ func compose(p parts) (*composed, error) {
 	ours, local := registry.Groups(), c.kernel.Served.Local
 	limits := p.settings.limits(ours)
 	c.kernel.Gate.Limit = limits.Check
-	c.kernel.Gate.Local = func(group, version string) bool { return isOurs(ours, group) || local(group, version) }
+	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
 	c.decider, err = hooks.New(hooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
 		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours,
 	})
 	return c, err
-}
-
-func isOurs(ours []string, group string) bool {
-	for _, g := range ours {
-		if g == group {
-			return true
-		}
-	}
-	return false
 }
 
 // warn logs what is wrong with an object: the side-car writes no events in the cluster.

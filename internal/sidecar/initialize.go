@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"proviso.dev/proviso/internal/durable"
 	"proviso.dev/proviso/internal/pki"
 	"proviso.dev/proviso/internal/registry"
 )
@@ -30,6 +31,9 @@ const (
 	staticFile  = "proviso.yaml"
 	auditLog    = "audit.log"
 )
+
+// whole is how files are written: after a crash at any moment the old text or the new one is there.
+var whole = durable.Options{Sync: true, SyncDir: true}
 
 // written are the files of a side-car's directory, by the template that makes them.
 var written = map[string]string{
@@ -153,7 +157,7 @@ func initialize(dir, pkiDir string, s *settings) error {
 		return err
 	}
 	for name, data := range content {
-		if err := pki.Replace(filepath.Join(dir, name), data); err != nil {
+		if err := durable.Replace(filepath.Join(dir, name), data, whole); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/klog/v2"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/durable"
 )
 
 const (
@@ -195,5 +195,5 @@ func (t *logTail) keep(path string) error {
 	if err != nil {
 		return err
 	}
-	return pki.Replace(t.positionPath, data)
+	return durable.Replace(t.positionPath, data, whole)
 }
