@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
@@ -80,7 +81,11 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 			return cmd.Help()
 		},
 	}
-	// Kubernetes registers a flag of this name, with values of its own, for every program that links it.
+	// Kubernetes registers a flag of this name, with values of its own, for every program that links it, and cobra would
+	// show it as a flag of every command.
+	if theirs := pflag.CommandLine.Lookup("version"); theirs != nil {
+		theirs.Hidden = true
+	}
 	root.Flags().BoolVar(&version, "version", false, "Print the versions of Proviso, of the Kubernetes inside and of Go.")
 	root.AddCommand(
 		serve,
