@@ -81,8 +81,8 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 			return cmd.Help()
 		},
 	}
-	// Kubernetes registers a flag of this name, with values of its own, for every program that links it, and cobra would
-	// show it as a flag of every command.
+	// Kubernetes registers a flag of this name, with values of its own, for every program that links it, and cobra
+	// would show it as a flag of every command.
 	if theirs := pflag.CommandLine.Lookup("version"); theirs != nil {
 		theirs.Hidden = true
 	}
