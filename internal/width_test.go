@@ -38,7 +38,9 @@ func wideComments(files []file) (problems []string) {
 
 func TestProseStaysNarrow(t *testing.T) {
 	for page, text := range pages(t) {
-		report(t, wideProse(page, text))
+		if !strings.HasPrefix(page, "../docs/reference/") { // generated
+			report(t, wideProse(page, text))
+		}
 	}
 }
 
