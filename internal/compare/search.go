@@ -119,6 +119,10 @@ func (s *search) branch(allows, refuses int) *Witness {
 		return nil
 	}
 	n := s.next(pending)
+	if n == nil {
+		s.unsure = true
+		return nil
+	}
 	for i := range n.states {
 		s.chosen[n.index] = i + 1
 		w := s.branch(allows, refuses)
@@ -131,7 +135,8 @@ func (s *search) branch(allows, refuses int) *Witness {
 	return nil
 }
 
-// next is the first path that an atom reads and that has no value yet.
+// next is the first path that an atom reads and that has no value yet; nil if there is none, and then nothing can be
+// told.
 func (s *search) next(a *atom) *node {
 	for _, read := range a.reads {
 		for _, n := range read.chain() {
@@ -143,7 +148,7 @@ func (s *search) next(a *atom) *node {
 			}
 		}
 	}
-	panic("compare: " + a.text + " is open, and all that it reads is chosen")
+	return nil
 }
 
 // known is what is known of an atom with what is chosen.

@@ -1,33 +1,16 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 // plans runs `proviso plan`.
 func plans(t *testing.T, stdin string, args ...string) (out string, code int, said error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	var cmd *cobra.Command = NewPlanCommand(genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr})
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(t.Context())
-	var coded exit
-	switch {
-	case errors.As(err, &coded):
-		code = int(coded)
-	case err != nil:
-		code, said = codeUnanswered, err
-	}
-	return stdout.String() + stderr.String(), code, said
+	return execute(t, NewPlanCommand, stdin, args...)
 }
 
 // TR-2, TR-3, TR-16: what changes, with a witness where it depends on the object.

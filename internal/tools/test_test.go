@@ -1,35 +1,19 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// execute runs a command and returns what it prints and its exit code; an error with words counts as 3.
-func execute(t *testing.T, args ...string) (out string, code int, said error) {
+// tests runs `proviso test`.
+func tests(t *testing.T, args ...string) (out string, code int, said error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := NewTestCommand(genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr})
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(t.Context())
-	var coded exit
-	switch {
-	case errors.As(err, &coded):
-		code = int(coded)
-	case err != nil:
-		code, said = codeUnanswered, err
-	}
-	return stdout.String() + stderr.String(), code, said
+	return execute(t, NewTestCommand, "", args...)
 }
 
 // TR-8: every example has tests, and they hold.
@@ -43,12 +27,12 @@ func TestExamplesHold(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			if out, code, err := execute(t, dir); code != 0 {
+			if out, code, err := tests(t, dir); code != 0 {
 				t.Errorf("exit code %d: %v\n%s", code, err, out)
 			}
 		})
 	}
-	out, code, err := execute(t, "../../examples", "--threshold", "80")
+	out, code, err := tests(t, "../../examples", "--threshold", "80")
 	if code != 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -112,30 +96,30 @@ cases:
 func TestCasesHoldOrFail(t *testing.T) {
 	good := write(t, map[string]string{"policy.yaml": volumes, "tests/volumes.test.yaml": strings.ReplaceAll(volumesTest, "CLASS", "dev")})
 	bad := write(t, map[string]string{"policy.yaml": volumes, "tests/volumes.test.yaml": strings.ReplaceAll(volumesTest, "CLASS", "prod")})
-	if out, code, err := execute(t, good); code != 0 || !strings.Contains(out, "2 passed, 0 failed") {
+	if out, code, err := tests(t, good); code != 0 || !strings.Contains(out, "2 passed, 0 failed") {
 		t.Errorf("%d %v %s", code, err, out)
 	}
-	out, code, _ := execute(t, bad)
+	out, code, _ := tests(t, bad)
 	for _, want := range []string{"FAIL volumes/dev is allowed", "decision is Deny, want Allow", "hammer/dev-volumes", `object.spec.storageClassName == "dev" is False`, "1 passed, 1 failed"} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, no %q in\n%s", code, want, out)
 		}
 	}
-	if out, code, _ := execute(t, bad, "--run", "others"); code != 0 || !strings.Contains(out, "1 passed") {
+	if out, code, _ := tests(t, bad, "--run", "others"); code != 0 || !strings.Contains(out, "1 passed") {
 		t.Errorf("--run: %d %s", code, out)
 	}
-	if out, code, _ := execute(t, good, "--coverage"); code != 0 || !strings.Contains(out, "1 of 2 rules decided a case (50%)") || !strings.Contains(out, "never: hammer/dev-volumes rule 1") {
+	if out, code, _ := tests(t, good, "--coverage"); code != 0 || !strings.Contains(out, "1 of 2 rules decided a case (50%)") || !strings.Contains(out, "never: hammer/dev-volumes rule 1") {
 		t.Errorf("--coverage: %d %s", code, out)
 	}
-	if out, code, _ := execute(t, good, "--threshold", "51"); code != 1 {
+	if out, code, _ := tests(t, good, "--threshold", "51"); code != 1 {
 		t.Errorf("--threshold: %d %s", code, out)
 	}
-	out, code, _ = execute(t, bad, "-o", "junit")
+	out, code, _ = tests(t, bad, "-o", "junit")
 	var suites junitSuites
 	if err := xml.Unmarshal([]byte(out), &suites); err != nil || code != 1 || suites.Failures != 1 || suites.Tests != 2 || suites.Suites[0].Cases[0].Failure == nil {
 		t.Errorf("junit: %d %v\n%s", code, err, out)
 	}
-	out, code, _ = execute(t, bad, "-o", "json")
+	out, code, _ = tests(t, bad, "-o", "json")
 	var r report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Failed != 1 || r.Cases[0].Decision != "Deny" || r.Cases[0].Trace == nil {
 		t.Errorf("json: %d %v\n%s", code, err, out)
@@ -154,19 +138,19 @@ func TestBadTestsAreNoTests(t *testing.T) {
 		"tools.proviso.dev/v1alpha1": {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "v1alpha1", "v9")},
 		"name a user":                {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "user: nobody", "user: ''")},
 	} {
-		out, code, err := execute(t, write(t, files))
+		out, code, err := tests(t, write(t, files))
 		if code != codeUnanswered || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q: %d %v %s", name, code, err, out)
 		}
 	}
 	for flag, value := range map[string]string{"-o": "csv", "--threshold": "101", "--run": "("} {
-		if _, code, err := execute(t, flag, value); code != codeUnanswered || err == nil {
+		if _, code, err := tests(t, flag, value); code != codeUnanswered || err == nil {
 			t.Errorf("%s %s: %d", flag, value, code)
 		}
 	}
 	// A resource that nobody serves is a failing case, not a refusal that was expected.
 	odd := write(t, map[string]string{"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "resource: persistentvolumeclaims", "resource: volumeclaims")})
-	if out, code, _ := execute(t, odd); code != 1 || !strings.Contains(out, "0 passed, 2 failed") {
+	if out, code, _ := tests(t, odd); code != 1 || !strings.Contains(out, "0 passed, 2 failed") {
 		t.Errorf("%d %s", code, out)
 	}
 }
