@@ -110,7 +110,7 @@ func (g *table) told(d *doing) {
 			continue // he asked for it, or wrote it: see succeeded
 		}
 		seen := false
-		for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "create"} {
+		for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "deletecollection", "create"} {
 			may, _ := g.party.May(d.who, game.Ask{Verb: verb, Resource: p.Resource, NS: p.NS, Name: p.Name, Old: g.prey[i]})
 			seen = seen || may
 		}
@@ -141,13 +141,40 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 	if own := slices.ContainsFunc(all, func(d *doing) bool {
 		main, _, _ := strings.Cut(d.Resource, "/")
 		return d.writes() && d.answer.ok() && (main == p.Resource || main == "bindings" && p.Resource == "pods") && d.Name == p.Name
-	}); !own && len(game.Changed(before, after)) > 0 {
+	}); !own && len(game.Changed(before, after)) > 0 && !orphaned(before, after, all) {
 		ask := game.Ask{Verb: "update", Resource: p.Resource, NS: p.NS, Name: p.Name, Old: before, New: after}
 		if !g.somebody(all, ask) {
 			g.report("changed", p.Resource, "%s has changed (%v), and %s is denied to change it", p.Ref(), game.Changed(before, after), names(all))
 		}
 	}
 	g.guarded(p.Ref(), before, after, all)
+}
+
+// orphaned tells whether all that has changed is that references to owners are gone, which were deleted in the same
+// steps: a deletion that orphans is the way to delete an owner of what one is denied to delete (docs/effects.md).
+func orphaned(before, after map[string]any, all []*doing) bool {
+	if !slices.Equal(game.Changed(before, after), []string{".metadata.ownerReferences"}) {
+		return false
+	}
+	owners := func(o map[string]any) []any {
+		list, _ := game.Dig(o, "metadata", "ownerReferences").([]any)
+		return list
+	}
+	same := func(a any) func(any) bool { return func(b any) bool { return reflect.DeepEqual(a, b) } }
+	for _, owner := range owners(after) {
+		if !slices.ContainsFunc(owners(before), same(owner)) {
+			return false
+		}
+	}
+	for _, owner := range owners(before) {
+		gone := !slices.ContainsFunc(owners(after), same(owner))
+		if gone && !slices.ContainsFunc(all, func(d *doing) bool {
+			return d.answer.ok() && (d.Verb == "deletecollection" || d.Verb == "delete" && d.Name == owner.(map[string]any)["name"])
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // somebody tells whether one of those who acted is not denied something. What nobody forbids may come about by the way
