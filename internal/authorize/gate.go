@@ -36,7 +36,7 @@ type Gate struct {
 	UniformConnect bool
 	// Limit is a further reason why no condition on a request will be evaluated; nil if there is none.
 	Limit func(authorizer.Attributes) error
-	// Reads lets reads pass on a condition; nil if they do not. It is set before the gate is used.
+	// Reads lets reads pass on a condition; nil if they do not.
 	Reads *Reads
 }
 
@@ -222,8 +222,8 @@ func (w withVerb) IsReadOnly() bool { return false }
 
 var (
 	errNoObject = errors.New("a conditional permission cannot be used here: the request has no object to check")
-	errGet      = errors.New("a conditional permission does not reach get; list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
-	errSelect   = errors.New("a conditional permission does not reach this request: a list or watch needs a label or field selector that implies the condition")
+	errGet      = errors.New("a conditional permission cannot be used for get: list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
+	errSelect   = errors.New("a conditional permission cannot be used here: a list or watch needs a label or field selector that implies the condition")
 	errProxied  = errors.New("a conditional permission cannot be used here: another API server serves the resource, and conditions cannot be enforced there")
 )
 

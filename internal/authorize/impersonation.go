@@ -50,7 +50,7 @@ func ConditionalImpersonation(verb string) bool {
 	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
 }
 
-var errRemembered = errors.New("a conditional permission does not reach impersonate:<mode>, since the server remembers for some seconds who " +
+var errRemembered = errors.New("a conditional permission cannot be used for impersonate:<mode>: the server remembers for some seconds who " +
 	"passed it; put the condition on impersonate-on:<mode>:<verb>")
 
 // Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in

@@ -24,6 +24,8 @@ type KernelConfig struct {
 	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
 	// (CA-9).
 	Conditional, UniformConnect bool
+	// Reads says which reads are decided under a condition; nil if none are.
+	Reads func(*served.Directory) *authorize.Reads
 	// Reserved are the API groups that are built in.
 	Reserved []string
 	// Clients reach the server itself; nil in a host that is none.
@@ -62,8 +64,7 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 	store, cache := snapshot.NewStore(), expr.NewCache(cel)
 	directory := served.NewDirectory(served.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
 	k := &system.Kernel{
-		Store: store, Master: cfg.Master, Indexed: indexed,
-		Gate:     &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local},
+		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
 		Compiler: &restrict.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
 		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed,
 		Behind: newBehind(cfg.Clients, directory),
@@ -72,6 +73,14 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 		k.Compiler.Types = cfg.Types(store)
 	}
 	return k, nil
+}
+
+func newGate(cfg KernelConfig, chain *authorize.Chain, directory *served.Directory) *authorize.Gate {
+	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local}
+	if cfg.Conditional && cfg.Reads != nil { // there are no conditional reads without conditions
+		gate.Reads = cfg.Reads(directory)
+	}
+	return gate
 }
 
 // newChain is the chain before there are systems.

@@ -36,13 +36,13 @@ type Limits struct {
 }
 
 var (
-	errReview   = errors.New("a conditional permission does not reach questions without a version")
-	errExempt   = errors.New("a conditional permission does not reach callers who are exempt from the admission webhook")
-	errNodes    = errors.New("a conditional permission does not reach nodes on a stock server: kubelets ask about them as well")
-	errVirtual  = errors.New("a conditional permission does not reach reviews on a stock server")
-	errProxied  = errors.New("a conditional permission does not reach proxies on a stock server: the path that is proxied cannot be told exactly")
-	errVerb     = errors.New("a conditional permission does not reach this verb on a stock server: no object is admitted for it")
-	errNotAmong = errors.New("a conditional permission does not reach this resource: it is not among those of --conditions-for")
+	errReview   = errors.New("a conditional permission cannot be used here: the question names no version")
+	errExempt   = errors.New("a conditional permission cannot be used here: the caller is exempt from the admission webhook")
+	errNodes    = errors.New("a conditional permission cannot be used for nodes on a stock server: kubelets ask about them as well")
+	errVirtual  = errors.New("a conditional permission cannot be used for reviews on a stock server")
+	errProxied  = errors.New("a conditional permission cannot be used for proxies on a stock server: the path that is proxied cannot be told exactly")
+	errVerb     = errors.New("a conditional permission cannot be used for this verb on a stock server: no object is admitted for it")
+	errNotAmong = errors.New("a conditional permission cannot be used for this resource: it is not among those of --conditions-for")
 )
 
 // Check is nil if a condition on the request will be evaluated.

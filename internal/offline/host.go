@@ -65,16 +65,19 @@ func New(cfg Config) (*Host, error) {
 		local = assumed(registry.VersionedScheme(), scheme.Scheme)
 	}
 	h.local = local
-	h.kernel, err = ground.NewKernel(ground.KernelConfig{
+	kernel := ground.KernelConfig{
 		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditional.Gate), UniformConnect: true, Reserved: groupsOf(registry.VersionedScheme(), scheme.Scheme),
 		Namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) },
 		Warn:      func(runtime.Object, string, string) {},
 		Agreed:    func() error { return nil },
-	})
-	if err != nil {
+	}
+	if cfg.Systems.Has(reads.Gate) {
+		kernel.Reads = reads.Assumed
+	}
+	if h.kernel, err = ground.NewKernel(kernel); err != nil {
 		return nil, err
 	}
-	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{Reads: reads.Config{Assumed: true}}); err != nil {
+	if h.systems, err = cfg.Systems.Build(h.kernel, lineup.Config{}); err != nil {
 		return nil, err
 	}
 	if err := lineup.Install(h.kernel, h.systems); err != nil {

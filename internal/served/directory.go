@@ -70,6 +70,8 @@ type Directory struct {
 	cfg   Config
 	world atomic.Pointer[watched]
 	wake  chan struct{}
+	// stored is filled while the servers are made.
+	stored stored
 
 	mu     sync.Mutex
 	custom map[string]*apiextensions.CustomResourceDefinition

@@ -136,7 +136,7 @@ func TestConditionsReachEveryServer(t *testing.T) {
 			// reads have no object: refused, with the reason
 			_, err = client.Get(ctx, good.GetName(), metav1.GetOptions{})
 			wantForbidden(t, "get", err)
-			if !strings.Contains(err.Error(), "conditional permission does not reach") {
+			if !strings.Contains(err.Error(), "conditional permission cannot be used") {
 				t.Errorf("get: the message does not say why: %v", err)
 			}
 

@@ -54,7 +54,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		return nil, err
 	}
 	namespaces := informers.Core().V1().Namespaces().Lister()
-	s.kernel, err = ground.NewKernel(ground.KernelConfig{
+	kernel := ground.KernelConfig{
 		Master:      opts.own.PolicyMasterNamespace,
 		Conditional: opts.systems.Has(conditional.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
 		Reserved:  builtinGroups(),
@@ -64,8 +64,11 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Warn:      s.events.Warn,
 		Agreed:    opts.member.Agreed,
 		Types:     types,
-	})
-	if err != nil {
+	}
+	if opts.systems.Has(reads.Gate) {
+		kernel.Reads = reads.Stored
+	}
+	if s.kernel, err = ground.NewKernel(kernel); err != nil {
 		return nil, err
 	}
 	cfg, err := s.lineupConfig(opts, generic, informers)

@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	errPassedBy  = errors.New("a conditional permission does not reach this request: nothing decides what of it may be seen")
-	errUndecided = errors.New("a conditional permission does not reach this resource: what is served does not come from where conditions are decided")
+	errPassedBy  = errors.New("a conditional permission cannot be used here: nothing decides what of this request may be seen")
+	errUndecided = errors.New("a conditional permission cannot be used here: the resource does not come from where conditions of reads are decided")
 )
 
 // Filter narrows lists and watches whose caller may see some objects only, and lets no answer to a conditional read out
@@ -44,13 +44,10 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, req)
 			return
 		}
-		fence := &fence{ResponseWriter: w, reading: r}
+		fence := newFence(w, r)
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(fence), narrowed)
-		if fence.held {
+		if fence.keeps() {
 			refused := apierrors.NewForbidden(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetName(), errUndecided)
-			for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding"} {
-				w.Header().Del(name)
-			}
 			responsewriters.ErrorNegotiated(refused, codecs, schema.GroupVersion{Version: "v1"}, w, req)
 		}
 	})
@@ -108,33 +105,4 @@ func set(query url.Values, name, value string) {
 		return
 	}
 	query.Set(name, value)
-}
-
-// fence keeps an answer back that was not decided by the storage. Errors pass.
-type fence struct {
-	http.ResponseWriter
-	reading *reading
-	held    bool
-}
-
-var _ responsewriter.UserProvidedDecorator = (*fence)(nil)
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (f *fence) Unwrap() http.ResponseWriter { return f.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (f *fence) WriteHeader(code int) {
-	if code < http.StatusBadRequest && !f.reading.decided.Load() {
-		f.held = true
-	}
-	if !f.held {
-		f.ResponseWriter.WriteHeader(code)
-	}
-}
-
-func (f *fence) Write(p []byte) (int, error) {
-	if f.held {
-		return len(p), nil
-	}
-	return f.ResponseWriter.Write(p)
 }

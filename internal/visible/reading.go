@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/served"
 )
 
 // reading is a read under a condition, on its way from the filter to the storage.
@@ -44,7 +45,7 @@ func conditional(holder *handoff.Holder) (authorizer.Attributes, bool) {
 // another resource that the handler looks up. A read that has not come through the filter fails.
 func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
 	attrs, ok := conditional(handoff.From(ctx))
-	if !ok || storedAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {
+	if !ok || served.StoredAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {
 		return nil, nil
 	}
 	r, _ := ctx.Value(key{}).(*reading)
@@ -52,12 +53,4 @@ func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
 		return nil, apierrors.NewForbidden(resource, attrs.GetName(), errPassedBy)
 	}
 	return r, nil
-}
-
-// storedAs is the resource under which another one is stored. Only events have two groups.
-func storedAs(resource schema.GroupResource) schema.GroupResource {
-	if resource == (schema.GroupResource{Group: "events.k8s.io", Resource: "events"}) {
-		return schema.GroupResource{Resource: "events"}
-	}
-	return resource
 }

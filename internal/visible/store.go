@@ -40,11 +40,11 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err != nil {
 		return err
 	}
-	if r == nil || r.attrs.GetVerb() != "get" {
+	if r == nil {
 		return s.Interface.Get(ctx, key, opts, out)
 	}
 	pending := r.holder.Get(handoff.Request).Pending()
-	if pending == nil {
+	if pending == nil || r.attrs.GetVerb() != "get" {
 		return apierrors.NewForbidden(s.resource, r.attrs.GetName(), errPassedBy)
 	}
 	err = s.Interface.Get(ctx, key, storage.GetOptions{ResourceVersion: opts.ResourceVersion}, out)
@@ -53,7 +53,8 @@ func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		return s.missing(ctx, key, opts, out)
 	case err != nil:
 		// An object that cannot be read answers like one that is not there, if that is how a name is answered that does
-		// not exist.
+		// not exist. Only audit hears why.
+		s.annotate(ctx, handoff.Outcome{Decision: authorizer.DecisionNoOpinion, Detail: err})
 		if other := s.Interface.Get(ctx, key+"/none", storage.GetOptions{ResourceVersion: opts.ResourceVersion}, out); !storage.IsNotFound(other) {
 			return other
 		}

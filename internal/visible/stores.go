@@ -1,12 +1,8 @@
 package visible
 
 import (
-	"errors"
-	"sync"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -14,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/served"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -23,36 +20,20 @@ type Config struct {
 	Store *snapshot.Store
 	// Namespace finds a namespace for conditions that look at it.
 	Namespace func(name string) (runtime.Object, error)
-	// Custom tells whether a group version is one of custom resources.
-	Custom func(schema.GroupVersion) bool
+	// Served is told what is stored, and thereby decided here.
+	Served *served.Directory
 	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
 	RecheckAll bool
 }
 
-// Stores decorates the storage of a process, and knows what is stored in it.
+// Stores decorates the storage of a process.
 type Stores struct {
 	cfg     Config
 	watches watches
-
-	mu    sync.RWMutex
-	known map[schema.GroupResource]bool
 }
 
 // New makes it.
-func New(cfg Config) *Stores { return &Stores{cfg: cfg, known: map[schema.GroupResource]bool{}} }
-
-var errNotStored = errors.New("a conditional permission does not reach this request: the resource is not served from the generic store, where conditions of reads are decided")
-
-// Reaches is an error if reads of a resource are not decided here.
-func (s *Stores) Reaches(attrs authorizer.Attributes) error {
-	s.mu.RLock()
-	known := s.known[storedAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()})]
-	s.mu.RUnlock()
-	if known || s.cfg.Custom(schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()}) {
-		return nil
-	}
-	return errNotStored
-}
+func New(cfg Config) *Stores { return &Stores{cfg: cfg} }
 
 // Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
 type Converter interface {
@@ -83,9 +64,7 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 			return made, destroy, err
 		}
 		if g.convert != nil { // custom resources come and go
-			g.stores.mu.Lock()
-			g.stores.known[resource] = true
-			g.stores.mu.Unlock()
+			g.stores.cfg.Served.Keep(resource)
 		}
 		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, newList: newListFunc}, destroy, nil
 	}

@@ -1,0 +1,269 @@
+package visible
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/storage"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/narrow"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// resolves is a condition that always gives the same.
+type resolves authorizer.Decision
+
+func (r resolves) Resolve(context.Context, authorizer.ConditionsData) handoff.Outcome {
+	return handoff.Outcome{Decision: authorizer.Decision(r), Authorizer: "policy-master", Conditions: []string{"c"}}
+}
+
+// shelf is a storage with one config map, x, which may be unreadable.
+type shelf struct {
+	storage.Interface
+	broken error
+	lists  []storage.ListOptions
+}
+
+func (s *shelf) Get(_ context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	switch {
+	case key != "/configmaps/default/x" && opts.IgnoreNotFound:
+		return nil
+	case key != "/configmaps/default/x":
+		return storage.NewKeyNotFoundError(key, 7)
+	case s.broken != nil:
+		return s.broken
+	}
+	*out.(*corev1.ConfigMap) = corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"secret": "of x"}}
+	return nil
+}
+
+func (s *shelf) GetList(_ context.Context, _ string, opts storage.ListOptions, out runtime.Object) error {
+	s.lists = append(s.lists, opts)
+	if s.broken != nil {
+		return s.broken
+	}
+	if len(s.lists) == 1 {
+		more := int64(9)
+		*out.(*corev1.ConfigMapList) = corev1.ConfigMapList{ListMeta: metav1.ListMeta{Continue: "token", RemainingItemCount: &more}, Items: []corev1.ConfigMap{{}}}
+	}
+	return nil
+}
+
+func (s *shelf) GetCurrentResourceVersion(context.Context) (uint64, error) { return 7, nil }
+
+func newStore(inner storage.Interface) *store {
+	return &store{Interface: inner, stores: New(Config{}), resource: schema.GroupResource{Resource: "configmaps"}, newList: func() runtime.Object { return &corev1.ConfigMapList{} }}
+}
+
+// arrive is the context in which the storage of a request is called, with its audit event.
+func arrive(t *testing.T, verb string, pass handoff.Pass, through bool) (context.Context, *reading) {
+	t.Helper()
+	req := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/configmaps/x", nil)
+	req = under(req.WithContext(audit.WithAuditContext(req.Context())), verb, pass)
+	ac := audit.AuditContextFrom(req.Context())
+	if err := ac.Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !through {
+		return req.Context(), nil
+	}
+	var r *reading
+	var ctx context.Context
+	Filter(testCodecs, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		ctx = req.Context()
+		r, _ = ctx.Value(key{}).(*reading)
+	})).ServeHTTP(httptest.NewRecorder(), req)
+	return ctx, r
+}
+
+// RD-4: a get is decided on the object that it returns. What may not be seen, and what cannot be read, answers like a
+// name that does not exist; audit knows better.
+func TestAGetIsDecidedInTheStorage(t *testing.T) {
+	missing := storage.NewKeyNotFoundError("/configmaps/default/nosuch", 0)
+	for _, tc := range []struct {
+		name, verb, key string
+		pass            handoff.Pass
+		past            bool // not through the filter
+		broken          error
+		found, decided  bool
+		forbidden       bool
+		audited         map[string]string
+	}{
+		{name: "met", verb: "get", pass: handoff.Conditional(resolves(authorizer.DecisionAllow)), found: true, decided: true, audited: map[string]string{authorize.AnnotationOutcome: "Allow", enforce.AnnotationConditions: "c"}},
+		{name: "not met", verb: "get", pass: handoff.Conditional(resolves(authorizer.DecisionNoOpinion)), audited: map[string]string{authorize.AnnotationOutcome: "NoOpinion", enforce.AnnotationDecision: "forbid"}},
+		{name: "denied", verb: "get", pass: handoff.Conditional(resolves(authorizer.DecisionDeny)), audited: map[string]string{authorize.AnnotationOutcome: "Deny"}},
+		{name: "not there", verb: "get", key: "/configmaps/default/nosuch", pass: handoff.Conditional(resolves(authorizer.DecisionAllow))},
+		{name: "cannot be decoded", verb: "get", pass: handoff.Conditional(resolves(authorizer.DecisionAllow)), broken: errors.New("cannot decode the secret"),
+			audited: map[string]string{authorize.AnnotationOutcome: "NoOpinion", enforce.AnnotationDetail: "cannot decode the secret"}},
+		{name: "without a condition", verb: "get", pass: handoff.Allowed(), found: true},
+		{name: "past the filter", verb: "get", past: true, pass: handoff.Conditional(resolves(authorizer.DecisionAllow)), forbidden: true},
+		{name: "by a list", verb: "list", pass: handoff.Narrowed(&handoff.Narrowing{}), forbidden: true},
+		{name: "by a list with a condition", verb: "list", pass: handoff.Conditional(resolves(authorizer.DecisionAllow)), forbidden: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, r := arrive(t, tc.verb, tc.pass, !tc.past)
+			if tc.key == "" {
+				tc.key = "/configmaps/default/x"
+			}
+			out := &corev1.ConfigMap{}
+			err := newStore(&shelf{broken: tc.broken}).Get(ctx, tc.key, storage.GetOptions{}, out)
+			switch {
+			case tc.found:
+				if err != nil || out.Data["secret"] == "" {
+					t.Errorf("%v %v", out, err)
+				}
+			case tc.forbidden:
+				if !apierrors.IsForbidden(err) || out.Data != nil {
+					t.Errorf("%v %v, want it forbidden", out, err)
+				}
+			default:
+				if !storage.IsNotFound(err) || strings.ReplaceAll(err.Error(), tc.key, "/configmaps/default/nosuch") != missing.Error() || out.Data != nil || out.Name != "" {
+					t.Errorf("%v %v, want %v", out, err, missing)
+				}
+			}
+			if r != nil && r.decided.Load() != tc.decided {
+				t.Errorf("decided: %v", !tc.decided)
+			}
+			for name, want := range tc.audited {
+				if got, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(name); got != want {
+					t.Errorf("audit %s = %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+	// Who asks for nothing if there is nothing gets nothing, and no answer.
+	ctx, r := arrive(t, "get", handoff.Conditional(resolves(authorizer.DecisionNoOpinion)), true)
+	out := &corev1.ConfigMap{}
+	if err := newStore(&shelf{}).Get(ctx, "/configmaps/default/x", storage.GetOptions{IgnoreNotFound: true}, out); err != nil || out.Data != nil || r.decided.Load() {
+		t.Errorf("%v %v, decided %v", out, err, r.decided.Load())
+	}
+}
+
+// RD-1, RD-6: a list arrives as narrow as it must be, or is refused, and its page tells nothing of what is hidden.
+func TestAListIsAsNarrowAsItMustBe(t *testing.T) {
+	box := narrow.Box{}.With(narrow.Key{Label: true, Name: "team"}, narrow.Of("a")).With(narrow.Key{Name: "spec.nodeName"}, narrow.Of("n1"))
+	list := func(t *testing.T, ls, fs string, broken error, pass handoff.Pass) (*corev1.ConfigMapList, *shelf, *reading, error) {
+		t.Helper()
+		ctx, r := arrive(t, "list", pass, true)
+		label, err := labels.Parse(ls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, out := &shelf{broken: broken}, &corev1.ConfigMapList{}
+		err = newStore(inner).GetList(ctx, "/configmaps/default", storage.ListOptions{Predicate: storage.SelectionPredicate{Label: label, Field: fields.ParseSelectorOrDie(fs), Limit: 1}}, out)
+		return out, inner, r, err
+	}
+	narrowed := handoff.Narrowed(&handoff.Narrowing{Box: box})
+	for _, wide := range [][2]string{{"", ""}, {"team=a", ""}, {"", "spec.nodeName=n1"}, {"team", "spec.nodeName=n1"}, {"team in (a,b)", "spec.nodeName=n1"}, {"team=a", "spec.nodeName!=n1"}} {
+		if _, inner, r, err := list(t, wide[0], wide[1], nil, narrowed); !apierrors.IsForbidden(err) || len(inner.lists) != 0 || r.decided.Load() {
+			t.Errorf("%q: %v", wide, err)
+		}
+	}
+	out, inner, r, err := list(t, "team=a,tier=web", "spec.nodeName=n1,metadata.name!=y", nil, narrowed)
+	if err != nil || !r.decided.Load() {
+		t.Fatalf("%v, decided %v", err, r.decided.Load())
+	}
+	if out.Continue != "" || out.RemainingItemCount != nil || len(inner.lists) != 2 {
+		t.Errorf("the page tells what follows unseen: %+v", out.ListMeta)
+	}
+	if _, _, r, err := list(t, "team=a", "spec.nodeName=n1", errors.New("cannot decode the secret"), narrowed); err == nil || strings.Contains(err.Error(), "decode") || r.decided.Load() {
+		t.Errorf("an error that quotes an object: %v", err)
+	}
+	if _, _, _, err := list(t, "team=a", "spec.nodeName=n1", nil, handoff.Conditional(resolves(authorizer.DecisionAllow))); !apierrors.IsForbidden(err) {
+		t.Errorf("a condition that is no selector: %v", err)
+	}
+	ctx, _ := arrive(t, "list", narrowed, false)
+	if err := newStore(&shelf{}).GetList(ctx, "/configmaps/default", storage.ListOptions{Predicate: storage.Everything}, &corev1.ConfigMapList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("past the filter: %v", err)
+	}
+}
+
+// RD-1: the parameters of a list are replaced by narrower ones, however they are spelled.
+func TestSelectorsAreReplaced(t *testing.T) {
+	label := narrow.Box{}.With(narrow.Key{Label: true, Name: "team"}, narrow.Of("a"))
+	field := narrow.Box{}.With(narrow.Key{Name: "spec.nodeName"}, narrow.Of(`n,1\=`))
+	for _, tc := range []struct {
+		box         narrow.Box
+		query, want string
+	}{
+		{label, "", "labelSelector=team=a"},
+		{label, "labelSelector=tier%3Dweb&labelSelector=team%3Db", "labelSelector=tier=web,team=a"},
+		{label, "labelSelector=team%3Db", "labelSelector=team=b,team=a"},
+		{label, "labelSelector=team%3Db;labelSelector=x&limit=3", "labelSelector=team=a&limit=3"},
+		{label, "fieldSelector=metadata.name%3Dx%5C%2Cy", `fieldSelector=metadata.name=x\,y&labelSelector=team=a`},
+		{field, "fieldSelector=metadata.name%3Dx&fieldSelector=", `fieldSelector=metadata.name=x,spec.nodeName=n\,1\\\=`},
+		{narrow.Nothing(), "labelSelector=a%3Db", "labelSelector=a=b,policy.proviso.dev/none,!policy.proviso.dev/none"},
+		{narrow.Box{}, "labelSelector=team%3Da&labelSelector=", "labelSelector=team=a"},
+	} {
+		var got url.Values
+		req := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/configmaps?"+tc.query, nil)
+		ctx := handoff.With(req.Context(), &snapshot.Snapshot{})
+		handoff.From(ctx).Put(handoff.Request, authorizer.AttributesRecord{Verb: "list", APIVersion: "v1", Resource: "configmaps", Namespace: "default", ResourceRequest: true},
+			handoff.Narrowed(&handoff.Narrowing{Box: tc.box}))
+		Filter(testCodecs, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got = req.URL.Query() })).ServeHTTP(httptest.NewRecorder(), req.WithContext(ctx))
+		text, err := url.QueryUnescape(got.Encode())
+		if err != nil || text != tc.want {
+			t.Errorf("%q: %q, want %q (%v)", tc.query, text, tc.want, err)
+		}
+	}
+	for _, query := range []string{"labelSelector=%3D%3D", "fieldSelector=metadata.name"} {
+		code := httptest.NewRecorder()
+		req := under(httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/configmaps?"+query, nil), "list", handoff.Narrowed(&handoff.Narrowing{Box: label}))
+		Filter(testCodecs, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%q passes", query) })).ServeHTTP(code, req)
+		if code.Code != http.StatusBadRequest {
+			t.Errorf("%q: %d", query, code.Code)
+		}
+	}
+}
+
+// RD-7: who listed by other selectors has to list again.
+func TestAWatchFromBeforeAChangeHasToListAgain(t *testing.T) {
+	now := uint64(5)
+	current := func() (uint64, error) { return now, nil }
+	a, b := narrow.Box{}.With(narrow.Key{Label: true, Name: "team"}, narrow.Of("a")), narrow.Box{}.With(narrow.Key{Label: true, Name: "team"}, narrow.Of("b"))
+	var h history
+	snap := &snapshot.Snapshot{}
+	for _, step := range []struct {
+		at, want uint64
+		who      string
+		box      narrow.Box
+	}{{5, 5, "ann", a}, {8, 5, "ann", a}, {9, 9, "ann", b}, {12, 9, "ann", b}, {12, 5, "bob", a}, {13, 13, "ann", a}} {
+		now = step.at
+		if got, err := h.since(snap, step.who, step.box, current); err != nil || got != step.want {
+			t.Errorf("%+v: since %d (%v)", step, got, err)
+		}
+	}
+	if _, err := (&history{}).since(snap, "ann", a, func() (uint64, error) { return 0, errors.New("no quorum") }); err == nil {
+		t.Error("an unknown revision is not old enough")
+	}
+	v, yes := storage.APIObjectVersioner{}, true
+	for _, tc := range []struct {
+		opts storage.ListOptions
+		want bool
+	}{
+		{storage.ListOptions{ResourceVersion: "4"}, true}, {storage.ListOptions{ResourceVersion: "5"}, false}, {storage.ListOptions{}, false}, {storage.ListOptions{ResourceVersion: "0"}, false},
+		{storage.ListOptions{ResourceVersion: "x"}, true}, {storage.ListOptions{ResourceVersion: "4", SendInitialEvents: &yes}, false},
+	} {
+		if got := older(v, tc.opts, 5); got != tc.want {
+			t.Errorf("%+v: %v", tc.opts, got)
+		}
+	}
+}
