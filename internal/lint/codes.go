@@ -1,0 +1,127 @@
+package lint
+
+// Severity is how bad it is.
+type Severity string
+
+// The severities. An error is a mistake, or hands power to everybody; a warning deserves a look; a note is good to
+// know.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Rank orders severities, the worst first.
+func (s Severity) Rank() int {
+	switch s {
+	case Error:
+		return 0
+	case Warning:
+		return 1
+	}
+	return 2
+}
+
+// Code is a kind of remark. Its ID never changes and is never given to another.
+type Code struct {
+	ID    string
+	Name  string // for code-scanning tools
+	Title string
+	Why   string // what follows if it stays
+	Do    string // what to do, in one line
+	// Worst is the worst severity that its remarks have.
+	Worst Severity
+}
+
+// The codes.
+const (
+	codeBroken      = "PV001"
+	codeNoRole      = "PV002"
+	codeUnbound     = "PV003"
+	codeUnreachable = "PV004"
+	codeIdleDeny    = "PV005"
+	codeRedundant   = "PV006"
+	codeGuarded     = "PV007"
+	codeAlways      = "PV008"
+	codeNever       = "PV009"
+	codeKind        = "PV010"
+	codeVerb        = "PV011"
+	codePatch       = "PV012"
+	codePower       = "PV013"
+	codeAccount     = "PV014"
+	codeFails       = "PV015"
+	codeSink        = "PV016"
+	codeNamed       = "PV017"
+	codePaths       = "PV018"
+)
+
+// Codes are all of them, in order.
+func Codes() []Code {
+	return []Code{
+		{codeBroken, "rule-does-not-compile", "A rule does not take effect as written",
+			"A rule that does not compile is quarantined: an allow grants nothing, a deny denies without its condition. A server refuses to store it.",
+			"Correct what the message names.", Error},
+		{codeNoRole, "missing-role", "A binding refers to a role that does not exist",
+			"The binding grants nothing and denies nothing until somebody creates a role of that name, whatever that role then says.",
+			"Create the role, correct roleRef, or delete the binding.", Error},
+		{codeUnbound, "unbound-role", "Nobody is bound to a role",
+			"Its rules decide nothing.",
+			"Bind the role, or delete it.", Warning},
+		{codeUnreachable, "unreachable-rule", "An allow rule never takes effect",
+			"Deny rules refuse everything that the rule allows, to everybody who has it; or it matches nothing that is served.",
+			"Delete the rule, or narrow the deny that beats it.", Warning},
+		{codeIdleDeny, "deny-without-effect", "A deny rule changes nothing",
+			"Everything that it refuses would be refused without it, or is allowed before it is asked: a cluster-wide grant overrides the denies of a namespace. " +
+				"Grants by way of groups that the files do not tell, of Kubernetes' own roles, or of webhooks are not seen.",
+			"Delete the rule, or write it where it counts: in the master namespace it comes first.", Warning},
+		{codeRedundant, "redundant-rule", "An allow rule changes nothing",
+			"Other rules allow the same to the same subjects. Whoever deletes those later is surprised that the right is still there.",
+			"Delete the rule, or the other one.", Note},
+		{codeGuarded, "negation-reaches-guarded-groups", "A negation reaches guarded API groups",
+			"All but some is also power over policy, over what is recorded and over the API itself: admission webhooks, CRDs, certificates. A name without a group never reaches these groups; a negation does.",
+			"Name the kinds that are meant, or take the guarded groups out as well.", Warning},
+		{codeAlways, "condition-always-true", "A condition always holds",
+			"The rule means the same without it, and whoever reads it thinks that it narrows something.",
+			"Remove the condition, or write what was meant.", Warning},
+		{codeNever, "condition-never-true", "A condition never holds",
+			"The rule does nothing: an allow grants nothing, a deny refuses nothing.",
+			"Correct the condition, or delete the rule.", Error},
+		{codeKind, "unknown-kind", "A rule names a kind that is not served",
+			"The name matches nothing, and a deny or an exception that is misspelled protects nothing. The kinds are Kubernetes' own and those of the CRDs among the files.",
+			"Correct the name or its API group, or give the CRD with --from.", Error},
+		{codeVerb, "unknown-verb", "A rule names a verb that nobody asks about",
+			"Verbs are compared as they are written: a misspelled one matches nothing.",
+			"Correct the verb.", Error},
+		{codePatch, "update-and-patch", "A rule tells update and patch apart",
+			"Both change the same object. Who is denied one of them uses the other; in Policy, update covers patch, and patch does not cover update.",
+			"Write both, or in Policy update alone.", Error},
+		{codePower, "grant-equals-escalation", "A grant is as good as every right",
+			"Whoever has it can get what was never granted: by acting as somebody else, by reading credentials, or by changing what decides.",
+			"Narrow it by namespace, name or condition, or bind it to those who are cluster admins anyway.", Error},
+		{codeAccount, "act-as-service-account", "Somebody can act as a service account that can do more",
+			"Whoever creates pods or tokens in a namespace, or may impersonate a service account of it, has the rights of its service accounts.",
+			"Move the service account to a namespace of its own, or take rights away from it.", Error},
+		{codeFails, "condition-can-fail", "A condition fails for some objects",
+			"An allow does not hold for an object on which its condition fails. A deny does hold: it refuses an object only because a field is missing.",
+			"Ask for the field first: has(resource.spec.x) && …, or resource.spec.?x.orValue(\"\").", Warning},
+		{codeSink, "unread-sink", "An audit sink or class has no effect",
+			"A sink without a webhook, with a class that does not exist, or with level None everywhere records nothing; a class that no sink refers to selects nothing.",
+			"Complete the sink, or delete it.", Warning},
+		{codeNamed, "names-with-create", "A rule limits by name what has no name",
+			"A request to create or to delete a collection says no name, so that a rule with resourceNames never allows it.",
+			"Give these verbs a rule of their own, without names, or a where about metadata.name.", Warning},
+		{codePaths, "paths-in-a-namespace", "A rule about paths stands in a namespace",
+			"A request for /metrics has no namespace. Rules about paths take effect in the master namespace and in cluster roles only.",
+			"Move the rule to a role of the master namespace, or to a ClusterRole.", Warning},
+	}
+}
+
+// CodeOf finds a code.
+func CodeOf(id string) (Code, bool) {
+	for _, c := range Codes() {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Code{}, false
+}

@@ -1,0 +1,41 @@
+package lint
+
+import (
+	"fmt"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+)
+
+// sinks remarks on sinks that record nothing and classes that nobody refers to.
+func (c *checker) sinks() {
+	classes := map[string]bool{}
+	for _, class := range c.Classes {
+		classes[class.Name] = true
+	}
+	used := map[string]bool{}
+	for _, sink := range c.Sinks {
+		object := Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditSink", "", sink.Name}
+		policy := sink.Spec.Policy
+		records := policy.Level != auditv1alpha1.LevelNone && policy.Level != ""
+		for i, rule := range policy.Rules {
+			used[rule.WithAuditClass] = true
+			records = records || rule.Level != auditv1alpha1.LevelNone
+			if !classes[rule.WithAuditClass] {
+				c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy", "rules", i, "withAuditClass"},
+					Message: fmt.Sprintf("the sink stays inactive: there is no audit class %s", rule.WithAuditClass), Do: "Give the class too, or correct its name."})
+			}
+		}
+		if sink.Spec.Webhook == nil {
+			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec"}, Message: "nobody gets what the sink records: it has no webhook", Do: "Add spec.webhook."})
+		}
+		if !records {
+			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy"}, Message: "the sink records nothing: its level is None everywhere"})
+		}
+	}
+	for _, class := range c.Classes {
+		if !used[class.Name] {
+			c.say(Remark{Code: codeSink, Severity: Warning, Object: Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditClass", "", class.Name}, Path: []any{"metadata", "name"},
+				Message: "no sink refers to this class", Do: "Refer to it in a sink, or delete it."})
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/compare"
+	"proviso.dev/proviso/internal/lint"
+	"proviso.dev/proviso/internal/offline"
+	"proviso.dev/proviso/internal/policies"
+	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/snapshot"
+)
+
+// LintOptions are the flags of `proviso lint`.
+type LintOptions struct {
+	From            []string
+	Output          string
+	Severity        string
+	Ignore          []string
+	Explain         string
+	MasterNamespace string
+
+	genericiooptions.IOStreams
+}
+
+// NewLintCommand returns `proviso lint`.
+func NewLintCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &LintOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Severity: string(lint.Warning)}
+	cmd := &cobra.Command{
+		Use:   "lint [DIR | FILE]...",
+		Short: "Find what is suspicious in policy: rules that do nothing, names that nobody knows, grants that equal everything",
+		Long: `Find what is suspicious in policy, in files alone: rules that do nothing, conditions that always or never hold or that fail, misspelled kinds and
+verbs, grants that are as good as every right, audit sinks that nobody reads. The engine of the server answers; where it has no
+certain answer, nothing is said.
+
+Each finding has a code that never changes, its place in the file and what to do. --explain CODE says more.
+
+Kinds are Kubernetes' own and those of the CRDs among the files. A user is judged as a member of system:authenticated only.
+
+Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if the files could not be read.`,
+		Example: `  # A directory of policies
+  proviso lint --from policies/
+
+  # Everything, notes included
+  proviso lint policies/ --severity note
+
+  # For a code-scanning tool
+  proviso lint policies/ -o sarif > lint.sarif
+
+  # What does PV005 mean?
+  proviso lint --explain PV005`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.From = append(o.From, args...)
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.RunLint(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or sarif.")
+	fs.StringVar(&o.Severity, "severity", o.Severity, "The least severity that is shown: error, warning or note.")
+	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes that are not looked for.")
+	fs.StringVar(&o.Explain, "explain", "", "Say what a code means.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *LintOptions) Validate() error {
+	for _, id := range append(slices.Clone(o.Ignore), o.Explain) {
+		if _, known := lint.CodeOf(id); !known && id != "" {
+			return fmt.Errorf("%s is no code of this command", id)
+		}
+	}
+	switch {
+	case o.Explain != "":
+	case len(o.From) == 0:
+		return errors.New("--from: say where the policy is")
+	case !slices.Contains([]string{"table", "json", "sarif"}, o.Output):
+		return fmt.Errorf("-o %s: want table, json or sarif", o.Output)
+	case !slices.Contains([]string{string(lint.Error), string(lint.Warning), string(lint.Note)}, o.Severity):
+		return fmt.Errorf("--severity %s: want error, warning or note", o.Severity)
+	}
+	return nil
+}
+
+// RunLint looks and prints.
+func (o *LintOptions) RunLint(ctx context.Context) error {
+	if o.Explain != "" {
+		code, _ := lint.CodeOf(o.Explain)
+		_, err := fmt.Fprintf(o.Out, "%s: %s\n\n%s\n\n%s\n", code.ID, code.Title, code.Why, code.Do)
+		return err
+	}
+	documents, err := readDocuments(o.From, nil)
+	if err != nil {
+		return err
+	}
+	if len(documents) == 0 {
+		return fmt.Errorf("%s: there is no object in it", strings.Join(o.From, ", "))
+	}
+	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	if err != nil {
+		return err
+	}
+	where := &places{}
+	if err := where.read(o.From); err != nil {
+		return err
+	}
+	result, err := linted(ctx, host, where, o.MasterNamespace)
+	if err != nil {
+		return err
+	}
+	result.narrow(lint.Severity(o.Severity), o.Ignore)
+	if err := result.print(o.Out, o.Output); err != nil {
+		return err
+	}
+	if result.Errors > 0 {
+		return exit(codeNo)
+	}
+	return nil
+}
+
+// linted asks about all that a host has.
+func linted(ctx context.Context, host *offline.Host, where *places, master string) (*lintReport, error) {
+	u, err := newUniverse(host)
+	if err != nil {
+		return nil, err
+	}
+	in := lint.Input{
+		Index: host.Snapshot().Rules, Comparer: &compare.Comparer{Cache: host.Conditions(), Budget: compare.DefaultBudget / 5},
+		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names,
+		Ours: func(ref ruleset.RoleRef) bool {
+			_, ours := policies.DefaultRoles()[ref.Name]
+			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == master
+		},
+	}
+	for _, kind := range snapshot.Kinds() {
+		objects, err := host.Files().Objects(kind)
+		if err != nil {
+			return nil, err
+		}
+		in.Policies = append(in.Policies, snapshot.Of[*policyv1alpha1.Policy](objects)...)
+		in.PolicyBindings = append(in.PolicyBindings, snapshot.Of[*policyv1alpha1.PolicyBinding](objects)...)
+		in.Roles = append(in.Roles, snapshot.Of[*rbacv1.Role](objects)...)
+		in.ClusterRoles = append(in.ClusterRoles, snapshot.Of[*rbacv1.ClusterRole](objects)...)
+		in.RoleBindings = append(in.RoleBindings, snapshot.Of[*rbacv1.RoleBinding](objects)...)
+		in.ClusterRoleBindings = append(in.ClusterRoleBindings, snapshot.Of[*rbacv1.ClusterRoleBinding](objects)...)
+		in.Sinks = append(in.Sinks, snapshot.Of[*auditv1alpha1.AuditSink](objects)...)
+		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
+	}
+	remarks, err := lint.Check(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out := &lintReport{APIVersion: toolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
+	for _, r := range remarks {
+		out.add(r, where.of(r))
+	}
+	slices.SortStableFunc(out.Findings, func(a, b lintFinding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Code, b.Code))
+	})
+	return out, nil
+}
