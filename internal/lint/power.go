@@ -216,7 +216,7 @@ func (c *checker) more(account ruleset.Subject, actors []actor) map[ruleset.Subj
 		for _, verb := range c.Verbs {
 			namespaces := []string{""}
 			if res.Namespaced {
-				namespaces = append(slices.Clone(c.Namespaces), elsewhere)
+				namespaces = append([]string{elsewhere}, c.Namespaces...)
 			}
 			for _, namespace := range namespaces {
 				if len(gained) == len(actors) || c.budget <= 0 {
