@@ -15,17 +15,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// changedFields lists the fields that differ between two objects, in order and without those that never count (FP-7).
-// old is nil for a new object, of which every field that is set counts.
-func changedFields(old, new *typed.TypedValue) ([]Path, error) {
-	w := walker{create: old == nil, keepPaths: true}
-	if err := w.run(&node{}, old, new, nil); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(w.paths, Path.compare)
-	return w.paths, nil
-}
-
 // changed lists changed fields as text.
 func changed(t testing.TB, old, new *typed.TypedValue) []string {
 	t.Helper()

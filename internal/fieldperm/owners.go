@@ -170,23 +170,22 @@ func SameManagers(old, new []metav1.ManagedFieldsEntry) bool {
 	return err == nil && len(changes) == 0
 }
 
-// ManagedChanges lists the fields whose managers differ between two objects, as paths of names, whatever their values
-// are.
-func ManagedChanges(old, new []metav1.ManagedFieldsEntry) ([][]string, error) {
+// ManagedChanges lists the fields whose managers differ between two objects, whatever their values are.
+func ManagedChanges(old, new []metav1.ManagedFieldsEntry) ([]Path, error) {
 	changes, err := handovers(readOwners(old), readOwners(new))
 	if err != nil {
 		return nil, err
 	}
-	var all [][]string
+	var all []Path
 	for _, h := range changes {
-		h.fields.Iterate(func(path fieldpath.Path) {
-			names := make([]string, len(path))
-			for i, e := range path {
-				if names[i] = elementName(nil, e); e.FieldName != nil {
-					names[i] = *e.FieldName
+		h.fields.Iterate(func(managed fieldpath.Path) {
+			p := make(Path, len(managed))
+			for i, e := range managed {
+				if p[i] = Key(elementName(nil, e)); e.FieldName != nil {
+					p[i] = Field(*e.FieldName)
 				}
 			}
-			all = append(all, names)
+			all = append(all, p)
 		})
 	}
 	return all, nil

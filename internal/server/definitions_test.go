@@ -25,6 +25,7 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"proviso.dev/proviso/internal/crdschema"
+	"proviso.dev/proviso/test/inprocess"
 )
 
 // exit is what kubectl ends with instead of ending the process.
@@ -53,7 +54,7 @@ func (s *instance) kubectlStreams(file string, args ...string) (out, errOut stri
 		}
 	}
 	var printed bytes.Buffer
-	warned := &lockedBuffer{}
+	warned := &inprocess.Output{}
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: warned}
 	flags := genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams)
 	args = append([]string{"--kubeconfig", s.dir + "/admin.kubeconfig", "--cache-dir", s.dir + "/kubectl-cache"}, args...)
@@ -106,6 +107,29 @@ func rocketFile(keys ...string) string {
 	return fmt.Sprintf(rockets, text)
 }
 
+// shows checks what the definition shows for the field.
+func (s *instance) shows(t *testing.T, name, want string) {
+	t.Helper()
+	out, _, ok := s.kubectlStreams("", "get", "crd", name, "-o", "json")
+	var object map[string]any
+	if err := json.Unmarshal([]byte(out), &object); err != nil || !ok {
+		t.Fatalf("%v %s", err, out)
+	}
+	if got := fire(t, object); got != want {
+		t.Errorf("shows %s, want %s", got, want)
+	}
+}
+
+// does is kubectl, which succeeds.
+func (s *instance) does(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	out, ok := s.kubectl(stdin, args...)
+	if !ok {
+		t.Fatalf("kubectl %s: %s", strings.Join(args, " "), out)
+	}
+	return out
+}
+
 // fire is what the definition shows for the field.
 func fire(t *testing.T, definition map[string]any) string {
 	t.Helper()
@@ -136,32 +160,17 @@ func TestDeclarationsInSchemas(t *testing.T) {
 	full := rocketFile("verb: example.com/fire", "exclusive: true")
 	shown := func(t *testing.T, want string) {
 		t.Helper()
-		out, _, ok := s.kubectlStreams("", "get", "crd", name, "-o", "json")
-		var object map[string]any
-		if err := json.Unmarshal([]byte(out), &object); err != nil || !ok {
-			t.Fatalf("%v %s", err, out)
-		}
-		if got := fire(t, object); got != want {
-			t.Errorf("shows %s, want %s", got, want)
-		}
-	}
-	does := func(t *testing.T, stdin string, args ...string) string {
-		t.Helper()
-		out, ok := s.kubectl(stdin, args...)
-		if !ok {
-			t.Fatalf("kubectl %s: %s", strings.Join(args, " "), out)
-		}
-		return out
+		s.shows(t, name, want)
 	}
 	quiet := func(t *testing.T, stdin string, args ...string) {
 		t.Helper()
-		if out := does(t, stdin, args...); strings.Contains(out, "field permissions") {
+		if out := s.does(t, stdin, args...); strings.Contains(out, "field permissions") {
 			t.Errorf("kubectl %s: %s", strings.Join(args, " "), out)
 		}
 	}
 	warned := func(t *testing.T, stdin string, args ...string) {
 		t.Helper()
-		if out := does(t, stdin, args...); !strings.Contains(out, "Warning: field permissions that the schema left out are kept: v1 .spec.fire") {
+		if out := s.does(t, stdin, args...); !strings.Contains(out, "Warning: field permissions that the schema left out are kept: v1 .spec.fire") {
 			t.Errorf("kubectl %s: no warning: %s", strings.Join(args, " "), out)
 		}
 	}
@@ -203,17 +212,17 @@ func TestDeclarationsInSchemas(t *testing.T) {
 	}
 	t.Run("apply says what changed", func(t *testing.T) {
 		remove(t)
-		does(t, full, "apply", "-f", "-")
-		if out := does(t, full, "apply", "-f", "-"); !strings.Contains(out, "unchanged") {
+		s.does(t, full, "apply", "-f", "-")
+		if out := s.does(t, full, "apply", "-f", "-"); !strings.Contains(out, "unchanged") {
 			t.Error(out)
 		}
-		if out := does(t, rocketFile("verb: example.com/fire", "exclusive: false"), "apply", "-f", "-"); !strings.Contains(out, "configured") {
+		if out := s.does(t, rocketFile("verb: example.com/fire", "exclusive: false"), "apply", "-f", "-"); !strings.Contains(out, "configured") {
 			t.Error(out)
 		}
 		shown(t, `{"exclusive":false,"verb":"example.com/fire"}`)
 	})
 	t.Run("replace", func(t *testing.T) {
-		live := func() string { return does(t, "", "get", "crd", name, "-o", "yaml") }
+		live := func() string { return s.does(t, "", "get", "crd", name, "-o", "yaml") }
 		quiet(t, strings.Replace(live(), "permission-exclusive: false", "permission-exclusive: true", 1), "replace", "-f", "-")
 		shown(t, declared)
 		var without []string
@@ -262,10 +271,10 @@ func TestDeclarationsInSchemas(t *testing.T) {
 	})
 	t.Run("what is declared is enforced", func(t *testing.T) {
 		remove(t)
-		does(t, full, "create", "-f", "-")
-		does(t, "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
-		does(t, "", "create", "clusterrole", "rocketeer", "--verb=get,create,update,patch", "--resource=rockets.example.com")
-		does(t, "", "create", "clusterrolebinding", "rocketeer", "--clusterrole=rocketeer", "--user=edgar")
+		s.does(t, full, "create", "-f", "-")
+		s.does(t, "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
+		s.does(t, "", "create", "clusterrole", "rocketeer", "--verb=get,create,update,patch", "--resource=rockets.example.com")
+		s.does(t, "", "create", "clusterrolebinding", "rocketeer", "--clusterrole=rocketeer", "--user=edgar")
 		s.await("a rocket by one who may write rockets", func() (bool, error) {
 			_, ok := s.kubectl("apiVersion: example.com/v1\nkind: Rocket\nmetadata: {name: r, namespace: default}\nspec: {level: low}\n", "create", "--as=edgar", "-f", "-")
 			return ok, nil
@@ -275,8 +284,8 @@ func TestDeclarationsInSchemas(t *testing.T) {
 			out, ok := s.kubectl("", "patch", "rocket", "r", "--as=edgar", "--type=merge", "--dry-run=server", "-p", set)
 			return !ok && strings.Contains(out, "field .spec.fire needs granular:example.com/fire"), nil
 		})
-		does(t, "", "patch", "rocket", "r", "--as=edgar", "--type=merge", "-p", `{"spec":{"level":"high"}}`)
-		does(t, rocketFile("verb: null"), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		s.does(t, "", "patch", "rocket", "r", "--as=edgar", "--type=merge", "-p", `{"spec":{"level":"high"}}`)
+		s.does(t, rocketFile("verb: null"), "apply", "--server-side", "--force-conflicts", "-f", "-")
 		s.await("the declaration to be gone", func() (bool, error) {
 			_, ok := s.kubectl("", "patch", "rocket", "r", "--as=edgar", "--type=merge", "-p", set)
 			return ok, nil

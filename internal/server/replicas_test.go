@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/localetcd"
+	"proviso.dev/proviso/test/inprocess"
 )
 
 // SV-14: of servers on one etcd, one with another PKI does not start, one with another master namespace is not ready
@@ -46,7 +47,7 @@ func TestReplicas(t *testing.T) {
 	}
 	controllers := func(o *Options) { o.Controllers = []string{"*"} }
 	first := start(t, join(nil, controllers))
-	if out := first.output.String(); !strings.Contains(out, "namespace-controller") {
+	if out := first.Output.String(); !strings.Contains(out, "namespace-controller") {
 		t.Errorf("the only replica does not run the controllers:\n%s", out)
 	}
 
@@ -66,7 +67,7 @@ func TestReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Kube.SecureServing.BindPort = o.Kube.SecureServing.Listener.Addr().(*net.TCPAddr).Port
-		out := &lockedBuffer{}
+		out := &inprocess.Output{}
 		if err := Run(context.Background(), o, out); err == nil || !strings.Contains(err.Error(), "shares no client CA") || !strings.Contains(err.Error(), "Copy the pki directory") {
 			t.Errorf("it ended with %v\n%s", err, out)
 		}
@@ -76,7 +77,7 @@ func TestReplicas(t *testing.T) {
 		ops := func(o *Options) { o.PolicyMasterNamespace = "ops" }
 		differs := launch(t, join(first, ops))
 		differs.await("the reason", func() (bool, error) {
-			return strings.Contains(differs.output.String(), `NOT READY: this replica differs`) && strings.Contains(differs.output.String(), "API server"), nil
+			return strings.Contains(differs.Output.String(), `NOT READY: this replica differs`) && strings.Contains(differs.Output.String(), "API server"), nil
 		})
 		user := first.as("edgar")
 		if code, body := differs.get(user, "/api/v1/namespaces/default/configmaps"); code != http.StatusForbidden || !strings.Contains(body, `--policy-master-namespace is \"ops\" here and \"master\" in the record`) {
@@ -95,10 +96,10 @@ func TestReplicas(t *testing.T) {
 		if code, _ := first.get(first.admin, "/readyz"); code != http.StatusOK {
 			t.Error("the first one is not ready")
 		}
-		differs.shutdown()
+		differs.Stop()
 
 		agrees := start(t, join(first, ops, func(o *Options) { o.Agree = true }))
-		if out := agrees.output.String(); !strings.Contains(out, "the record was changed") {
+		if out := agrees.Output.String(); !strings.Contains(out, "the record was changed") {
 			t.Errorf("it does not say what it has changed:\n%s", out)
 		}
 		first.await("the first one to be told", func() (bool, error) {
@@ -108,12 +109,12 @@ func TestReplicas(t *testing.T) {
 		if code, body := first.get(user, "/apis"); code != http.StatusForbidden || !strings.Contains(body, "--agree") {
 			t.Errorf("the first one serves: %d %s", code, body)
 		}
-		agrees.shutdown()
+		agrees.Stop()
 		back := start(t, join(first, func(o *Options) { o.Agree = true }))
-		first.awaitReady()
+		first.AwaitReady()
 
 		// A clean stop gives the lease back, and the next one need not wait for it.
-		first.shutdown()
+		first.Stop()
 		client := kubernetes.NewForConfigOrDie(back.admin)
 		lease, err := client.CoordinationV1().Leases("kube-system").Get(context.Background(), "proviso-controllers", metav1.GetOptions{})
 		if err != nil {
@@ -123,7 +124,7 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("a server that has stopped holds the lease: %s", *h)
 		}
 		next := start(t, join(back, controllers))
-		if out := next.output.String(); !strings.Contains(out, "namespace-controller") || !strings.Contains(out, "1 beside this one") {
+		if out := next.Output.String(); !strings.Contains(out, "namespace-controller") || !strings.Contains(out, "1 beside this one") {
 			t.Errorf("the next one does not run the controllers:\n%s", out)
 		}
 	})

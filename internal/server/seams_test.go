@@ -274,7 +274,7 @@ func TestNobodyIsLetInBeforeTheSnapshotIsSynced(t *testing.T) {
 		_, err := early.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		return err == nil, nil
 	})
-	s.awaitReady()
+	s.AwaitReady()
 }
 
 // heldPart is a part of the snapshot that syncs when its channel is closed.

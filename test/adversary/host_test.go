@@ -1,116 +1,41 @@
 package adversary
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/pki"
-	"proviso.dev/proviso/internal/server"
+	"proviso.dev/proviso/test/inprocess"
+	"proviso.dev/proviso/test/inprocess/byflags"
 )
 
-// TestMain keeps the server's log out of the test's output.
-func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { inprocess.Main(m) }
 
 // host is a server running in this process, with its controllers.
 type host struct {
-	t       testing.TB
-	url     string
-	stopped chan error
+	*inprocess.Server
+	url string
 	// admin is in system:masters; proxy logs anybody in; anonymous needs a token.
 	admin, proxy, anonymous *http.Client
 }
 
 func serve(t testing.TB) *host {
 	t.Helper()
-	if err := server.RegisterFeatures(); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "adversary") // the path of a unix socket is short, t.TempDir may be long
+	s := byflags.Serve(t, "--controllers=*,-resourcequota")
+	h := &host{Server: s, url: s.Admin.Host}
+	files, err := pki.Open(s.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	o := server.NewOptions()
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	for _, section := range o.Flags().FlagSets {
-		flags.AddFlagSet(section)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := flags.Parse([]string{
-		"--data-dir=" + dir,
-		"--controllers=*,-resourcequota",
-		fmt.Sprintf("--secure-port=%d", listener.Addr().(*net.TCPAddr).Port),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	o.Kube.SecureServing.Listener = listener
-	o.Parsed(flags)
-	if err := o.Kube.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		t.Fatal(err)
-	}
-
-	ctx, cancel := context.WithCancel(context.Background())
-	h := &host{t: t, stopped: make(chan error, 1)}
-	output := &lockedBuffer{}
-	go func() { h.stopped <- server.Run(ctx, o, output) }()
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case err := <-h.stopped:
-			if err != nil {
-				t.Errorf("the server ended with: %v\n%s", err, output)
-			}
-		case <-time.After(2 * time.Minute):
-			t.Error("the server did not stop")
-		}
-	})
-	var config *rest.Config
-	h.await("the admin kubeconfig", func() bool {
-		config, err = clientcmd.BuildConfigFromFlags("", dir+"/admin.kubeconfig")
-		return err == nil
-	})
-	h.url = config.Host
-	if h.admin, err = rest.HTTPClientFor(config); err != nil {
-		t.Fatal(err)
-	}
-	h.await("readiness", func() bool {
-		resp, err := h.admin.Get(h.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	files, err := pki.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca := config.TLSClientConfig
-	proxy := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile, CertFile: files.ProxyClientCert, KeyFile: files.ProxyClientKey}
-	bare := rest.TLSClientConfig{CAData: ca.CAData, CAFile: ca.CAFile}
-	for client, tls := range map[**http.Client]rest.TLSClientConfig{&h.proxy: proxy, &h.anonymous: bare} {
-		if *client, err = rest.HTTPClientFor(&rest.Config{Host: config.Host, TLSClientConfig: tls}); err != nil {
+	own := s.Admin.TLSClientConfig
+	for client, tls := range map[**http.Client]rest.TLSClientConfig{
+		&h.admin:     own,
+		&h.proxy:     {CAData: own.CAData, CAFile: own.CAFile, CertFile: files.ProxyClientCert, KeyFile: files.ProxyClientKey},
+		&h.anonymous: {CAData: own.CAData, CAFile: own.CAFile},
+	} {
+		if *client, err = rest.HTTPClientFor(&rest.Config{Host: h.url, TLSClientConfig: tls}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,35 +44,6 @@ func serve(t testing.TB) *host {
 
 // await polls for a condition and fails the test if the server stops first.
 func (h *host) await(what string, condition func() bool) {
-	h.t.Helper()
-	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
-		select {
-		case err := <-h.stopped:
-			h.stopped <- err
-			return false, fmt.Errorf("the server stopped: %v", err)
-		default:
-			return condition(), nil
-		}
-	})
-	if err != nil {
-		h.t.Fatalf("waiting for %s: %v", what, err)
-	}
-}
-
-// lockedBuffer collects what the server prints.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	h.T.Helper()
+	h.Await(what, func() (bool, error) { return condition(), nil })
 }

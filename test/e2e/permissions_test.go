@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -89,33 +90,31 @@ func TestPermissionsCanBeFound(t *testing.T) {
 	}
 }
 
-const declared = `apiVersion: apiextensions.k8s.io/v1
+// definition is a definition of example.com with one version and these properties of spec, as one line of YAML.
+func definition(kind, properties string) string {
+	name := strings.ToLower(kind)
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: bombs.example.com}
+metadata: {name: %[2]ss.example.com}
 spec:
   group: example.com
-  names: {plural: bombs, singular: bomb, kind: Bomb}
+  names: {plural: %[2]ss, singular: %[2]s, kind: %[1]s}
   scope: Namespaced
   versions:
   - name: v1
     served: true
     storage: true
     schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              fuse: {type: integer, description: In seconds., x-kubernetes-permission-verb: example.com/VERB, x-kubernetes-permission-exclusive: true}
-`
+      openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: %[3]s}}}
+`, kind, name, properties)
+}
 
 // explainDeclared: kubectl explain shows the verb that the author of a CRD has declared, a new one too, and kubectl
 // validates by the same document (FP-3).
 func explainDeclared(s *server) {
 	s.t.Helper()
 	for _, verb := range []string{"fuseLength", "fuse"} {
-		s.apply(strings.ReplaceAll(declared, "VERB", verb))
+		s.apply(definition("Bomb", "{fuse: {type: integer, description: In seconds., x-kubernetes-permission-verb: example.com/"+verb+", x-kubernetes-permission-exclusive: true}}"))
 		s.await("kubectl explain shows "+verb, func() bool {
 			out, err := s.try("", "explain", "bombs.spec.fuse")
 			return err == nil && strings.Contains(out, "granular:example.com/"+verb+" ") && strings.Contains(out, "In seconds.")

@@ -435,31 +435,8 @@ func (s *seeds) schema(t *testing.T) {
 		t.Errorf("shown otherwise than written: %s", live)
 	}
 	// Story 2: "Ordinary users must not be able to set this to true. Only admins may set it to true."
-	s.apply(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: vessels.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Vessel, plural: vessels, singular: vessel}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              triggerSelfDestructOnSecurityBreach:
-                type: boolean
-                x-kubernetes-permission-verb: example.com/selfDestruct
-                x-kubernetes-permission-exclusive: true
-                x-kubernetes-permission-exclusive-when: self == true
-`)
+	s.apply(definition("Vessel", `{triggerSelfDestructOnSecurityBreach: {type: boolean,
+      x-kubernetes-permission-verb: example.com/selfDestruct, x-kubernetes-permission-exclusive: true, x-kubernetes-permission-exclusive-when: self == true}}`))
 	s.kubectl("wait", "--for=condition=Established", "crd/vessels.example.com", "--timeout=60s")
 	s.kubectl("create", "clusterrole", "vessels", "--verb=get,create,update,patch", "--resource=vessels.example.com")
 	s.kubectl("create", "clusterrolebinding", "vessels", "--clusterrole=vessels", "--user=ordinary", "--user=trusted")

@@ -39,7 +39,7 @@ func TestOnlyWhatChangesIsCompiled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	overlay, built, err := Overlay("/root", kube, dir, test, changed, all)
+	overlay, built, err := Overlay("/repo", kube, dir, test, changed, all)
 	if err != nil || built != virtual+"test/integration/auth" {
 		t.Fatalf("%q: %v", built, err)
 	}
@@ -48,8 +48,8 @@ func TestOnlyWhatChangesIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, there := range map[string]bool{
-		"/root/test/upstream/kubernetes/test/integration/auth/a_test.go": true, "/root/test/upstream/kubernetes/test/util/u.go": true,
-		"/root/test/upstream/kubernetes/test/util/u_test.go": false, "/root/test/upstream/kubernetes/test/framework/key.pem": true,
+		"/repo/test/upstream/kubernetes/test/integration/auth/a_test.go": true, "/repo/test/upstream/kubernetes/test/util/u.go": true,
+		"/repo/test/upstream/kubernetes/test/util/u_test.go": false, "/repo/test/upstream/kubernetes/test/framework/key.pem": true,
 	} {
 		if strings.Contains(string(text), `"`+file+`"`) != there {
 			t.Errorf("%s in the overlay: %v, want %v\n%s", file, !there, there, text)
