@@ -46,10 +46,10 @@ var rings = map[string]ring{
 	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
-	"lineup": systems, "reads": systems,
+	"lineup": systems, "reads": systems, "configured": systems,
 
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
-	"durable": foundation,
+	"durable": foundation, "progress": foundation,
 
 	"server": host, "offline": filed, "recorded": filed, "sidecar": host, "tools": host, "cli": host,
 }
@@ -70,7 +70,7 @@ var open = []string{"durable"}
 
 // linksKubernetes are the only places that may import k8s.io/kubernetes, which costs minutes to build and ten seconds
 // to link. Tests may do so anywhere, for differential tests against upstream's own code.
-var linksKubernetes = []string{"internal/server", "internal/controllers", "internal/nodelimit", "internal/rbacguard", "cmd/proviso", "test/upstream/bridge"}
+var linksKubernetes = []string{"internal/server", "internal/controllers", "internal/nodelimit", "internal/rbacguard", "internal/configured", "cmd/proviso", "test/upstream/bridge"}
 
 // file is one parsed Go file, with its path relative to the repository.
 type file struct {

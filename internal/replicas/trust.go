@@ -22,9 +22,9 @@ type Trust struct {
 	AcceptedKeys []string `json:"acceptedKeys,omitempty"`
 }
 
-// ClientCAs are the fingerprints of a bundle in PEM form. An authority is its name and its key: a certificate that was
+// clientCAs are the fingerprints of a bundle in PEM form. An authority is its name and its key: a certificate that was
 // renewed with the same key is the same authority.
-func ClientCAs(bundle []byte) (map[string]string, error) {
+func clientCAs(bundle []byte) (map[string]string, error) {
 	certs, err := certutil.ParseCertsPEM(bundle)
 	if err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func ClientCAs(bundle []byte) (map[string]string, error) {
 	return all, nil
 }
 
-// KeyFingerprint is the fingerprint of a public key.
-func KeyFingerprint(key crypto.PublicKey) (string, error) {
+// keyFingerprint is the fingerprint of a public key.
+func keyFingerprint(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
 		return "", err

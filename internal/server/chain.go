@@ -49,7 +49,6 @@ import (
 type stages struct {
 	kernel  *system.Kernel
 	systems []system.System
-	kit     *authorizerKit
 	// health is how the sources of policy fare, for readiness, and events tells people what is wrong with an object.
 	health *source.Health
 	events *loopback.Events

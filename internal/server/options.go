@@ -17,6 +17,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
+	"proviso.dev/proviso/internal/configured"
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/replicas"
@@ -128,7 +129,7 @@ func (o *Options) Parsed(fs *pflag.FlagSet) {
 func (o *Options) external() bool { return o.standsIn || o.changed("etcd-servers") }
 
 // dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is
-// upstream's, but for the authorizers (modesAssumed).
+// upstream's, but for the authorizers (configured.Plan.ModesAssumed).
 func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
 
 // logToFile tells where the log goes.
@@ -162,11 +163,18 @@ type completed struct {
 	kubeoptions.CompletedOptions
 	own *Options
 	// authz is the authorizer chain; nil when the server is stock and upstream builds its own.
-	authz *authzPlan
+	authz *configured.Plan
 	// switches are the systems that are on.
 	switches
 	// member is this server among the replicas on its etcd.
 	member *replicas.Member
+}
+
+// planAuthorization takes the authorizer chain out of the options.
+func (o *Options) planAuthorization(on switches) (*configured.Plan, error) {
+	return configured.Read(configured.Flags{
+		BuiltInAuthorizationOptions: o.Kube.Authorization, ModesGiven: o.changed("authorization-mode"), DropIn: o.dropIn(), Systems: on.systems,
+	})
 }
 
 // complete fills in what the user left open and lets upstream complete and validate its part.
@@ -175,7 +183,7 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 		return nil, err
 	}
 	on := o.switches()
-	plan, err := planAuthorization(o, on)
+	plan, err := o.planAuthorization(on)
 	if err != nil {
 		return nil, err
 	}

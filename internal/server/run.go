@@ -22,6 +22,7 @@ import (
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/internal/localetcd"
 	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/progress"
 	"proviso.dev/proviso/internal/release"
 )
 
@@ -35,10 +36,10 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	if !o.logToFile() && o.Kube.Logs != nil && o.Kube.Logs.Format == "json" {
-		out = logLines{} // whoever collects JSON can use nothing else
+		out = progress.LogLines{} // whoever collects JSON can use nothing else
 	}
-	p := newProgress(out)
-	title := func() { p.say("proviso %s on Kubernetes %s", release.Get().Version, release.Get().Kubernetes) }
+	p := progress.New(out)
+	title := func() { p.Say("proviso %s on Kubernetes %s", release.Get().Version, release.Get().Kubernetes) }
 
 	var files *pki.Files
 	abandoned := false
@@ -79,9 +80,9 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		defer etcd.Close()
 		etcdFailed = etcd.Err()
 		o.useEtcd(etcd)
-		p.done("etcd", "embedded, data in %s (%s)", o.path("etcd"), since(begin))
+		p.Done("etcd", "embedded, data in %s (%s)", o.path("etcd"), progress.Since(begin))
 	} else {
-		p.done("etcd", "%s", strings.Join(o.Kube.Etcd.StorageConfig.Transport.ServerList, ", "))
+		p.Done("etcd", "%s", strings.Join(o.Kube.Etcd.StorageConfig.Transport.ServerList, ", "))
 	}
 
 	opts, err := o.complete(ctx)
@@ -89,9 +90,9 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	opts.sayWhatIsOff(p)
-	for _, warning := range []string{opts.authz.modesAssumed(), opts.authz.deniesVoided()} {
+	for _, warning := range []string{opts.authz.ModesAssumed(), opts.authz.DeniesVoided()} {
 		if warning != "" {
-			p.say("%s", warning)
+			p.Say("%s", warning)
 			klog.Warning(warning)
 		}
 	}
@@ -114,12 +115,12 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	p.say("Stopped.")
+	p.Say("Stopped.")
 	return nil
 }
 
 // sayWhatIsOff names the systems that are not there, so that nobody relies on them (SV-13).
-func (c *completed) sayWhatIsOff(p *progress) {
+func (c *completed) sayWhatIsOff(p *progress.Report) {
 	var off []string
 	for _, f := range c.own.lineup.Gates() {
 		if !c.systems.Has(f) {
@@ -127,10 +128,10 @@ func (c *completed) sayWhatIsOff(p *progress) {
 		}
 	}
 	if len(off) > 0 {
-		p.done("off", "%s (--feature-gates)", strings.Join(off, ", "))
+		p.Done("off", "%s (--feature-gates)", strings.Join(off, ", "))
 	}
 	if c.systems.Has(auditing.Gate) && c.own.spoolDir() == "" {
-		p.done("off", "dynamic audit: events need a place to wait for their sinks; name one with --audit-dynamic-spool-dir")
+		p.Done("off", "dynamic audit: events need a place to wait for their sinks; name one with --audit-dynamic-spool-dir")
 	}
 }
 
@@ -151,7 +152,7 @@ func awaitServer(ctx context.Context, served <-chan error, etcdGone <-chan struc
 }
 
 // certificates makes or reuses the PKI and keeps it fresh while the server runs.
-func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, error) {
+func (o *Options) certificates(ctx context.Context, p *progress.Report) (*pki.Files, error) {
 	cfg, err := o.pkiConfig()
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, er
 	case n > 0:
 		state = "reused, updated " + baseNames(files.Changed)
 	}
-	p.done("certificates", "%s (%s)", o.path("pki"), state)
+	p.Done("certificates", "%s (%s)", o.path("pki"), state)
 	renewer, err := pki.NewRenewer(o.DataDir, cfg, func(changed []string, err error) {
 		if err != nil {
 			klog.ErrorS(err, "Renewing certificates")
@@ -184,7 +185,7 @@ func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, er
 }
 
 // serve builds the servers and runs them.
-func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress) error {
+func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress.Report) error {
 	if opts.InformerName == nil {
 		name, err := cache.NewInformerName("kube-apiserver")
 		if err != nil {
@@ -280,7 +281,7 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 }
 
 // announce reports the steps of the start as they are reached, and then what to do next.
-func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress) {
+func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress.Report) {
 	server := aggregator.GenericAPIServer
 	address := "https://" + server.SecureServingInfo.Listener.Addr().String()
 	client, err := rest.HTTPClientFor(server.LoopbackClientConfig)
@@ -305,11 +306,11 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 	if reached("/livez/ping") != nil {
 		return
 	}
-	p.done("API server", "%s", address)
+	p.Done("API server", "%s", address)
 	if running != nil {
 		select {
 		case <-running.Started():
-			p.done("controllers", "%s", controllersLine(running))
+			p.Done("controllers", "%s", controllersLine(running))
 		case <-ctx.Done():
 			return
 		}
@@ -318,14 +319,14 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 		if reached("/readyz/policy-snapshot") != nil {
 			return
 		}
-		p.done("policy", "snapshot synced")
+		p.Done("policy", "snapshot synced")
 	}
 	if reached("/readyz") != nil {
 		return
 	}
-	p.say("Ready in %s.", p.elapsed())
+	p.Say("Ready in %s.", p.Elapsed())
 	if files != nil {
-		p.say("\nTry it, in another terminal:\n\n  export KUBECONFIG=%s\n  proviso kubectl get namespaces\n", files.AdminKubeconfig)
+		p.Say("\nTry it, in another terminal:\n\n  export KUBECONFIG=%s\n  proviso kubectl get namespaces\n", files.AdminKubeconfig)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -27,6 +26,7 @@ import (
 	"proviso.dev/proviso/internal/auditsink"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/conditional"
+	"proviso.dev/proviso/internal/configured"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/fields"
 	"proviso.dev/proviso/internal/ground"
@@ -78,24 +78,29 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	if s.systems, err = opts.systems.Build(s.kernel, cfg); err != nil {
 		return nil, err
 	}
-	s.kit = &authorizerKit{
-		informers: informers, kernel: s.kernel, systems: s.systems, lineup: opts.systems,
-		abacFile: opts.Authorization.PolicyFile, retryBackoff: opts.Authorization.WebhookRetryBackoff,
-		compiler: authorizationcel.NewDefaultCompiler(), cel: authorize.NewCELConditions(s.kernel.Compiler.CEL),
-		ahead: system.Links(s.systems), built: builtAuthorizers{},
+	chain := configured.Config{
+		Informers: informers, Kernel: s.kernel, Systems: s.systems, Lineup: opts.systems,
+		ABACFile: opts.Authorization.PolicyFile, RetryBackoff: opts.Authorization.WebhookRetryBackoff,
 	}
 	if generic.EgressSelector != nil {
-		if s.kit.dial, err = generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
+		if chain.Dial, err = generic.EgressSelector.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.kit.install(opts.authz); err != nil {
+	authorizers := configured.New(chain)
+	if err := authorizers.Install(opts.authz); err != nil {
 		return nil, fmt.Errorf("invalid authorization config: %w", err)
 	}
-	if !opts.authz.has(modes.ModeRBAC) {
+	if !opts.authz.Has(modes.ModeRBAC) {
 		generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
 	}
-	return s, reload(s.kit, opts.authz, generic)
+	if opts.authz.File() == "" {
+		return s, nil
+	}
+	return s, generic.AddPostStartHook("proviso-authorization-config", func(ctx genericapiserver.PostStartHookContext) error {
+		go authorizers.Follow(ctx, opts.authz, generic.APIServerID)
+		return nil
+	})
 }
 
 // lineupConfig is what this host knows, by system.
@@ -114,7 +119,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		Fields:     fields.Config{Schemas: fields.Schemas{Builtin: builtinSchemas, Recognizes: isOurs}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   auditing.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
 	}
-	if opts.authz.has(modes.ModeNode) && opts.systems.Has(conditional.Gate) {
+	if opts.authz.Has(modes.ModeNode) && opts.systems.Has(conditional.Gate) {
 		nodes, err := nodelimit.New(informers, s.kernel.Gate.Chain)
 		if err != nil {
 			return cfg, err

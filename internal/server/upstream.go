@@ -14,6 +14,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/configured"
+	"proviso.dev/proviso/internal/progress"
 )
 
 // This file is the door through which Kubernetes' own integration tests start Proviso as a drop-in (test/upstream). It
@@ -22,7 +24,7 @@ import (
 // UpstreamPlan is what `proviso serve` decides before upstream's options are completed.
 type UpstreamPlan struct {
 	own  *Options
-	plan *authzPlan
+	plan *configured.Plan
 }
 
 // NewUpstreamPlan takes over the options of a test. With a spool directory, dynamic audit is served too; alwaysAllow is
@@ -44,7 +46,7 @@ func NewUpstreamPlan(s *kubeoptions.ServerRunOptions, changed func(string) bool,
 	if err := own.liftEnforcer(); err != nil {
 		return nil, err
 	}
-	plan, err := planAuthorization(own, own.switches())
+	plan, err := own.planAuthorization(own.switches())
 	return &UpstreamPlan{own: own, plan: plan}, err
 }
 
@@ -63,7 +65,7 @@ func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*
 	if err != nil {
 		return nil, err
 	}
-	leave, err := joinReplicas(context.Background(), done, newProgress(io.Discard))
+	leave, err := joinReplicas(context.Background(), done, progress.New(io.Discard))
 	if err != nil {
 		return nil, err
 	}

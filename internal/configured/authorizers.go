@@ -1,4 +1,4 @@
-package server
+package configured
 
 import (
 	"cmp"
@@ -34,40 +34,52 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/policies"
 	"proviso.dev/proviso/internal/system"
 	"proviso.dev/proviso/internal/webhookauthz"
 )
 
-// authorizerKit builds authorizers by type. Those with informers are built once and survive a reload of the chain.
-type authorizerKit struct {
-	informers    informers.SharedInformerFactory
-	kernel       *system.Kernel
-	systems      []system.System
-	lineup       lineup.Lineup
-	abacFile     string
-	retryBackoff *wait.Backoff
-	dial         utilnet.DialFunc
-	compiler     authorizationcel.Compiler
-	// cel evaluates the conditions of webhooks.
-	cel *authorize.CELConditions
-	// ahead are the links of systems that stand ahead of the configured ones.
-	ahead []authorize.Link
-
-	built builtAuthorizers
+// Config is what authorizers are built from.
+type Config struct {
+	Informers informers.SharedInformerFactory
+	Kernel    *system.Kernel
+	// Systems are those of Lineup, built: they provide authorizer types, and links ahead of the configured ones.
+	Systems []system.System
+	Lineup  lineup.Lineup
+	// ABACFile is the policy of mode ABAC.
+	ABACFile string
+	// RetryBackoff and Dial are for webhooks.
+	RetryBackoff *wait.Backoff
+	Dial         utilnet.DialFunc
 }
 
-type builtAuthorizers map[string]authorizer.Authorizer
+// Authorizers builds authorizers by type. Those with informers are built once and survive a reload of the chain.
+type Authorizers struct {
+	Config
+	compiler authorizationcel.Compiler
+	// cel evaluates the conditions of webhooks.
+	cel   *authorize.CELConditions
+	built map[string]authorizer.Authorizer
+}
+
+// New makes a builder; Install puts the chain in force.
+func New(cfg Config) *Authorizers {
+	return &Authorizers{
+		Config: cfg, compiler: authorizationcel.NewDefaultCompiler(), cel: authorize.NewCELConditions(cfg.Kernel.Compiler.CEL),
+		built: map[string]authorizer.Authorizer{},
+	}
+}
 
 // links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that
 // nobody can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and
 // the policy is known.
-func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
+func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		ground.Masters(),
-		{Name: "replicas", Authorizer: authorize.Unready{Why: k.kernel.Agreed}},
-		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.kernel.Store}},
+		{Name: "replicas", Authorizer: authorize.Unready{Why: k.Kernel.Agreed}},
+		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.Kernel.Store}},
 	}
-	links = append(links, k.ahead...)
+	links = append(links, system.Links(k.Systems)...)
 	for _, a := range plan.authorizers {
 		more, err := k.configured(a, plan)
 		if err != nil {
@@ -78,8 +90,8 @@ func (k *authorizerKit) links(plan *authzPlan) ([]authorize.Link, error) {
 	return links, nil
 }
 
-// install puts a plan in force.
-func (k *authorizerKit) install(plan *authzPlan) error {
+// Install puts a plan in force.
+func (k *Authorizers) Install(plan *Plan) error {
 	links, err := k.links(plan)
 	if err != nil {
 		return err
@@ -88,18 +100,18 @@ func (k *authorizerKit) install(plan *authzPlan) error {
 	if err != nil {
 		return err
 	}
-	if err := k.kernel.Gate.Chain.Replace(links...); err != nil {
+	if err := k.Kernel.Gate.Chain.Replace(links...); err != nil {
 		return err
 	}
-	return k.kernel.Indexed.Replace(indexed...)
+	return k.Kernel.Indexed.Replace(indexed...)
 }
 
 // indexed is the chain without what cannot list whom it allows: system:masters and the tiers of the rule index.
-func (k *authorizerKit) indexed(plan *authzPlan) ([]authorize.Link, error) {
+func (k *Authorizers) indexed(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{ground.Masters()}
 	for _, a := range plan.authorizers {
 		switch string(a.Type) {
-		case modePolicy:
+		case policies.TypePolicy:
 			more, err := k.configured(a, plan)
 			if err != nil {
 				return nil, err
@@ -118,11 +130,11 @@ func (k *authorizerKit) indexed(plan *authzPlan) ([]authorize.Link, error) {
 
 // provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to
 // the Node authorizer, if the chain has one.
-func (k *authorizerKit) provided(kind string, plan *authzPlan) []authorize.Link {
-	for _, one := range k.systems {
+func (k *Authorizers) provided(kind string, plan *Plan) []authorize.Link {
+	for _, one := range k.Systems {
 		if make := one.Authorizers[kind]; make != nil {
 			var nodes authorizer.UnconditionalAuthorizer
-			if plan.has(modes.ModeNode) {
+			if plan.Has(modes.ModeNode) {
 				nodes = k.node()
 			}
 			return make(nodes)
@@ -132,7 +144,7 @@ func (k *authorizerKit) provided(kind string, plan *authzPlan) []authorize.Link 
 }
 
 // configured are the links of one entry of the plan, counted.
-func (k *authorizerKit) configured(a authzconfig.AuthorizerConfiguration, plan *authzPlan) ([]authorize.Link, error) {
+func (k *Authorizers) configured(a authzconfig.AuthorizerConfiguration, plan *Plan) ([]authorize.Link, error) {
 	links := k.provided(string(a.Type), plan)
 	if links == nil {
 		az, err := k.authorizer(a, plan)
@@ -181,7 +193,7 @@ func (r *ruleLister) RulesFor(ctx context.Context, u user.Info, namespace string
 	return nil, nil, true, nil
 }
 
-func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration, plan *authzPlan) (authorizer.Authorizer, error) {
+func (k *Authorizers) authorizer(a authzconfig.AuthorizerConfiguration, plan *Plan) (authorizer.Authorizer, error) {
 	if az, ok := k.built[string(a.Type)]; ok {
 		return az, nil
 	}
@@ -194,7 +206,7 @@ func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration, plan *
 	case modes.ModeWebhook:
 		return k.webhook(a, plan.conditionsContext[a.Name])
 	case modes.ModeABAC:
-		policies, err := abac.NewFromFile(k.abacFile)
+		policies, err := abac.NewFromFile(k.ABACFile)
 		if err != nil {
 			return nil, err
 		}
@@ -211,8 +223,8 @@ func (k *authorizerKit) authorizer(a authzconfig.AuthorizerConfiguration, plan *
 }
 
 // rbac is upstream's authorizer, which walks the bindings as in stock, for when no system has an index of them.
-func (k *authorizerKit) rbac() authorizer.Authorizer {
-	rb := k.informers.Rbac().V1()
+func (k *Authorizers) rbac() authorizer.Authorizer {
+	rb := k.Informers.Rbac().V1()
 	return rbac.New(
 		&rbac.RoleGetter{Lister: rb.Roles().Lister()},
 		&rbac.RoleBindingLister{Lister: rb.RoleBindings().Lister()},
@@ -222,23 +234,23 @@ func (k *authorizerKit) rbac() authorizer.Authorizer {
 }
 
 // node builds the Node authorizer, once: its graph follows informers.
-func (k *authorizerKit) node() authorizer.Authorizer {
+func (k *Authorizers) node() authorizer.Authorizer {
 	if az, ok := k.built[modes.ModeNode]; ok {
 		return az
 	}
 	var slices resourceinformers.ResourceSliceInformer
 	if utilfeature.DefaultFeatureGate.Enabled(kubefeatures.DynamicResourceAllocation) {
-		slices = k.informers.Resource().V1().ResourceSlices()
+		slices = k.Informers.Resource().V1().ResourceSlices()
 	}
 	var certificates certinformers.PodCertificateRequestInformer
 	if utilfeature.DefaultFeatureGate.Enabled(kubefeatures.PodCertificateRequest) {
-		certificates = k.informers.Certificates().V1().PodCertificateRequests()
+		certificates = k.Informers.Certificates().V1().PodCertificateRequests()
 	}
 	node.RegisterMetrics()
 	graph := node.NewGraph()
-	core := k.informers.Core().V1()
+	core := k.Informers.Core().V1()
 	node.AddGraphEventHandlers(graph, core.Nodes(), core.Pods(), core.PersistentVolumes(),
-		k.informers.Storage().V1().VolumeAttachments(), slices, certificates)
+		k.Informers.Storage().V1().VolumeAttachments(), slices, certificates)
 	az := node.NewAuthorizer(graph, nodeidentifier.NewDefaultNodeIdentifier(), bootstrappolicy.NodeRules())
 	k.built[modes.ModeNode] = az
 	return az
@@ -250,15 +262,15 @@ func failsOpen(a authzconfig.AuthorizerConfiguration) bool {
 
 // webhook asks a webhook as upstream does. If a context of its kubeconfig says where its conditions are evaluated, it
 // is told that conditions are understood (CA-17); what it says without being told is not ignored either.
-func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, conditionsContext string) (authorizer.Authorizer, error) {
-	if k.retryBackoff == nil {
+func (k *Authorizers) webhook(a authzconfig.AuthorizerConfiguration, conditionsContext string) (authorizer.Authorizer, error) {
+	if k.RetryBackoff == nil {
 		return nil, errors.New("retry backoff parameters for authorization webhooks are missing")
 	}
 	if a.Webhook == nil || a.Webhook.ConnectionInfo.KubeConfigFile == nil {
 		return nil, errors.New("connectionInfo.kubeConfigFile is missing")
 	}
 	file := *a.Webhook.ConnectionInfo.KubeConfigFile
-	client, err := webhookutil.LoadKubeconfig(file, k.dial)
+	client, err := webhookutil.LoadKubeconfig(file, k.Dial)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +290,7 @@ func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, condition
 	}
 	metrics := webhookMetrics{WebhookMetrics: webhookmetrics.NewWebhookMetrics(), MatcherMetrics: authorizationcel.NewMatcherMetrics()}
 	if conditionsContext == "" && a.Webhook.SubjectAccessReviewVersion != authorizationv1.SchemeGroupVersion.Version {
-		return webhook.New(webhookauthz.Unconditional(client), a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.retryBackoff,
+		return webhook.New(webhookauthz.Unconditional(client), a.Webhook.SubjectAccessReviewVersion, authorizedTTL, unauthorizedTTL, *k.RetryBackoff,
 			onError, a.Webhook.MatchConditions, a.Name, metrics, k.compiler)
 	}
 	var conditions *rest.Config
@@ -289,7 +301,7 @@ func (k *authorizerKit) webhook(a authzconfig.AuthorizerConfiguration, condition
 	}
 	return webhookauthz.New(webhookauthz.Config{
 		Name: a.Name, Reviews: client, Conditions: conditions, Version: a.Webhook.SubjectAccessReviewVersion,
-		AuthorizedTTL: authorizedTTL, UnauthorizedTTL: unauthorizedTTL, Backoff: *k.retryBackoff,
+		AuthorizedTTL: authorizedTTL, UnauthorizedTTL: unauthorizedTTL, Backoff: *k.RetryBackoff,
 		FailOpen: failsOpen(a), MatchConditions: a.Webhook.MatchConditions, Compiler: k.compiler, CEL: k.cel, Metrics: metrics,
 	})
 }

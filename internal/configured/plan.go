@@ -1,4 +1,4 @@
-package server
+package configured
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/conditional"
@@ -21,8 +22,8 @@ import (
 // modePolicy is the authorizer type that only we have. It is split off before upstream sees modes or files.
 const modePolicy = policies.TypePolicy
 
-// authzPlan is the configured authorizer chain, our own types included.
-type authzPlan struct {
+// Plan is the configured authorizer chain, our own types included. A stock server has none: nil.
+type Plan struct {
 	authorizers []authzconfig.AuthorizerConfiguration
 	// conditionsContext is, by webhook name, the kubeconfig context of its conditions endpoint.
 	conditionsContext map[string]string
@@ -33,18 +34,31 @@ type authzPlan struct {
 	assumed bool
 }
 
-// planAuthorization takes the chain out of the options and leaves there what upstream can complete and validate. It
-// returns nil when the server is stock: then upstream builds its own chain.
-func planAuthorization(o *Options, on switches) (*authzPlan, error) {
-	a := o.Kube.Authorization
+// Flags is what the command line says about authorizers.
+type Flags struct {
+	*options.BuiltInAuthorizationOptions
+	// ModesGiven is set if --authorization-mode is.
+	ModesGiven bool
+	// DropIn is set for a server that stands in for kube-apiserver.
+	DropIn bool
+	// Systems are those that are on. With none the server is stock.
+	Systems lineup.Lineup
+}
+
+func (f Flags) stock() bool { return len(f.Systems.Gates()) == 0 }
+
+// Read takes the chain out of the flags and leaves there what upstream can complete and validate. It returns nil when
+// the server is stock: then upstream builds its own chain.
+func Read(f Flags) (*Plan, error) {
+	a := f.BuiltInAuthorizationOptions
 	if file := a.AuthorizationConfigurationFile; file != "" {
 		if a.AreLegacyFlagsSet != nil && a.AreLegacyFlagsSet() {
 			return nil, errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")
 		}
-		if on.stock() {
+		if f.stock() {
 			return nil, nil
 		}
-		plan, err := readAuthzFile(file, on.systems)
+		plan, err := readFile(file, f.Systems)
 		if err != nil {
 			return nil, err
 		}
@@ -53,11 +67,11 @@ func planAuthorization(o *Options, on switches) (*authzPlan, error) {
 		return plan, nil
 	}
 
-	assumed := !o.changed("authorization-mode") && !(on.stock() && o.dropIn())
+	assumed := !f.ModesGiven && !(f.stock() && f.DropIn)
 	if assumed {
 		a.Modes = []string{modes.ModeNode, modes.ModeRBAC}
 	}
-	if on.stock() {
+	if f.stock() {
 		if slices.Contains(a.Modes, modePolicy) {
 			return nil, fmt.Errorf("--authorization-mode=%s: mode Policy needs one of the feature gates of Proviso", strings.Join(a.Modes, ","))
 		}
@@ -72,7 +86,7 @@ func planAuthorization(o *Options, on switches) (*authzPlan, error) {
 	if len(a.Modes) == 0 {
 		a.Modes = []string{modes.ModeRBAC}
 	}
-	plan := &authzPlan{assumed: assumed && o.dropIn()}
+	plan := &Plan{assumed: assumed && f.DropIn}
 	rest := upstream.AuthorizationConfiguration.Authorizers
 	for _, mode := range order {
 		if mode == modePolicy {
@@ -81,24 +95,28 @@ func planAuthorization(o *Options, on switches) (*authzPlan, error) {
 		}
 		plan.authorizers, rest = append(plan.authorizers, rest[0]), rest[1:]
 	}
-	return plan, plan.complete(on.systems)
+	return plan, plan.complete(f.Systems)
 }
 
-// modesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is
+// File is the file that the chain comes from and follows; empty when it comes from flags.
+func (p *Plan) File() string { return p.file }
+
+// ModesAssumed is what people are told of a drop-in that is stricter than what it stands in for; empty if there is
 // nothing to tell.
-func (p *authzPlan) modesAssumed() string {
+func (p *Plan) ModesAssumed() string {
 	if p == nil || !p.assumed {
 		return ""
 	}
 	return "--authorization-mode is not given: Node,RBAC is used, behind Policy. kube-apiserver would allow everything (AlwaysAllow). Give --authorization-mode or --authorization-config to decide yourself"
 }
 
-func (p *authzPlan) has(mode string) bool {
+// Has tells whether the chain has an authorizer of a type.
+func (p *Plan) Has(mode string) bool {
 	return slices.ContainsFunc(p.authorizers, func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == mode })
 }
 
 // ahead lists the authorizers that stand before Policy and can allow. What they allow, no deny rule of Policy can deny.
-func (p *authzPlan) ahead() (names []string) {
+func (p *Plan) ahead() (names []string) {
 	for _, a := range p.authorizers {
 		switch string(a.Type) {
 		case modePolicy:
@@ -111,8 +129,8 @@ func (p *authzPlan) ahead() (names []string) {
 	return nil // Policy is off
 }
 
-// deniesVoided is what people are told then; empty if there is nothing to tell.
-func (p *authzPlan) deniesVoided() string {
+// DeniesVoided is what people are told then; empty if there is nothing to tell.
+func (p *Plan) DeniesVoided() string {
 	if p == nil {
 		return ""
 	}
@@ -129,7 +147,7 @@ func policyEntry() authzconfig.AuthorizerConfiguration {
 }
 
 // complete puts Policy first where nobody listed it, and checks that it is listed once and switched on.
-func (p *authzPlan) complete(systems lineup.Lineup) error {
+func (p *Plan) complete(systems lineup.Lineup) error {
 	listed := 0
 	for _, a := range p.authorizers {
 		if a.Type == modePolicy {
@@ -149,12 +167,12 @@ func (p *authzPlan) complete(systems lineup.Lineup) error {
 	return nil
 }
 
-func readAuthzFile(path string, systems lineup.Lineup) (*authzPlan, error) {
+func readFile(path string, systems lineup.Lineup) (*Plan, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-config: %w", err)
 	}
-	plan, err := parseAuthzFile(data, systems)
+	plan, err := parseFile(data, systems)
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-config %s: %w", path, err)
 	}
@@ -162,8 +180,8 @@ func readAuthzFile(path string, systems lineup.Lineup) (*authzPlan, error) {
 	return plan, nil
 }
 
-// parseAuthzFile splits our keys off, has upstream check the rest strictly, and joins both again in the file's order.
-func parseAuthzFile(data []byte, systems lineup.Lineup) (*authzPlan, error) {
+// parseFile splits our keys off, has upstream check the rest strictly, and joins both again in the file's order.
+func parseFile(data []byte, systems lineup.Lineup) (*Plan, error) {
 	var file map[string]any
 	// Strictly, as upstream does: a key given twice would be lost before it sees the file.
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
@@ -172,7 +190,7 @@ func parseAuthzFile(data []byte, systems lineup.Lineup) (*authzPlan, error) {
 	if file == nil {
 		return nil, errors.New("the file is empty")
 	}
-	plan := &authzPlan{conditionsContext: map[string]string{}, data: data}
+	plan := &Plan{conditionsContext: map[string]string{}, data: data}
 	entries, _ := file["authorizers"].([]any)
 	var upstream []any
 	policyAt := -1
@@ -214,7 +232,7 @@ func parseAuthzFile(data []byte, systems lineup.Lineup) (*authzPlan, error) {
 	return plan, plan.complete(systems)
 }
 
-func (p *authzPlan) liftConditionsContext(i int, entry map[string]any) error {
+func (p *Plan) liftConditionsContext(i int, entry map[string]any) error {
 	const key = "conditionsEndpointKubeConfigContext"
 	webhook, _ := entry["webhook"].(map[string]any)
 	value, present := webhook[key]

@@ -1,4 +1,4 @@
-package server
+package configured
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/klog/v2"
@@ -23,25 +22,18 @@ const reloadInterval = time.Minute
 // reloader replaces the authorizer chain when its file changes. A file that is wrong changes nothing: the chain that
 // was last understood stays in force, which is said in the log and in upstream's metrics.
 type reloader struct {
-	kit            *authorizerKit
+	kit            *Authorizers
 	serverID, file string
-	start          *authzPlan
+	start          *Plan
 
 	mu   sync.Mutex
-	plan *authzPlan // in force
-	read []byte     // last seen, understood or not
+	plan *Plan  // in force
+	read []byte // last seen, understood or not
 }
 
-// reload follows the file of the chain, if it has one, once the server runs.
-func reload(kit *authorizerKit, plan *authzPlan, generic *genericapiserver.Config) error {
-	if plan.file == "" {
-		return nil
-	}
-	r := &reloader{kit: kit, serverID: generic.APIServerID, file: plan.file, start: plan, plan: plan, read: plan.data}
-	return generic.AddPostStartHook("proviso-authorization-config", func(ctx genericapiserver.PostStartHookContext) error {
-		go r.run(ctx)
-		return nil
-	})
+// Follow replaces the chain whenever the file of the plan changes, until the context ends.
+func (k *Authorizers) Follow(ctx context.Context, plan *Plan, serverID string) {
+	(&reloader{kit: k, serverID: serverID, file: plan.file, start: plan, plan: plan, read: plan.data}).run(ctx)
 }
 
 func (r *reloader) run(ctx context.Context) {
@@ -64,7 +56,7 @@ func (r *reloader) check() {
 	case changed:
 		metrics.RecordAuthorizationConfigAutomaticReloadSuccess(r.serverID, string(r.plan.data))
 		klog.InfoS("Reloaded the authorization configuration", "file", r.file)
-		if warning := r.plan.deniesVoided(); warning != "" {
+		if warning := r.plan.DeniesVoided(); warning != "" {
 			klog.Warning(warning)
 		}
 	}
@@ -79,7 +71,7 @@ func (r *reloader) apply() (changed bool, err error) {
 		return false, nil
 	}
 	r.read = data
-	next, err := parseAuthzFile(data, r.kit.lineup)
+	next, err := parseFile(data, r.kit.Lineup)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +83,7 @@ func (r *reloader) apply() (changed bool, err error) {
 	if err := sameTypes(r.start, next); err != nil {
 		return false, err
 	}
-	if err := r.kit.install(next); err != nil {
+	if err := r.kit.Install(next); err != nil {
 		return false, err
 	}
 	r.plan = next
@@ -100,8 +92,8 @@ func (r *reloader) apply() (changed bool, err error) {
 
 // sameTypes lets a reload change webhooks and the order of authorizers. All other types stay what they were at start:
 // taking one away could lock everybody out, and one that is new would need informers that do not run.
-func sameTypes(before, after *authzPlan) error {
-	types := func(p *authzPlan) sets.Set[string] {
+func sameTypes(before, after *Plan) error {
+	types := func(p *Plan) sets.Set[string] {
 		all := sets.New[string]()
 		for _, a := range p.authorizers {
 			all.Insert(string(a.Type))

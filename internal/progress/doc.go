@@ -1,0 +1,2 @@
+// Package progress tells a person what a program is doing while it starts.
+package progress
