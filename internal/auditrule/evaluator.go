@@ -21,9 +21,6 @@ type Evaluator struct {
 
 var _ audit.PolicyRuleEvaluator = &Evaluator{}
 
-// SinkOmitsStages are the stages that no sink gets.
-func SinkOmitsStages() []auditinternal.Stage { return slices.Clone(sinkOmits) }
-
 var sinkOmits = []auditinternal.Stage{auditinternal.StageRequestReceived}
 
 // SinkWantsStage reports whether sinks get events of the stage.
