@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
+	"proviso.dev/proviso/internal/backup"
 	provisocli "proviso.dev/proviso/internal/cli"
 	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
@@ -63,8 +65,8 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		return nil, err
 	}
 	provisocli.FailsWith(serve, 1)
-	beside := sidecar.NewCommand(streams, server.Kinds)
-	for _, cmd := range append(beside.Commands(), beside) {
+	beside, backups := sidecar.NewCommand(streams, server.Kinds), backup.NewCommand(streams)
+	for _, cmd := range slices.Concat(beside.Commands(), backups.Commands(), []*cobra.Command{beside, backups}) {
 		provisocli.FailsWith(cmd, 1)
 	}
 	var version bool
@@ -91,6 +93,7 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		serve,
 		beside,
 		provisocli.NewKubeconfigCommand(streams),
+		backups,
 		// Only for the list of commands: main hands kubectl its command line unparsed.
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)

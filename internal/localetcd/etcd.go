@@ -76,6 +76,9 @@ func Start(ctx context.Context, cfg Config) (*Etcd, error) {
 		return nil, fmt.Errorf("etcd directory %s cannot be made private: %w", dir, err)
 	}
 	e := &Etcd{dir: dir, errs: make(chan error, 1), closing: make(chan struct{}), log: newJournal()}
+	if err := checkRestored(dir); err != nil {
+		return nil, err
+	}
 	where, err := chooseListener(dir, cfg.TLS)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBackupBringsPolicyBack: a deny is deleted after a backup, and holds again after the restore. // OP-3
+func TestBackupBringsPolicyBack(t *testing.T) {
+	root := tempDir(t)
+	dir, file := filepath.Join(root, "d"), filepath.Join(root, "backup.db")
+	snapshot := func(args ...string) (string, error) {
+		text, err := exec.Command(binary(t), append([]string{"snapshot"}, args...)...).CombinedOutput()
+		return string(text), err
+	}
+	s := serve(t, dir)
+	s.kubectl("create", "clusterrolebinding", "bob", "--clusterrole=cluster-admin", "--user=bob")
+	s.apply(`apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: no-secrets, namespace: master}
+rules: [{deny: true, verbs: [get], resourceKinds: [secrets]}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: no-secrets, namespace: master}
+roleRef: {name: no-secrets, namespace: master}
+userNames: [bob]
+`)
+	denied := func() bool {
+		text, _ := s.try("", "get", "secret", "x", "--as=bob")
+		return strings.Contains(text, "denied by RoleBinding")
+	}
+	s.await("the deny", denied)
+	if text, err := snapshot("save", file, "--data-dir", dir); err != nil {
+		t.Fatalf("save: %v\n%s", err, text)
+	}
+	s.kubectl("delete", "rolebindings.authorization.proviso.dev", "no-secrets", "-n", "master")
+	s.await("its end", func() bool { return !denied() })
+	if text, err := snapshot("restore", file, "--data-dir", dir, "--discard-newer"); err == nil || !strings.Contains(text, "stop the server first") {
+		t.Fatalf("restored while the server runs: %v\n%s", err, text)
+	}
+	s.stop()
+	if text, err := snapshot("restore", file, "--data-dir", dir); err == nil || !strings.Contains(text, "newer than the backup") {
+		t.Fatalf("restored over newer data: %v\n%s", err, text)
+	}
+	if text, err := snapshot("restore", file, "--data-dir", dir, "--discard-newer"); err != nil {
+		t.Fatalf("restore: %v\n%s", err, text)
+	}
+	s = serve(t, dir)
+	if !denied() {
+		t.Error("the deny that was in the backup does not hold")
+	}
+}
