@@ -52,16 +52,37 @@ func (o *Oracle) Decide(a Ask) Answer {
 
 // decide also tells whether it is a rule of the namespace that denies.
 func (o *Oracle) decide(a Ask) (answer Answer, local bool) {
+	return o.decideWithout(a, false, false)
+}
+
+// lifted decides as if every deny were gone that somebody can have out of the way.
+func (o *Oracle) lifted(a Ask, lifts func(local bool) bool) Answer {
+	answer, local := o.decide(a)
+	if answer != Deny || !lifts(local) {
+		return answer
+	}
+	if local {
+		answer, _ = o.decideWithout(a, false, true)
+		return answer
+	}
+	if answer, local = o.decideWithout(a, true, false); answer == Deny && lifts(local) {
+		answer, _ = o.decideWithout(a, true, true)
+	}
+	return answer
+}
+
+// decideWithout decides as if there were no denies in the master namespace, or in other namespaces.
+func (o *Oracle) decideWithout(a Ask, master, namespace bool) (answer Answer, local bool) {
 	ask := o.fold(a)
 	hit := func(deny bool, how string) bool {
 		return slices.ContainsFunc(o.Case.Grants, func(g Grant) bool { return g.How == how && o.reaches(&g, ask) && o.says(&g, ask, deny) })
 	}
 	switch {
-	case hit(true, ByMaster):
+	case !master && hit(true, ByMaster):
 		return Deny, false
 	case hit(false, ByMaster), hit(false, ByClusterRole), everybody(ask):
 		return Allow, false
-	case hit(true, ByNamespace):
+	case !namespace && hit(true, ByNamespace):
 		return Deny, true
 	case hit(false, ByNamespace), hit(false, ByLocalRole):
 		return Allow, false

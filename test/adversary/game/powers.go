@@ -108,19 +108,21 @@ func (p *Party) May(w Who, a Ask) (bool, Answer) {
 		if answer == Deny && !p.lifts(g, a, local) {
 			continue
 		}
-		if p.held(g, a) {
+		// A deny that is lifted uncovers what was granted below it.
+		if p.Oracle.lifted(a, func(local bool) bool { return p.lifts(g, a, local) }) == Allow || p.held(g, a) {
 			return true, answer
 		}
 	}
 	return false, answer
 }
 
-// held tells whether a granter, or somebody whom he can act as, has the right himself.
+// held tells whether a granter, or somebody whom he can act as, has the right himself, or would have it without a deny
+// that he can lift.
 func (p *Party) held(g Who, a Ask) bool {
 	for _, id := range p.Oracle.Identities(g) {
 		b := a
 		b.User, b.Groups = id.User, id.Groups
-		if p.Oracle.Decide(b) == Allow || p.Oracle.Sovereign(id, a.NS) {
+		if p.Oracle.lifted(b, func(local bool) bool { return p.lifts(g, a, local) }) == Allow || p.Oracle.Sovereign(id, a.NS) {
 			return true
 		}
 	}
