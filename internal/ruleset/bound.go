@@ -14,9 +14,9 @@ func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 		return false
 	}
 	var q Query
-	q.ix, q.namespace = ix, namespace
+	q.ix, q.req.namespace = ix, namespace
 	if namespace != "" {
-		q.nsHash = ix.hash(namespace)
+		q.req.nsHash = ix.hash(namespace)
 	}
 	q.setUser(u)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {

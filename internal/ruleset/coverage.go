@@ -69,7 +69,7 @@ func coveredBy(kinds *Kinds, ru *rule, patterns []kindPattern) []schema.GroupRes
 		if ru.groups != nil && !slices.Contains(ru.groups, gr.Group) {
 			continue
 		}
-		q := Query{group: gr.Group, resource: gr.Resource}
+		q := request{group: gr.Group, resource: gr.Resource}
 		match := slices.ContainsFunc(patterns, func(p kindPattern) bool {
 			return p.names(&q)
 		})

@@ -65,9 +65,9 @@ func (ix *Index) MayDeny(a authorizer.Attributes) (Hit, bool) {
 
 // asked prepares the query for what the user has in a namespace.
 func (q *Query) asked(ix *Index, u user.Info, namespace string) {
-	q.ix, q.namespace = ix, namespace
+	q.ix, q.req.namespace = ix, namespace
 	if namespace != "" {
-		q.nsHash = ix.hash(namespace)
+		q.req.nsHash = ix.hash(namespace)
 	}
 	q.setUser(u)
 }

@@ -75,8 +75,8 @@ func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 				return false
 			}
 			a := authorizer.AttributesRecord{Verb: verb, Path: path, Namespace: h.grant.Namespace}
-			var q Query
-			q.setRequest(h.ix, a)
+			var q request
+			q.set(h.ix.seed, a)
 			if w.checkURL(&q) == misses {
 				continue
 			}
@@ -90,8 +90,8 @@ func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 
 // allows tells whether a wanted rule allows a request at a place, under its condition if it has one.
 func (h *proof) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
-	var q Query
-	q.setRequest(h.ix, a)
+	var q request
+	q.set(h.ix.seed, a)
 	q.kind = at.kind
 	for _, p := range h.lens.at(at) {
 		if p.rule == w {
@@ -138,7 +138,7 @@ func (s *sights) of(w *rule) (out []string) {
 // seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete
 // sees it too.
 func seesVerb(r *rule, verb string) (code byte) {
-	q := Query{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
+	q := request{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
 	for q.family = familyNone; q.family < families; q.family++ {
 		code <<= 2
 		if r.verbs.matches(&q) {

@@ -26,15 +26,15 @@ func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 	sc := scope{kind: kind}
 	if kind == scopePolicy || kind == scopeRBAC {
-		if q.namespace == "" {
+		if q.req.namespace == "" {
 			return
 		}
-		sc.ns = q.namespace
+		sc.ns = q.req.namespace
 	}
 	boundHere, _ := q.ix.scopes.Get(q.ix.hashScope(sc), sc)
 	var lists [2]candidates
 	total := 0
-	if !q.wild {
+	if !q.req.wild {
 		for i, home := range q.homes(kind) {
 			if home.kind != 0 {
 				lists[i] = q.candidates(home.kind, home.ns)
@@ -42,7 +42,7 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 			}
 		}
 	}
-	if q.wild || len(boundHere) <= total {
+	if q.req.wild || len(boundHere) <= total {
 		for _, id := range boundHere {
 			q.everyoneOf(sc, id, visit)
 		}
@@ -50,7 +50,7 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 	}
 	ids := make([]uint32, 0, total)
 	for i := range lists {
-		lists[i].each(q.bits(), func(id uint32) {
+		lists[i].each(q.req.bits(), func(id uint32) {
 			if _, found := slices.BinarySearch(boundHere, id); found {
 				ids = append(ids, id)
 			}
@@ -80,8 +80,8 @@ func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
 			}
 		})
 	}
-	q.each(&r.deny, each)
-	q.each(&r.allow, each)
+	r.deny.each(&q.req, each)
+	r.allow.each(&q.req, each)
 }
 
 // Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role

@@ -8,7 +8,7 @@ package ruleset
 const subEviction = "eviction"
 
 // bits are the verbs under which the inverse index lists what could match.
-func (q *Query) bits() verbBit {
+func (q *request) bits() verbBit {
 	switch {
 	case q.evicts:
 		return q.bit | bitDelete
@@ -19,7 +19,7 @@ func (q *Query) bits() verbBit {
 }
 
 // denies is match for a table of deny rules.
-func (q *Query) denies(t *table) (r *rule, conditional bool) {
+func (t *table) denies(q *request) (r *rule, conditional bool) {
 	r, conditional = t.match(q)
 	if q.evicts && (r == nil || r.soft) { // a deny that yields hides none that does not
 		q.asDelete(func() {
@@ -34,11 +34,11 @@ func (q *Query) denies(t *table) (r *rule, conditional bool) {
 }
 
 // each visits every rule of a table that applies; byDelete are those that deny the delete.
-func (q *Query) each(t *table, visit func(ru *rule, v fit, byDelete bool)) {
-	t.each(q, func(ru *rule, v fit) { visit(ru, v, false) })
+func (t *table) each(q *request, visit func(ru *rule, v fit, byDelete bool)) {
+	t.direct(q, func(ru *rule, v fit) { visit(ru, v, false) })
 	if q.evicts {
 		q.asDelete(func() {
-			t.each(q, func(ru *rule, v fit) {
+			t.direct(q, func(ru *rule, v fit) {
 				if ru.deny {
 					visit(ru, v, true)
 				}
@@ -48,7 +48,7 @@ func (q *Query) each(t *table, visit func(ru *rule, v fit, byDelete bool)) {
 }
 
 // asDelete makes the query one for the delete of the pod while look runs.
-func (q *Query) asDelete(look func()) {
+func (q *request) asDelete(look func()) {
 	verb, bit, sub, raw := q.verb, q.bit, q.sub, q.rawSub
 	q.verb, q.bit, q.sub, q.rawSub, q.hasSub = "delete", bitDelete, "", "", false
 	look()

@@ -223,7 +223,7 @@ func (h *proof) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
-	q.kind = at.kind
+	q.req.kind = at.kind
 	if h.grant.Lifted {
 		return q.whyDenied()
 	}

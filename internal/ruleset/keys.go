@@ -93,13 +93,13 @@ func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 		list, _ := q.ix.keys.Get(q.ix.hashKey(k), k)
 		return list
 	}
-	if !q.resourceRequest {
+	if !q.req.resourceRequest {
 		c[0] = get(keyURL, "")
 		return c
 	}
-	c[0], c[1] = get(q.resource, ""), get(keyAnyResource, "")
-	if q.name != "" {
-		c[2], c[3] = get(q.resource, q.name), get(keyAnyResource, q.name)
+	c[0], c[1] = get(q.req.resource, ""), get(keyAnyResource, "")
+	if q.req.name != "" {
+		c[2], c[3] = get(q.req.resource, q.req.name), get(keyAnyResource, q.req.name)
 	}
 	return c
 }

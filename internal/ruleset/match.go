@@ -77,7 +77,7 @@ func (q *Query) PolicyMaster() (m Match) {
 // PolicyNamespace matches the Policy bindings of the request's namespace. Its denies have yet to yield to cluster-wide
 // grants, see ClusterGrant. Non-resource requests have no namespace.
 func (q *Query) PolicyNamespace() (m Match) {
-	if q.resourceRequest {
+	if q.req.resourceRequest {
 		q.match(&m, scopePolicy, true)
 	}
 	return m
@@ -108,7 +108,7 @@ const walkMax = 16
 func (q *Query) match(m *Match, kind scopeKind, denies bool) {
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
 		g := q.grants(s, kind)
-		if len(g) > walkMax && !q.wild {
+		if len(g) > walkMax && !q.req.wild {
 			q.matchMany(m, s, g, kind, denies)
 		} else {
 			for j := range g {
@@ -127,14 +127,14 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 		return
 	}
 	if denies && (!m.Deny.Found() || m.Deny.rule.soft) && !r.deny.empty() {
-		ru, conditional := q.denies(&r.deny)
+		ru, conditional := r.deny.denies(&q.req)
 		m.ConditionalDeny = m.ConditionalDeny || conditional
 		if ru != nil && (!ru.soft || !m.Deny.Found()) {
 			m.Deny = Hit{rule: ru, role: r, grant: g, who: s}
 		}
 	}
 	if !m.Allow.Found() {
-		ru, conditional := r.allow.match(q)
+		ru, conditional := r.allow.match(&q.req)
 		m.ConditionalAllow = m.ConditionalAllow || conditional
 		if ru != nil {
 			m.Allow = Hit{rule: ru, role: r, grant: g, who: s}
@@ -164,7 +164,7 @@ func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) 
 		}
 		return
 	}
-	bit := q.bits()
+	bit := q.req.bits()
 	for i := range lists {
 		for _, list := range lists[i] {
 			for j := range list {
@@ -192,9 +192,9 @@ func (q *Query) homes(kind scopeKind) [2]home {
 	case scopeCluster:
 		return [2]home{{ClusterRole, ""}}
 	case scopePolicy:
-		return [2]home{{PolicyRole, q.namespace}, {PolicyRole, q.ix.master}}
+		return [2]home{{PolicyRole, q.req.namespace}, {PolicyRole, q.ix.master}}
 	}
-	return [2]home{{Role, q.namespace}, {ClusterRole, ""}}
+	return [2]home{{Role, q.req.namespace}, {ClusterRole, ""}}
 }
 
 // AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional
@@ -216,7 +216,7 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 			g := q.grants(s, kind)
 			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions
 			// are.
-			if !all && len(g) > walkMax && !q.wild {
+			if !all && len(g) > walkMax && !q.req.wild {
 				q.eachCandidate(g, kind, func(rg *roleGrant) { buf = q.collectRole(buf, start, s, rg, effect, false) })
 				continue
 			}
@@ -241,7 +241,7 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 	if t.empty() {
 		return buf
 	}
-	q.each(t, func(ru *rule, v fit, byDelete bool) {
+	t.each(&q.req, func(ru *rule, v fit, byDelete bool) {
 		if !all {
 			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru && h.byDelete == byDelete })
 			if v != applies && !known {
@@ -260,7 +260,7 @@ func (q *Query) scopes(tier Tier) [2]scopeKind {
 	switch {
 	case tier == TierMaster:
 		return [2]scopeKind{scopeMaster}
-	case tier == TierNamespace && q.resourceRequest:
+	case tier == TierNamespace && q.req.resourceRequest:
 		return [2]scopeKind{scopePolicy}
 	case tier == TierRBAC:
 		return [2]scopeKind{scopeCluster, scopeRBAC}

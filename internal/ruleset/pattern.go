@@ -66,7 +66,7 @@ func parseKind(entry string) (kindPattern, error) {
 
 // excludes tells whether a negated pattern takes the request out of its rule. A negated resource takes its subresources
 // with it: whoever writes -serviceaccounts does not mean to leave serviceaccounts/token.
-func (p *kindPattern) excludes(q *Query) bool {
+func (p *kindPattern) excludes(q *request) bool {
 	if !p.names(q) {
 		return false
 	}
@@ -80,7 +80,7 @@ func (p *kindPattern) excludes(q *Query) bool {
 }
 
 // names tells whether the pattern is about the request's resource, whatever its subresource.
-func (p *kindPattern) names(q *Query) bool {
+func (p *kindPattern) names(q *request) bool {
 	return (p.anyRes || p.res == q.resource) && p.inGroup(q.group) && p.real(q)
 }
 
@@ -91,12 +91,12 @@ func (p *kindPattern) inGroup(group string) bool {
 	return p.group == group
 }
 
-// real is false for patterns about a future that is not the request's: see Query.kind.
-func (p *kindPattern) real(q *Query) bool { return p.kind == "" || p.kind == q.kind }
+// real is false for patterns about a future that is not the request's: see request.kind.
+func (p *kindPattern) real(q *request) bool { return p.kind == "" || p.kind == q.kind }
 
 // overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources)
 // have anything in common. It is only used where saying yes is the safe side.
-func (p *kindPattern) overlaps(q *Query) bool {
+func (p *kindPattern) overlaps(q *request) bool {
 	if !p.anyRes && q.resource != "*" && p.res != q.resource {
 		return false
 	}

@@ -120,7 +120,7 @@ func (h *proof) possible(group, resource, kind string) bool {
 
 // sight is how all rules see a place. A rule's fit depends on the place through nothing else.
 func (h *proof) sight(at *place) string {
-	q := Query{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
+	q := request{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
 	q.kind = at.kind
 	codes := map[int]byte{}
 	patterns, negations := h.lens.at(at), h.negations.at(at)
@@ -156,7 +156,7 @@ func (h *proof) sight(at *place) string {
 }
 
 // reaches tells whether the pattern is about the place itself (1) or only, for exec and proxy, about its parent (2).
-func (p *kindPattern) reaches(q *Query) byte {
+func (p *kindPattern) reaches(q *request) byte {
 	if !p.names(q) {
 		return 0
 	}

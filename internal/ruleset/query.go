@@ -1,12 +1,8 @@
 package ruleset
 
 import (
-	"strings"
-
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-
-	"proviso.dev/proviso/internal/connection"
 )
 
 // inlineSubjects is how many subjects of a request are kept; a caller with more groups that are bound to something is
@@ -22,20 +18,7 @@ type Query struct {
 	user   string
 	groups []string
 
-	verb, group, resource, sub, name string
-	namespace, path                  string
-
-	target          string // the object that a proxy request is about, which it can spell with a scheme and a port
-	rawSub          string // as requested, see splitResource
-	kind            string // that the resource will have if it is ever served; used by escalation checks only
-	resourceRequest bool
-	evicts          bool // it deletes a pod without asking for delete
-	hasSub          bool
-	special         special
-	wild            bool // the request, a review, asks about all verbs, resources, groups or subresources
-	bit             verbBit
-	family          family
-	resHash, nsHash uint64
+	req request
 
 	subjects [inlineSubjects]*subject
 	found    int
@@ -64,46 +47,7 @@ func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject
 // setRequest takes over everything but the user.
 func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.ix = ix
-	q.verb, q.namespace = a.GetVerb(), a.GetNamespace()
-	q.resourceRequest = a.IsResourceRequest()
-	q.bit = bitOf(q.verb)
-	q.special = ordinary
-	if q.bit == 0 {
-		q.special = specialOf(q.verb)
-	}
-	q.nsHash = 0
-	if q.namespace != "" {
-		q.nsHash = ix.hash(q.namespace)
-	}
-	q.group, q.resource, q.sub, q.rawSub, q.name, q.target, q.path = "", "", "", "", "", "", ""
-	q.evicts, q.hasSub, q.wild, q.family, q.resHash, q.kind = false, false, false, familyNone, 0, ""
-	if !q.resourceRequest {
-		q.path = a.GetPath()
-		return
-	}
-	q.group, q.resource, q.name = a.GetAPIGroup(), a.GetResource(), a.GetName()
-	q.sub = a.GetSubresource()
-	q.rawSub, q.hasSub = q.sub, q.sub != ""
-	if i := strings.IndexByte(q.resource, '/'); i >= 0 {
-		q.splitResource(i)
-	}
-	q.family = familyOf(q.group, q.resource, q.sub)
-	q.evicts = q.sub == subEviction && q.resource == "pods" && q.group == "" && q.bit == bitCreate
-	q.wild = q.verb == "*" || q.resource == "*" || q.group == "*" || q.sub == "*"
-	if q.family == familyProxy || q.wild {
-		q.target = connection.Name(connection.Proxy, q.name)
-	}
-	q.resHash = ix.hash(q.resource)
-}
-
-// splitResource treats a review that asks for resource "pods/exec" like one that asks for resource "pods" and
-// subresource "exec", as RBAC does by comparing the joined text.
-func (q *Query) splitResource(i int) {
-	rest := q.resource[i+1:]
-	if q.sub != "" {
-		rest += "/" + q.sub
-	}
-	q.resource, q.sub, q.hasSub = q.resource[:i], rest, true
+	q.req.set(ix.seed, a)
 }
 
 func (q *Query) setUser(u user.Info) {
@@ -156,10 +100,10 @@ func (q *Query) grants(s *subject, kind scopeKind) grants {
 	case scopeCluster:
 		return s.cluster
 	}
-	if q.namespace == "" || s.local.Len() == 0 {
+	if q.req.namespace == "" || s.local.Len() == 0 {
 		return nil
 	}
-	l, ok := s.local.Get(q.nsHash, q.namespace)
+	l, ok := s.local.Get(q.req.nsHash, q.req.namespace)
 	if !ok {
 		return nil
 	}

@@ -55,7 +55,7 @@ type cell struct {
 
 // check tells whether the rule applies to a request that has the cell's resource. Everything unknown counts against the
 // caller: an allow rule with names does not match a request without one, and a deny rule may.
-func (c *cell) check(q *Query) fit {
+func (c *cell) check(q *request) fit {
 	r := c.rule
 	if q.wild && !r.rbac {
 		return c.checkWild(q)
@@ -96,7 +96,7 @@ func (c *cell) check(q *Query) fit {
 
 // checkWild answers a review that asks about all verbs, resources or groups at once. An allow rule has to cover all of
 // them, so one with exceptions does not; a deny rule has to touch one of them.
-func (c *cell) checkWild(q *Query) fit {
+func (c *cell) checkWild(q *request) fit {
 	r := c.rule
 	if r.deny {
 		inGroups := r.groups == nil || q.group == "*" || slices.Contains(r.groups, q.group)
@@ -126,7 +126,7 @@ func (c *cell) checkWild(q *Query) fit {
 	return r.named(q)
 }
 
-func (r *rule) named(q *Query) fit {
+func (r *rule) named(q *request) fit {
 	if r.names != nil && !contains(r.names, q.name) && !(r.deny && q.target != "" && r.namesTarget(q.target)) {
 		if r.deny && q.name == "" {
 			return appliesIfName
@@ -156,7 +156,7 @@ func contains(names []string, name string) bool {
 }
 
 // checkURL is check for a non-resource request.
-func (r *rule) checkURL(q *Query) fit {
+func (r *rule) checkURL(q *request) fit {
 	if !r.verbs.matches(q) && !(r.deny && q.verb == verbAll && r.verbs.overlaps(q)) {
 		return misses
 	}

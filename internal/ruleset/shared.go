@@ -175,7 +175,7 @@ func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	q.Reset(ix, a)
 	for _, tier := range tiers {
 		for _, h := range q.AppendAll(nil, tier, Allows) {
-			if h.rule.cond == nil && h.rule.verbs.name(&q) {
+			if h.rule.cond == nil && h.rule.verbs.name(&q.req) {
 				return true
 			}
 		}

@@ -213,7 +213,7 @@ func rbacVerbs(verbs []string) verbSet {
 	return v
 }
 
-func (v *verbSet) matches(q *Query) bool {
+func (v *verbSet) matches(q *request) bool {
 	if q.bit != 0 {
 		return v.masks[q.family]&q.bit != 0
 	}
@@ -221,14 +221,14 @@ func (v *verbSet) matches(q *Query) bool {
 }
 
 // matchesParent tells whether the verbs reach a connect subresource although the rule names only its parent.
-func (v *verbSet) matchesParent(q *Query) bool {
+func (v *verbSet) matchesParent(q *request) bool {
 	if q.bit != 0 {
 		return v.parent[q.family]&q.bit != 0
 	}
 	return q.family == familyProxy && v.proxy && q.special == ordinary && !v.negates(q)
 }
 
-func (v *verbSet) other(q *Query) bool {
+func (v *verbSet) other(q *request) bool {
 	if v.negates(q) {
 		return false
 	}
@@ -246,11 +246,11 @@ func (v *verbSet) other(q *Query) bool {
 }
 
 // name tells whether the verb of the request is named, by itself or by the pattern of its prefix.
-func (v *verbSet) name(q *Query) bool {
+func (v *verbSet) name(q *request) bool {
 	return v.prefixes&q.special != 0 || slices.Contains(v.named, q.verb)
 }
 
-func (v *verbSet) negates(q *Query) bool {
+func (v *verbSet) negates(q *request) bool {
 	return len(v.negated) > 0 && slices.Contains(v.negated, q.verb) ||
 		v.negPrefixes&q.special != 0 ||
 		q.special == ordinary && (v.negAll || v.negProxy && q.family == familyProxy)
@@ -258,7 +258,7 @@ func (v *verbSet) negates(q *Query) bool {
 
 // overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could
 // be a connect subresource.
-func (v *verbSet) overlaps(q *Query) bool {
+func (v *verbSet) overlaps(q *request) bool {
 	if q.verb == verbAll {
 		return v.star || v.prefixes != 0 || len(v.named) > 0 || v.masks != [families]verbBit{}
 	}
@@ -274,7 +274,7 @@ func (v *verbSet) overlaps(q *Query) bool {
 
 // connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources
 // or groups can be about one.
-func (v *verbSet) connects(q *Query) bool {
+func (v *verbSet) connects(q *request) bool {
 	for f := familyExec; f < families; f++ {
 		asked := *q
 		asked.family = f
