@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
@@ -20,7 +21,7 @@ type edit struct {
 
 	roles    map[RoleRef]*roleSource // nil is deleted
 	bindings map[BindingRef]*binding // nil is deleted
-	kinds    *Kinds
+	kinds    *matching.Kinds
 	kindsSet bool
 	rechecks []recheck
 
@@ -122,7 +123,7 @@ func (e *edit) recompile(keys *keyEdit) {
 	var changed map[string]bool
 	var all bool
 	if e.kindsSet {
-		changed, all = e.base.kinds.changed(e.next.kinds)
+		changed, all = e.base.kinds.Changed(e.next.kinds)
 	}
 	if len(changed) == 0 && !all && len(e.rechecks) == 0 {
 		return

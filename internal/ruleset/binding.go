@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // binding is one binding as the index keeps it. It holds no more than decisions and reasons need, so that a hundred
@@ -28,7 +29,7 @@ type binding struct {
 // reason is the text for one subject and, in Policy, one rule.
 type reason struct {
 	subject Subject
-	rule    *rule
+	rule    *matching.Rule
 	text    string
 }
 

@@ -14,9 +14,9 @@ func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 		return false
 	}
 	var q Query
-	q.ix, q.req.namespace = ix, namespace
+	q.ix, q.req.Namespace = ix, namespace
 	if namespace != "" {
-		q.req.nsHash = ix.hash(namespace)
+		q.req.NamespaceHash = ix.hash(namespace)
 	}
 	q.setUser(u)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {

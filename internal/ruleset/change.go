@@ -4,6 +4,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Object is a kind of object that the index is made of.
@@ -30,7 +31,7 @@ func Delete[T Object](o T) Change { return Change{object: o, deleted: true} }
 
 // SetKinds replaces the mapping of kinds, as when a custom resource definition comes or goes. Only roles that mention a
 // name whose meaning changed are compiled again.
-func SetKinds(k *Kinds) Change { return Change{object: k} }
+func SetKinds(k *matching.Kinds) Change { return Change{object: k} }
 
 // Recheck compiles the roles again that have such a rule, as when it has turned out that its condition does not
 // compile.
@@ -57,7 +58,7 @@ func (e *edit) note(c Change) {
 	case *rbacv1.ClusterRoleBinding:
 		ref := BindingRef{Kind: ClusterRoleBinding, Name: o.Name}
 		e.binding(ref, func() *binding { return rbacBinding(ref, o.RoleRef, o.Subjects) }, c.deleted)
-	case *Kinds:
+	case *matching.Kinds:
 		e.kinds, e.kindsSet = o, true
 	case recheck:
 		e.rechecks = append(e.rechecks, o)

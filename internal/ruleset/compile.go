@@ -12,17 +12,18 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // CompileRule compiles the where, when and attributeRestrictions of a rule. It is called once per rule that has any of
 // them, when the role appears or changes. An error quarantines the rule alone: if it allows it grants nothing, if it
 // denies it denies without its condition.
-type CompileRule func(role RoleRef, index int, rule *policyv1alpha1.PolicyRule) (Condition, error)
+type CompileRule func(role RoleRef, index int, rule *policyv1alpha1.PolicyRule) (matching.Condition, error)
 
 // compiler turns roles into tables.
 type compiler struct {
 	seed  maphash.Seed
-	kinds *Kinds
+	kinds *matching.Kinds
 	rule  CompileRule
 	// limits quarantine roles that are too large, or their conditions.
 	limits Limits
@@ -40,7 +41,7 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 // policyRole compiles a role of Policy. Conditions that old has too are taken from it.
 func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	rules := src.policy
-	out := &role{ref: ref, policy: rules, over: src.over, compiled: make([]*rule, len(rules))}
+	out := &role{ref: ref, policy: rules, over: src.over, compiled: make([]*matching.Rule, len(rules))}
 	whole, conditions := c.limits.Role(rules), cmp.Or(src.over, c.limits.Conditions(rules))
 	names := map[string]bool{}
 	twin, reported := ref != ref.plain(), false
@@ -73,9 +74,9 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 // be understood, or is too much, never gives access.
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
 	src := &out.policy[i]
-	r := &rule{index: i, deny: src.Deny, names: sortedNames(src.ResourceNames)}
-	_, r.soft = src.Unrecognized[policyv1alpha1.UnreadableField]
-	r.soft = r.soft || out.ref.isSoft()
+	r := &matching.Rule{Index: i, Deny: src.Deny, Names: sortedNames(src.ResourceNames)}
+	_, r.Soft = src.Unrecognized[policyv1alpha1.UnreadableField]
+	r.Soft = r.Soft || out.ref.isSoft()
 	var errs []error
 	if over != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, over))
@@ -87,11 +88,11 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 		if src.Deny {
-			positive = append(positive, verbAll)
+			positive = append(positive, matching.VerbAll)
 		}
 	}
-	r.verbs = policyVerbs(positive, negative, src.Deny)
-	if r.groups, err = policyGroups(src.APIGroups); err != nil {
+	r.Verbs = matching.PolicyVerbs(positive, negative, src.Deny)
+	if r.Groups, err = policyGroups(src.APIGroups); err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
 	patterns, err := c.policyKinds(src, r, names)
@@ -99,36 +100,36 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
 	if len(errs) == 0 && !out.ref.isSoft() {
-		if r.cond = old.condition(i, src); r.cond == nil {
-			r.cond, err = c.condition(out.ref.plain(), i, src)
+		if r.Cond = old.condition(i, src); r.Cond == nil {
+			r.Cond, err = c.condition(out.ref.plain(), i, src)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 		}
 	}
 	if len(errs) > 0 {
-		r.cond = nil
+		r.Cond = nil
 		if !src.Deny {
 			return errors.Join(errs...)
 		}
 	}
-	r.urls, r.prefixes = splitURLs(src.NonResourceURLs)
+	r.URLs, r.Prefixes = matching.SplitURLs(src.NonResourceURLs)
 	c.add(out, r, patterns)
 	return errors.Join(errs...)
 }
 
 // condition is the compiled condition of a rule of the role, if it is exactly this one; nil otherwise.
-func (r *role) condition(i int, src *policyv1alpha1.PolicyRule) Condition {
+func (r *role) condition(i int, src *policyv1alpha1.PolicyRule) matching.Condition {
 	if r == nil || i >= len(r.compiled) || r.compiled[i] == nil || !HasCondition(src) {
 		return nil
 	}
 	if was := &r.policy[i]; was != src && !reflect.DeepEqual(was, src) {
 		return nil
 	}
-	return r.compiled[i].cond
+	return r.compiled[i].Cond
 }
 
-func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule) (Condition, error) {
+func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 	if !HasCondition(src) {
 		return nil, nil
 	}
@@ -146,14 +147,14 @@ func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule)
 }
 
 // policyKinds compiles resourceKinds. What a name means depends on whether it gives access or takes it away.
-func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names map[string]bool) ([]kindPattern, error) {
-	var positive []kindPattern
+func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *matching.Rule, names map[string]bool) ([]matching.Pattern, error) {
+	var positive []matching.Pattern
 	var errs []error
 	wild := len(src.ResourceKinds) > 0
 	for _, entry := range src.ResourceKinds {
 		body, negated := strings.CutPrefix(entry, "-")
 		wild = wild && negated
-		p, err := parseKind(body)
+		p, err := matching.ParseKind(body)
 		if err != nil {
 			errs = append(errs, err)
 			if src.Deny && !negated {
@@ -161,12 +162,12 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 			}
 			continue
 		}
-		if !p.anyRes {
-			names[p.res] = true
+		if !p.AnyRes {
+			names[p.Res] = true
 		}
-		expanded, _ := c.expand(p, negated == src.Deny, r.groups)
+		expanded, _ := c.expand(p, negated == src.Deny, r.Groups)
 		if negated {
-			r.negs = append(r.negs, expanded...)
+			r.Negs = append(r.Negs, expanded...)
 		} else {
 			positive = append(positive, expanded...)
 		}
@@ -183,20 +184,22 @@ func (c *compiler) policyKinds(src *policyv1alpha1.PolicyRule, r *rule, names ma
 
 // expand turns one entry into patterns on plurals. The groups of the rule, if it has any, are those of a name without
 // one.
-func (c *compiler) expand(p kindPattern, gives bool, groups []string) (patterns []kindPattern, served bool) {
-	if !gives || !p.anyGroup || p.anyRes || groups == nil {
-		return c.kinds.expand(p, gives, c.future)
+func (c *compiler) expand(p matching.Pattern, gives bool, groups []string) (patterns []matching.Pattern, served bool) {
+	if !gives || !p.AnyGroup || p.AnyRes || groups == nil {
+		return c.kinds.Expand(p, gives, c.future)
 	}
 	for _, g := range groups {
 		q := p
-		q.group, q.anyGroup = g, false
-		more, found := c.kinds.expand(q, true, c.future)
+		q.Group, q.AnyGroup = g, false
+		more, found := c.kinds.Expand(q, true, c.future)
 		patterns, served = append(patterns, more...), served || found
 	}
 	return patterns, served
 }
 
-func everyKind() kindPattern { return kindPattern{anyRes: true, anyGroup: true, mode: subAll} }
+func everyKind() matching.Pattern {
+	return matching.Pattern{AnyRes: true, AnyGroup: true, Mode: matching.SubAll}
+}
 
 // splitVerbs separates the verbs from the negated ones. A list of only negations means all but these.
 func splitVerbs(verbs []string) (positive, negative []string, err error) {
@@ -215,7 +218,7 @@ func splitVerbs(verbs []string) (positive, negative []string, err error) {
 		return nil, nil, errors.New("no verbs are given")
 	}
 	if len(positive) == 0 && err == nil {
-		positive = []string{verbAll}
+		positive = []string{matching.VerbAll}
 	}
 	return positive, negative, err
 }
@@ -237,14 +240,14 @@ func policyGroups(groups []string) ([]string, error) {
 
 // rbacRole compiles a Role or ClusterRole.
 func (c *compiler) rbacRole(ref RoleRef, rules []rbacv1.PolicyRule) *role {
-	out := &role{ref: ref, rbac: rules, compiled: make([]*rule, len(rules))}
+	out := &role{ref: ref, rbac: rules, compiled: make([]*matching.Rule, len(rules))}
 	for i := range rules {
 		src := &rules[i]
-		r := &rule{index: i, rbac: true, verbs: rbacVerbs(src.Verbs), names: sortedNames(src.ResourceNames)}
-		r.urls, r.prefixes = splitURLs(src.NonResourceURLs)
-		var patterns []kindPattern
+		r := &matching.Rule{Index: i, RBAC: true, Verbs: matching.RBACVerbs(src.Verbs), Names: sortedNames(src.ResourceNames)}
+		r.URLs, r.Prefixes = matching.SplitURLs(src.NonResourceURLs)
+		var patterns []matching.Pattern
 		if !slices.Contains(src.APIGroups, "*") {
-			r.groups = src.APIGroups
+			r.Groups = src.APIGroups
 		}
 		if len(src.APIGroups) > 0 { // without a group an RBAC rule matches no resource
 			for _, res := range src.Resources {
@@ -258,51 +261,51 @@ func (c *compiler) rbacRole(ref RoleRef, rules []rbacv1.PolicyRule) *role {
 }
 
 // rbacKinds compiles one entry of RBAC's resources, which is compared literally but for * and */subresource.
-func rbacKinds(entry string) []kindPattern {
+func rbacKinds(entry string) []matching.Pattern {
 	if entry == "*" {
-		return []kindPattern{everyKind()}
+		return []matching.Pattern{everyKind()}
 	}
 	res, sub, hasSub := strings.Cut(entry, "/")
-	p := kindPattern{res: res, anyGroup: true}
+	p := matching.Pattern{Res: res, AnyGroup: true}
 	if hasSub {
-		p.sub, p.mode = sub, subExact
+		p.Sub, p.Mode = sub, matching.SubExact
 	}
 	if res == "*" {
-		return []kindPattern{p, {sub: sub, mode: subRaw, anyRes: true, anyGroup: true}}
+		return []matching.Pattern{p, {Sub: sub, Mode: matching.SubRaw, AnyRes: true, AnyGroup: true}}
 	}
-	return []kindPattern{p}
+	return []matching.Pattern{p}
 }
 
-func (c *compiler) add(out *role, r *rule, patterns []kindPattern) {
+func (c *compiler) add(out *role, r *matching.Rule, patterns []matching.Pattern) {
 	t := &out.allow
-	if r.deny {
+	if r.Deny {
 		t = &out.deny
 	}
-	r.patterns = patterns
+	r.Patterns = patterns
 	for _, p := range patterns {
-		if p.anyRes {
-			t.wild = append(t.wild, cell{kindPattern: p, rule: r})
+		if p.AnyRes {
+			t.Wild = append(t.Wild, matching.Cell{Pattern: p, Rule: r})
 		} else {
-			t.cells = append(t.cells, cell{kindPattern: p, hash: maphash.String(c.seed, p.res), rule: r})
+			t.Cells = append(t.Cells, matching.Cell{Pattern: p, Hash: maphash.String(c.seed, p.Res), Rule: r})
 		}
 	}
-	if len(r.urls) > 0 {
-		t.urls = append(t.urls, r)
+	if len(r.URLs) > 0 {
+		t.URLs = append(t.URLs, r)
 	}
-	out.compiled[r.index] = r
+	out.compiled[r.Index] = r
 }
 
 func (c *compiler) finish(out *role) {
-	out.allow.sort()
-	out.deny.sort()
+	out.allow.Sort()
+	out.deny.Sort()
 	// A rule that yields hides none that does not.
-	slices.SortStableFunc(out.deny.wild, func(a, b cell) int { return cmp.Compare(yielding(a.rule), yielding(b.rule)) })
-	slices.SortStableFunc(out.deny.urls, func(a, b *rule) int { return cmp.Compare(yielding(a), yielding(b)) })
+	slices.SortStableFunc(out.deny.Wild, func(a, b matching.Cell) int { return cmp.Compare(yielding(a.Rule), yielding(b.Rule)) })
+	slices.SortStableFunc(out.deny.URLs, func(a, b *matching.Rule) int { return cmp.Compare(yielding(a), yielding(b)) })
 	out.keys = roleKeys(out)
 }
 
-func yielding(r *rule) int {
-	if r.soft {
+func yielding(r *matching.Rule) int {
+	if r.Soft {
 		return 1
 	}
 	return 0

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // RuleCoverage says what the kinds of one rule mean at the moment.
@@ -22,27 +23,27 @@ type RuleCoverage struct {
 }
 
 // Coverage says what the kinds of a rule cover with what is served. Verbs, names and conditions are not looked at.
-func Coverage(r *policyv1alpha1.PolicyRule, kinds *Kinds) RuleCoverage {
+func Coverage(r *policyv1alpha1.PolicyRule, kinds *matching.Kinds) RuleCoverage {
 	var out RuleCoverage
 	c := compiler{kinds: kinds}
-	ru := &rule{}
-	ru.groups, _ = policyGroups(r.APIGroups)
+	ru := &matching.Rule{}
+	ru.Groups, _ = policyGroups(r.APIGroups)
 	patterns, _ := c.policyKinds(&policyv1alpha1.PolicyRule{ResourceKinds: r.ResourceKinds, Deny: r.Deny, NonResourceURLs: []string{"/"}}, ru, map[string]bool{})
 	for _, p := range patterns {
-		out.Wildcard = out.Wildcard || p.anyRes
+		out.Wildcard = out.Wildcard || p.AnyRes
 	}
 	out.Resources = coveredBy(kinds, ru, patterns)
 	for _, entry := range r.ResourceKinds {
 		name, negated := strings.CutPrefix(entry, "-")
-		p, err := parseKind(name)
+		p, err := matching.ParseKind(name)
 		if err != nil {
 			continue
 		}
-		if _, served := c.expand(p, negated == r.Deny, ru.groups); served || slices.Contains(out.Unserved, name) {
+		if _, served := c.expand(p, negated == r.Deny, ru.Groups); served || slices.Contains(out.Unserved, name) {
 			continue
 		}
 		out.Unserved = append(out.Unserved, name)
-		if p.anyGroup && ru.groups == nil && len(kinds.lookup(&p)) > 0 {
+		if p.AnyGroup && ru.Groups == nil && len(kinds.Lookup(&p)) > 0 {
 			out.Guarded = append(out.Guarded, name)
 		}
 	}
@@ -50,30 +51,30 @@ func Coverage(r *policyv1alpha1.PolicyRule, kinds *Kinds) RuleCoverage {
 }
 
 // covered lists the served resources, without subresources, that a compiled rule covers as resources of their own.
-func (ix *Index) covered(ru *rule) []schema.GroupResource {
-	var patterns []kindPattern
-	for _, p := range ru.patterns {
-		if p.mode == subNone || p.mode == subAll {
+func (ix *Index) covered(ru *matching.Rule) []schema.GroupResource {
+	var patterns []matching.Pattern
+	for _, p := range ru.Patterns {
+		if p.Mode == matching.SubNone || p.Mode == matching.SubAll {
 			patterns = append(patterns, p)
 		}
 	}
 	return coveredBy(ix.kinds, ru, patterns)
 }
 
-func coveredBy(kinds *Kinds, ru *rule, patterns []kindPattern) []schema.GroupResource {
+func coveredBy(kinds *matching.Kinds, ru *matching.Rule, patterns []matching.Pattern) []schema.GroupResource {
 	if kinds == nil {
 		return nil
 	}
 	var out []schema.GroupResource
-	for _, gr := range kinds.all {
-		if ru.groups != nil && !slices.Contains(ru.groups, gr.Group) {
+	for _, gr := range kinds.Resources() {
+		if ru.Groups != nil && !slices.Contains(ru.Groups, gr.Group) {
 			continue
 		}
-		q := request{group: gr.Group, resource: gr.Resource}
-		match := slices.ContainsFunc(patterns, func(p kindPattern) bool {
-			return p.names(&q)
+		q := matching.Request{Group: gr.Group, Resource: gr.Resource}
+		match := slices.ContainsFunc(patterns, func(p matching.Pattern) bool {
+			return p.Names(&q)
 		})
-		if match && !slices.ContainsFunc(ru.negs, func(p kindPattern) bool { return p.excludes(&q) }) {
+		if match && !slices.ContainsFunc(ru.Negs, func(p matching.Pattern) bool { return p.Excludes(&q) }) {
 			out = append(out, gr)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Grant is what somebody is about to hand out by writing a role or a binding.
@@ -207,7 +208,7 @@ func (ix *Index) wantedRules(g Grant) (*role, error) {
 }
 
 // asText stands for the compiler of conditions where only their presence counts.
-func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) {
+func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 	return asWritten{r}, nil
 }
 

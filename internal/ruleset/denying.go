@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Whoever is denied to delete an object must not have it deleted either (PO-20). Nearly nobody is denied to delete
@@ -65,19 +67,19 @@ func (ix *Index) MayDeny(a authorizer.Attributes) (Hit, bool) {
 
 // asked prepares the query for what the user has in a namespace.
 func (q *Query) asked(ix *Index, u user.Info, namespace string) {
-	q.ix, q.req.namespace = ix, namespace
+	q.ix, q.req.Namespace = ix, namespace
 	if namespace != "" {
-		q.req.nsHash = ix.hash(namespace)
+		q.req.NamespaceHash = ix.hash(namespace)
 	}
 	q.setUser(u)
 }
 
 func (ix *Index) denyDelete(g grants) bool {
-	const deletes = bitDelete | bitDeleteCollection
-	covers := func(c cell) bool { return c.rule.verbs.masks[familyNone]&deletes != 0 }
+	const deletes = matching.BitDelete | matching.BitDeleteCollection
+	covers := func(c matching.Cell) bool { return c.Rule.Verbs.Masks[matching.FamilyNone]&deletes != 0 }
 	for i := range g {
 		r := ix.slots.Get(g[i].id)
-		if r != nil && !r.deny.empty() && (slices.ContainsFunc(r.deny.cells, covers) || slices.ContainsFunc(r.deny.wild, covers)) {
+		if r != nil && !r.deny.Empty() && (slices.ContainsFunc(r.deny.Cells, covers) || slices.ContainsFunc(r.deny.Wild, covers)) {
 			return true
 		}
 	}
@@ -93,11 +95,11 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 		for _, g := range []grants{s.master, q.grants(s, scopePolicy)} {
 			for j := range g {
 				r := ix.slots.Get(g[j].id)
-				if r == nil || r.deny.empty() {
+				if r == nil || r.deny.Empty() {
 					continue
 				}
 				for _, ru := range r.compiled {
-					if ru != nil && ru.deny && ru.verbs.masks[familyNone]&(bitDelete|bitDeleteCollection) != 0 && ix.namesUnserved(r, ru) {
+					if ru != nil && ru.Deny && ru.Verbs.Masks[matching.FamilyNone]&(matching.BitDelete|matching.BitDeleteCollection) != 0 && ix.namesUnserved(r, ru) {
 						return Hit{rule: ru, role: r, grant: &g[j], who: s}, true
 					}
 				}
@@ -107,9 +109,9 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	return Hit{}, false
 }
 
-func (ix *Index) namesUnserved(r *role, ru *rule) bool {
-	for _, entry := range r.policy[ru.index].ResourceKinds {
-		if p, err := parseKind(entry); strings.HasPrefix(entry, "-") || err == nil && (p.anyRes || p.mode != subNone) {
+func (ix *Index) namesUnserved(r *role, ru *matching.Rule) bool {
+	for _, entry := range r.policy[ru.Index].ResourceKinds {
+		if p, err := matching.ParseKind(entry); strings.HasPrefix(entry, "-") || err == nil && (p.AnyRes || p.Mode != matching.SubNone) {
 			continue
 		}
 		if len(ix.kinds.Resolve(entry)) == 0 {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/connection"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Limits of one escalation check, together well under a second. Beyond them the grant is refused: a check that takes
@@ -27,12 +28,12 @@ func (b *budget) spent() bool {
 // check looks at every request that a wanted rule allows and notes those that the writer does not hold. Requests that
 // no rule tells apart are looked at once: each part of a request is reduced to one representative per way in which the
 // rules see it. It returns false when the limits are reached.
-func (h *proof) check(w *rule, out *NotHeld) bool {
+func (h *proof) check(w *matching.Rule, out *NotHeld) bool {
 	verbs := h.verbs.of(w)
-	if len(w.urls) > 0 && (h.grant.Namespace == "" || w.rbac) && !h.checkURLs(w, verbs, out) {
+	if len(w.URLs) > 0 && (h.grant.Namespace == "" || w.RBAC) && !h.checkURLs(w, verbs, out) {
 		return false
 	}
-	if len(w.patterns) == 0 {
+	if len(w.Patterns) == 0 {
 		return true
 	}
 	names := h.objectNames.of(w)
@@ -47,7 +48,7 @@ func (h *proof) check(w *rule, out *NotHeld) bool {
 }
 
 // checkNames is check for one verb at one place.
-func (h *proof) checkNames(w *rule, at *place, verb string, names []string, out *NotHeld) {
+func (h *proof) checkNames(w *matching.Rule, at *place, verb string, names []string, out *NotHeld) {
 	anyName := ""
 	for _, name := range names {
 		a := authorizer.AttributesRecord{Verb: verb, Namespace: h.grant.Namespace, APIGroup: at.group, Resource: at.res,
@@ -61,13 +62,13 @@ func (h *proof) checkNames(w *rule, at *place, verb string, names []string, out 
 			anyName = why
 		}
 		if why != "" && (name != other || why != anyName) { // what holds for no name holds for any
-			out.add(Gap{Rule: w.index, What: describe(a, at.future(w)), Why: why})
+			out.add(Gap{Rule: w.Index, What: describe(a, at.future(w)), Why: why})
 		}
 	}
 }
 
 // checkURLs is check for the non-resource paths of a rule.
-func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
+func (h *proof) checkURLs(w *matching.Rule, verbs []string, out *NotHeld) bool {
 	for _, path := range h.names.urls {
 		for _, verb := range verbs {
 			h.budget.requests++
@@ -75,13 +76,13 @@ func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 				return false
 			}
 			a := authorizer.AttributesRecord{Verb: verb, Path: path, Namespace: h.grant.Namespace}
-			var q request
-			q.set(h.ix.seed, a)
-			if w.checkURL(&q) == misses {
+			var q matching.Request
+			q.Set(h.ix.seed, a)
+			if w.CheckURL(&q) == matching.Misses {
 				continue
 			}
 			if why := h.why(w, a, &place{}); why != "" {
-				out.add(Gap{Rule: w.index, What: describe(a, ""), Why: why})
+				out.add(Gap{Rule: w.Index, What: describe(a, ""), Why: why})
 			}
 		}
 	}
@@ -89,14 +90,14 @@ func (h *proof) checkURLs(w *rule, verbs []string, out *NotHeld) bool {
 }
 
 // allows tells whether a wanted rule allows a request at a place, under its condition if it has one.
-func (h *proof) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
-	var q request
-	q.set(h.ix.seed, a)
-	q.kind = at.kind
+func (h *proof) allows(w *matching.Rule, a authorizer.AttributesRecord, at *place) bool {
+	var q matching.Request
+	q.Set(h.ix.seed, a)
+	q.Kind = at.kind
 	for _, p := range h.lens.at(at) {
 		if p.rule == w {
-			c := cell{kindPattern: *p.pattern, rule: w}
-			if h.budget.steps++; c.names(&q) && c.check(&q) != misses {
+			c := matching.Cell{Pattern: *p.pattern, Rule: w}
+			if h.budget.steps++; c.Names(&q) && c.Check(&q) != matching.Misses {
 				return true
 			}
 		}
@@ -108,10 +109,10 @@ func (h *proof) allows(w *rule, a authorizer.AttributesRecord, at *place) bool {
 type sights struct {
 	names []string
 	sight []string
-	sees  func(r *rule, name string) byte // 0: the rule does not match it
+	sees  func(r *matching.Rule, name string) byte // 0: the rule does not match it
 }
 
-func newSights(rules []*rule, names []string, sees func(r *rule, name string) byte) sights {
+func newSights(rules []*matching.Rule, names []string, sees func(r *matching.Rule, name string) byte) sights {
 	s := sights{names: names, sees: sees}
 	for _, name := range names {
 		b := make([]byte, 0, len(rules))
@@ -124,7 +125,7 @@ func newSights(rules []*rule, names []string, sees func(r *rule, name string) by
 }
 
 // of lists the names that a rule matches, one for each way in which the rules see them.
-func (s *sights) of(w *rule) (out []string) {
+func (s *sights) of(w *matching.Rule) (out []string) {
 	seen := map[string]bool{}
 	for i, name := range s.names {
 		if !seen[s.sight[i]] && s.sees(w, name) != 0 {
@@ -137,18 +138,18 @@ func (s *sights) of(w *rule) (out []string) {
 
 // seesVerb is how a rule sees a verb, on each family of subresources. Where a create is an eviction, a deny of delete
 // sees it too.
-func seesVerb(r *rule, verb string) (code byte) {
-	q := request{verb: verb, bit: bitOf(verb), special: specialOf(verb), resourceRequest: true}
-	for q.family = familyNone; q.family < families; q.family++ {
+func seesVerb(r *matching.Rule, verb string) (code byte) {
+	q := matching.Request{Verb: verb, Bit: matching.BitOf(verb), Special: matching.SpecialOf(verb), ResourceRequest: true}
+	for q.Family = matching.FamilyNone; q.Family < matching.Families; q.Family++ {
 		code <<= 2
-		if r.verbs.matches(&q) {
+		if r.Verbs.Matches(&q) {
 			code |= 1
 		}
-		if q.family != familyNone && r.verbs.matchesParent(&q) {
+		if q.Family != matching.FamilyNone && r.Verbs.MatchesParent(&q) {
 			code |= 2
 		}
 	}
-	if r.deny && q.bit == bitCreate && r.verbs.masks[familyNone]&bitDelete != 0 {
+	if r.Deny && q.Bit == matching.BitCreate && r.Verbs.Masks[matching.FamilyNone]&matching.BitDelete != 0 {
 		code |= 1 << 6
 	}
 	return code
@@ -156,10 +157,10 @@ func seesVerb(r *rule, verb string) (code byte) {
 
 // seesName is how a rule sees the name of an object. No name is a way of its own, and so is a name that a deny rule
 // sees through on a proxy.
-func seesName(r *rule, name string) byte {
+func seesName(r *matching.Rule, name string) byte {
 	switch {
-	case r.names != nil && !contains(r.names, name):
-		if target := connection.Name(connection.Proxy, name); r.deny && name != "" && r.namesTarget(target) {
+	case r.Names != nil && !matching.Contains(r.Names, name):
+		if target := connection.Name(connection.Proxy, name); r.Deny && name != "" && r.NamesTarget(target) {
 			return 4
 		}
 		return 0
@@ -171,12 +172,12 @@ func seesName(r *rule, name string) byte {
 
 // future words, for a resource that will have a kind if it is ever served, what a rule would have to say to leave it
 // out.
-func (p *place) future(w *rule) string {
+func (p *place) future(w *matching.Rule) string {
 	if p.kind == "" {
 		return ""
 	}
 	unnamed := p.res
-	if slices.ContainsFunc(w.patterns, func(q kindPattern) bool { return q.kind == "" && q.res == p.res }) {
+	if slices.ContainsFunc(w.Patterns, func(q matching.Pattern) bool { return q.Kind == "" && q.Res == p.res }) {
 		unnamed = p.kind
 	}
 	text := " (should its kind become " + p.kind

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
@@ -26,15 +27,15 @@ func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 	sc := scope{kind: kind}
 	if kind == scopePolicy || kind == scopeRBAC {
-		if q.req.namespace == "" {
+		if q.req.Namespace == "" {
 			return
 		}
-		sc.ns = q.req.namespace
+		sc.ns = q.req.Namespace
 	}
 	boundHere, _ := q.ix.scopes.Get(q.ix.hashScope(sc), sc)
 	var lists [2]candidates
 	total := 0
-	if !q.req.wild {
+	if !q.req.Wild {
 		for i, home := range q.homes(kind) {
 			if home.kind != 0 {
 				lists[i] = q.candidates(home.kind, home.ns)
@@ -42,7 +43,7 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 			}
 		}
 	}
-	if q.req.wild || len(boundHere) <= total {
+	if q.req.Wild || len(boundHere) <= total {
 		for _, id := range boundHere {
 			q.everyoneOf(sc, id, visit)
 		}
@@ -50,7 +51,7 @@ func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
 	}
 	ids := make([]uint32, 0, total)
 	for i := range lists {
-		lists[i].each(q.req.bits(), func(id uint32) {
+		lists[i].each(q.req.Bits(), func(id uint32) {
 			if _, found := slices.BinarySearch(boundHere, id); found {
 				ids = append(ids, id)
 			}
@@ -69,19 +70,19 @@ func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
 		return
 	}
 	var bindings persist.Roster[*binding]
-	each := func(ru *rule, v fit, byDelete bool) {
+	each := func(ru *matching.Rule, v matching.Fit, byDelete bool) {
 		if bindings.Empty() {
 			key := scopedRole{sc, id}
 			bindings, _ = q.ix.bound.Get(q.ix.hashScoped(key), key)
 		}
 		bindings.Each(func(b *binding) {
 			for _, s := range b.unique() {
-				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == appliesIfName, byDelete: byDelete})
+				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == matching.AppliesIfName, byDelete: byDelete})
 			}
 		})
 	}
-	r.deny.each(&q.req, each)
-	r.allow.each(&q.req, each)
+	r.deny.Each(&q.req, each)
+	r.allow.Each(&q.req, each)
 }
 
 // Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role

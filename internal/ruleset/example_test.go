@@ -7,10 +7,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // one decides a request under a single rule that alice has in the master namespace.
-func one(t *testing.T, r policyv1alpha1.PolicyRule, kinds *Kinds, verb, group, resource, sub, name string) Match {
+func one(t *testing.T, r policyv1alpha1.PolicyRule, kinds *matching.Kinds, verb, group, resource, sub, name string) Match {
 	t.Helper()
 	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {r}}, nil))
 	in.Kinds = kinds
@@ -18,7 +19,7 @@ func one(t *testing.T, r policyv1alpha1.PolicyRule, kinds *Kinds, verb, group, r
 		APIGroup: group, Resource: resource, Subresource: sub, Name: name, ResourceRequest: true})
 }
 
-var someKinds = NewKinds([]Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"apps", "deployments", "Deployment", true}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig", false}})
+var someKinds = matching.NewKinds([]matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "apps", Resource: "deployments", Kind: "Deployment", Builtin: true}, {Group: "apps.openshift.io", Resource: "deploymentconfigs", Kind: "DeploymentConfig"}})
 
 // PO-1, PO-2, PO-9: what verbs and kinds mean, each with a twin that differs in one thing.
 func TestRuleMeaning(t *testing.T) {
@@ -77,7 +78,7 @@ func TestRuleMeaning(t *testing.T) {
 		{name: "granular:* but one field", verbs: []string{"granular:*", "-granular:labels"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
 		{name: "one field but granular:*", verbs: []string{"granular:labels", "-granular:*"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
 		{name: "all verbs of a review are not in a star", verbs: []string{"*"}, kinds: []string{"*"}, verb: "*", resource: "pods"},
-		{name: "all verbs of a review when all are named", verbs: append([]string{"*", "impersonate*", "granular:*"}, namedSpecials...), kinds: []string{"*"}, verb: "*", resource: "pods", want: true},
+		{name: "all verbs of a review when all are named", verbs: append([]string{"*", "impersonate*", "granular:*"}, matching.NamedSpecials...), kinds: []string{"*"}, verb: "*", resource: "pods", want: true},
 		{name: "granular literally", verbs: []string{"granular:labels"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods", want: true},
 		{name: "granular is not every granular", verbs: []string{"granular"}, kinds: []string{"pods"}, verb: "granular:labels", resource: "pods"},
 		{name: "kind", verbs: []string{"get"}, kinds: []string{"Pod"}, verb: "get", resource: "pods", want: true},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
@@ -34,7 +35,7 @@ type roleGrant struct {
 
 // find returns the role's grant, or nil.
 func (g grants) find(id uint32) *roleGrant {
-	if len(g) <= linearMax {
+	if len(g) <= matching.LinearMax {
 		for i := range g {
 			if g[i].id == id {
 				return &g[i]

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it
@@ -19,8 +20,8 @@ type proof struct {
 	grant  Grant
 	ix     *Index
 	user   user.Info
-	wanted []*rule
-	rules  []*rule // the writer's and the wanted ones
+	wanted []*matching.Rule
+	rules  []*matching.Rule // the writer's and the wanted ones
 	names  universe
 	// lens and negations find the patterns of the rules by place.
 	lens, negations lens
@@ -71,7 +72,7 @@ func (ix *Index) writerOf(g Grant) (*writer, error) {
 		for s, i := q.next(0); s != nil; s, i = q.next(i) {
 			s.local.Each(func(_ string, l *local) bool {
 				for _, rg := range l.policy {
-					if r := ix.slots.Get(rg.id); r != nil && !r.deny.empty() {
+					if r := ix.slots.Get(rg.id); r != nil && !r.deny.Empty() {
 						w.local = append(w.local, writerRole{rg.id, r})
 					}
 				}
@@ -105,7 +106,7 @@ func (w *writer) denied(shared sharedDenies) bool {
 	for _, kind := range []scopeKind{scopeMaster, scopePolicy} {
 		for _, r := range w.roles[kind] {
 			for i, ru := range r.compiled {
-				if ru != nil && ru.deny && !(kind == scopeMaster && shared.has(r.role, i)) {
+				if ru != nil && ru.Deny && !(kind == scopeMaster && shared.has(r.role, i)) {
 					return true
 				}
 			}
@@ -132,7 +133,7 @@ func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) 
 	in.skip = func(ref RoleRef, i int) bool { return shared.has(ix.role(ref), i) }
 	h.ix = Build(in)
 	h.take(wanted)
-	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *rule) bool { return r.deny })
+	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *matching.Rule) bool { return r.Deny })
 	h.ix.ids.Each(func(_ RoleRef, id uint32) bool {
 		if r := h.ix.slots.Get(id); r != nil {
 			h.take(r)
@@ -142,13 +143,13 @@ func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) 
 	h.names = universeOf(h.rules)
 	named := 0
 	for _, r := range h.rules {
-		named += len(r.verbs.named) + len(r.verbs.negated) + 1
+		named += len(r.Verbs.Named) + len(r.Verbs.Negated) + 1
 	}
 	if named*len(h.names.verbs) > maxSteps || len(h.rules)*len(h.names.names) > maxSteps {
 		return nil, errTooMuch()
 	}
-	h.lens = newLens(h.rules, func(r *rule) []kindPattern { return r.patterns })
-	h.negations = newLens(h.rules, func(r *rule) []kindPattern { return r.negs })
+	h.lens = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Patterns })
+	h.negations = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Negs })
 	h.verbs = newSights(h.rules, h.names.verbs, seesVerb)
 	h.objectNames = newSights(h.rules, h.names.names, seesName)
 	return h, nil
@@ -166,8 +167,8 @@ func (h *proof) take(r *role) {
 // quarantined rule stays so.
 func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) Input {
 	in := Input{MasterNamespace: ix.master}
-	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (Condition, error) {
-		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].cond != nil {
+	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
+		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].Cond != nil {
 			return asWritten{r}, nil
 		}
 		return nil, fmt.Errorf("the condition of %s, rule %d, was not compiled", ref, i)
@@ -219,11 +220,11 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) 
 }
 
 // why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
-func (h *proof) why(w *rule, a authorizer.AttributesRecord, at *place) string {
+func (h *proof) why(w *matching.Rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
 	var q Query
 	q.Reset(h.ix, a)
-	q.req.kind = at.kind
+	q.req.Kind = at.kind
 	if h.grant.Lifted {
 		return q.whyDenied()
 	}
@@ -242,11 +243,11 @@ func (h *proof) why(w *rule, a authorizer.AttributesRecord, at *place) string {
 		}
 	}
 	first := fmt.Sprintf("held only under the condition of %s, rule %d", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
-	if w.rbac {
+	if w.RBAC {
 		return first + ", and RBAC has no conditions: grant it by a role of Policy"
 	}
 	for _, c := range v.Conditions {
-		if written, ok := w.cond.(asWritten); ok && h.grant.Implies(written.PolicyRule, c.PolicyRule()) {
+		if written, ok := w.Cond.(asWritten); ok && h.grant.Implies(written.PolicyRule, c.PolicyRule()) {
 			return ""
 		}
 	}

@@ -8,11 +8,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Hit is a rule that applies to a request, and how the caller comes by it: subject, binding, role, rule.
 type Hit struct {
-	rule *rule
+	rule *matching.Rule
 	role *role
 	// grant and who are how a decision came by the rule. They are looked into only when somebody asks: a decision does
 	// not wait for memory that it does not need.
@@ -35,11 +36,11 @@ func (h Hit) Found() bool { return h.rule != nil }
 
 // Yields tells whether the rule denies only because something cannot be read: it then yields to cluster-wide grants,
 // whichever tier it is in.
-func (h Hit) Yields() bool { return h.rule != nil && h.rule.soft }
+func (h Hit) Yields() bool { return h.rule != nil && h.rule.Soft }
 
 // Effect tells whether the rule allows or denies.
 func (h Hit) Effect() Effect {
-	if h.rule.deny {
+	if h.rule.Deny {
 		return Denies
 	}
 	return Allows
@@ -49,7 +50,7 @@ func (h Hit) Effect() Effect {
 func (h Hit) Role() RoleRef { return h.role.ref.plain() }
 
 // RuleIndex is the position of the rule in the role.
-func (h Hit) RuleIndex() int { return h.rule.index }
+func (h Hit) RuleIndex() int { return h.rule.Index }
 
 // Binding is the binding that gives the role.
 func (h Hit) Binding() BindingRef { return h.bound().ref }
@@ -70,7 +71,7 @@ func (h Hit) Subject() Subject {
 }
 
 // Condition is what the rule's condition was compiled to; nil if it has none. A quarantined deny rule has none either.
-func (h Hit) Condition() Condition { return h.rule.cond }
+func (h Hit) Condition() matching.Condition { return h.rule.Cond }
 
 // Names is set if the rule denies objects of these names only and the request does not say which object it is about, as
 // create, list, watch and deletecollection do. It is then part of the condition: the rule denies if the object's name
@@ -79,7 +80,7 @@ func (h Hit) Names() []string {
 	if !h.nameUnknown {
 		return nil
 	}
-	return h.rule.names
+	return h.rule.Names
 }
 
 // ByDelete tells that the rule denies the delete of the pod which the request, an eviction, would bring about. Its
@@ -91,7 +92,7 @@ func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {
 	if h.role.policy == nil {
 		return nil
 	}
-	return &h.role.policy[h.rule.index]
+	return &h.role.policy[h.rule.Index]
 }
 
 // RBACRule is the rule as written, or nil for a rule of Policy. It must not be changed.
@@ -99,7 +100,7 @@ func (h Hit) RBACRule() *rbacv1.PolicyRule {
 	if h.role.rbac == nil {
 		return nil
 	}
-	return &h.role.rbac[h.rule.index]
+	return &h.role.rbac[h.rule.Index]
 }
 
 // Reason says in upstream's words which binding of which role to whom decided, such as
@@ -110,7 +111,7 @@ func (h Hit) Reason() string {
 	}
 	b := h.bound()
 	subject, key := h.Subject(), h.rule
-	if h.rule.rbac {
+	if h.rule.RBAC {
 		key = nil
 	}
 	if r := b.reason.Load(); r != nil && r.subject == subject && r.rule == key {
@@ -124,16 +125,16 @@ func (h Hit) Reason() string {
 // word makes the text of the reason.
 func (h Hit) word() string {
 	verb := "allowed"
-	if h.rule.deny {
+	if h.rule.Deny {
 		verb = "denied"
 	}
-	if h.rule.rbac {
+	if h.rule.RBAC {
 		return "RBAC: " + verb + " by " + h.source()
 	}
 	if _, unreadable := h.PolicyRule().Unrecognized[policyv1alpha1.UnreadableField]; unreadable {
 		return "Policy: denied, since " + h.PolicyRule().Description
 	}
-	text := fmt.Sprintf("Policy: %s by %s, rule %d", verb, h.source(), h.rule.index)
+	text := fmt.Sprintf("Policy: %s by %s, rule %d", verb, h.source(), h.rule.Index)
 	if d := h.PolicyRule().Description; d != "" {
 		text += ": " + d
 	}
@@ -169,7 +170,7 @@ const maxDescribed = 8
 // Describe is the rule in one line, for blockedBy and traces: what it is about, not who has it.
 func (h Hit) Describe() string {
 	parts := []string{"allow"}
-	if h.rule.deny {
+	if h.rule.Deny {
 		parts[0] = "deny"
 	}
 	add := func(label string, list []string) {

@@ -2,10 +2,10 @@ package ruleset
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // SameCondition tells whether the condition of wanted holds only where that of held does, by comparing the texts: every
@@ -33,14 +33,10 @@ func restrictionsImply(wanted, held *policyv1alpha1.AttributeRestrictions) bool 
 	if len(held.FieldsMutable) == 0 && len(held.LabelsContain) == 0 || held.FieldsMutable != nil && len(held.FieldsMutable) == 0 {
 		return reflect.DeepEqual(wanted, held)
 	}
-	if len(held.FieldsMutable) > 0 && (len(wanted.FieldsMutable) == 0 || !subset(wanted.FieldsMutable, held.FieldsMutable)) {
+	if len(held.FieldsMutable) > 0 && (len(wanted.FieldsMutable) == 0 || !matching.Subset(wanted.FieldsMutable, held.FieldsMutable)) {
 		return false
 	}
-	return subset(held.LabelsContain, wanted.LabelsContain)
-}
-
-func subset(small, large []string) bool {
-	return !slices.ContainsFunc(small, func(s string) bool { return !slices.Contains(large, s) })
+	return matching.Subset(held.LabelsContain, wanted.LabelsContain)
 }
 
 // mentions tells whether an identifier occurs in an expression, as a word. It may be in a string or a field name: then

@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
@@ -16,7 +17,7 @@ type Input struct {
 	// MasterNamespace is the namespace whose Policy bindings hold everywhere.
 	MasterNamespace string
 	// Kinds says which resources are served; it can be changed later with SetKinds.
-	Kinds *Kinds
+	Kinds *matching.Kinds
 	// CompileRule compiles the conditions of rules. Without it every conditional rule is quarantined.
 	CompileRule CompileRule
 	// Limits quarantine what is too large; the zero value lets everything pass.
@@ -37,7 +38,7 @@ type Input struct {
 type Index struct {
 	seed    maphash.Seed
 	master  string
-	kinds   *Kinds
+	kinds   *matching.Kinds
 	compile CompileRule
 	limits  Limits
 	future  bool // see compiler
@@ -99,7 +100,7 @@ func Build(in Input) *Index {
 func (ix *Index) MasterNamespace() string { return ix.master }
 
 // Kinds is the mapping that the index was compiled with.
-func (ix *Index) Kinds() *Kinds { return ix.kinds }
+func (ix *Index) Kinds() *matching.Kinds { return ix.kinds }
 
 // Bindings is the number of bindings in the index.
 func (ix *Index) Bindings() int { return ix.bindings.Len() }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/persist"
 )
 
@@ -19,14 +20,14 @@ type ruleKey struct {
 // keyMask is one entry of a role in the inverse index before it has a number.
 type keyMask struct {
 	res, name   string
-	allow, deny verbBit
+	allow, deny matching.VerbBit
 }
 
 // keyEntry is one role in the inverse index, with the verbs that it could allow or deny there. It is a superset: the
 // role itself is asked before it counts.
 type keyEntry struct {
 	role        uint32
-	allow, deny verbBit
+	allow, deny matching.VerbBit
 }
 
 const (
@@ -38,35 +39,35 @@ const (
 func roleKeys(r *role) []keyMask {
 	type at struct{ res, name string }
 	masks := map[at]*keyMask{}
-	note := func(res, name string, ru *rule) {
+	note := func(res, name string, ru *matching.Rule) {
 		m := masks[at{res, name}]
 		if m == nil {
 			m = &keyMask{res: res, name: name}
 			masks[at{res, name}] = m
 		}
-		if ru.deny {
-			m.deny |= ru.verbs.bits()
+		if ru.Deny {
+			m.deny |= ru.Verbs.Bits()
 		} else {
-			m.allow |= ru.verbs.bits()
+			m.allow |= ru.Verbs.Bits()
 		}
 	}
-	resource := func(res string, ru *rule) {
-		for _, name := range ru.names {
+	resource := func(res string, ru *matching.Rule) {
+		for _, name := range ru.Names {
 			note(res, name, ru)
 		}
 		// A deny rule with names can also hit a request that says no name.
-		if ru.names == nil || ru.deny {
+		if ru.Names == nil || ru.Deny {
 			note(res, "", ru)
 		}
 	}
-	for _, t := range []*table{&r.allow, &r.deny} {
-		for i := range t.cells {
-			resource(t.cells[i].res, t.cells[i].rule)
+	for _, t := range []*matching.Table{&r.allow, &r.deny} {
+		for i := range t.Cells {
+			resource(t.Cells[i].Res, t.Cells[i].Rule)
 		}
-		for i := range t.wild {
-			resource(keyAnyResource, t.wild[i].rule)
+		for i := range t.Wild {
+			resource(keyAnyResource, t.Wild[i].Rule)
 		}
-		for _, ru := range t.urls {
+		for _, ru := range t.URLs {
 			note(keyURL, "", ru)
 		}
 	}
@@ -93,13 +94,13 @@ func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 		list, _ := q.ix.keys.Get(q.ix.hashKey(k), k)
 		return list
 	}
-	if !q.req.resourceRequest {
+	if !q.req.ResourceRequest {
 		c[0] = get(keyURL, "")
 		return c
 	}
-	c[0], c[1] = get(q.req.resource, ""), get(keyAnyResource, "")
-	if q.req.name != "" {
-		c[2], c[3] = get(q.req.resource, q.req.name), get(keyAnyResource, q.req.name)
+	c[0], c[1] = get(q.req.Resource, ""), get(keyAnyResource, "")
+	if q.req.Name != "" {
+		c[2], c[3] = get(q.req.Resource, q.req.Name), get(keyAnyResource, q.req.Name)
 	}
 	return c
 }
@@ -113,7 +114,7 @@ func (c *candidates) len() int {
 }
 
 // each visits the roles that could allow or deny the verb; one can come up more than once.
-func (c *candidates) each(bit verbBit, visit func(id uint32)) {
+func (c *candidates) each(bit matching.VerbBit, visit func(id uint32)) {
 	for _, list := range c {
 		for i := range list {
 			if e := &list[i]; (e.allow|e.deny)&bit != 0 {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 func policyOf(namespace string, roles map[string][]policyv1alpha1.PolicyRule) *policyv1alpha1.Policy {
@@ -114,7 +115,7 @@ func TestNamespaceLimitComesAndGoes(t *testing.T) {
 // SV-8: a condition of which turns out later that it does not compile quarantines its rule then.
 func TestRecheck(t *testing.T) {
 	bad := false
-	compile := func(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) {
+	compile := func(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 		if bad && r.When == "bad" {
 			return nil, errors.New("does not compile")
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Effect is what a rule does.
@@ -77,7 +79,7 @@ func (q *Query) PolicyMaster() (m Match) {
 // PolicyNamespace matches the Policy bindings of the request's namespace. Its denies have yet to yield to cluster-wide
 // grants, see ClusterGrant. Non-resource requests have no namespace.
 func (q *Query) PolicyNamespace() (m Match) {
-	if q.req.resourceRequest {
+	if q.req.ResourceRequest {
 		q.match(&m, scopePolicy, true)
 	}
 	return m
@@ -108,14 +110,14 @@ const walkMax = 16
 func (q *Query) match(m *Match, kind scopeKind, denies bool) {
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
 		g := q.grants(s, kind)
-		if len(g) > walkMax && !q.req.wild {
+		if len(g) > walkMax && !q.req.Wild {
 			q.matchMany(m, s, g, kind, denies)
 		} else {
 			for j := range g {
 				q.matchRole(m, s, &g[j], denies)
 			}
 		}
-		if m.Allow.Found() && (m.Deny.Found() && !m.Deny.rule.soft || !denies) {
+		if m.Allow.Found() && (m.Deny.Found() && !m.Deny.rule.Soft || !denies) {
 			return
 		}
 	}
@@ -126,15 +128,15 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 	if r == nil {
 		return
 	}
-	if denies && (!m.Deny.Found() || m.Deny.rule.soft) && !r.deny.empty() {
-		ru, conditional := r.deny.denies(&q.req)
+	if denies && (!m.Deny.Found() || m.Deny.rule.Soft) && !r.deny.Empty() {
+		ru, conditional := r.deny.Denies(&q.req)
 		m.ConditionalDeny = m.ConditionalDeny || conditional
-		if ru != nil && (!ru.soft || !m.Deny.Found()) {
+		if ru != nil && (!ru.Soft || !m.Deny.Found()) {
 			m.Deny = Hit{rule: ru, role: r, grant: g, who: s}
 		}
 	}
 	if !m.Allow.Found() {
-		ru, conditional := r.allow.match(&q.req)
+		ru, conditional := r.allow.Match(&q.req)
 		m.ConditionalAllow = m.ConditionalAllow || conditional
 		if ru != nil {
 			m.Allow = Hit{rule: ru, role: r, grant: g, who: s}
@@ -164,7 +166,7 @@ func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) 
 		}
 		return
 	}
-	bit := q.req.bits()
+	bit := q.req.Bits()
 	for i := range lists {
 		for _, list := range lists[i] {
 			for j := range list {
@@ -192,9 +194,9 @@ func (q *Query) homes(kind scopeKind) [2]home {
 	case scopeCluster:
 		return [2]home{{ClusterRole, ""}}
 	case scopePolicy:
-		return [2]home{{PolicyRole, q.req.namespace}, {PolicyRole, q.ix.master}}
+		return [2]home{{PolicyRole, q.req.Namespace}, {PolicyRole, q.ix.master}}
 	}
-	return [2]home{{Role, q.req.namespace}, {ClusterRole, ""}}
+	return [2]home{{Role, q.req.Namespace}, {ClusterRole, ""}}
 }
 
 // AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional
@@ -216,7 +218,7 @@ func (q *Query) collect(buf []Hit, tier Tier, effect Effect, all bool) []Hit {
 			g := q.grants(s, kind)
 			// A trace lists every binding exactly once, so that it walks; conditional rules are found like decisions
 			// are.
-			if !all && len(g) > walkMax && !q.req.wild {
+			if !all && len(g) > walkMax && !q.req.Wild {
 				q.eachCandidate(g, kind, func(rg *roleGrant) { buf = q.collectRole(buf, start, s, rg, effect, false) })
 				continue
 			}
@@ -238,19 +240,19 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 	if effect == Denies {
 		t = &r.deny
 	}
-	if t.empty() {
+	if t.Empty() {
 		return buf
 	}
-	t.each(&q.req, func(ru *rule, v fit, byDelete bool) {
+	t.Each(&q.req, func(ru *matching.Rule, v matching.Fit, byDelete bool) {
 		if !all {
 			known := slices.ContainsFunc(buf[start:], func(h Hit) bool { return h.rule == ru && h.byDelete == byDelete })
-			if v != applies && !known {
-				buf = append(buf, Hit{rule: ru, role: r, grant: g, who: s, nameUnknown: v == appliesIfName, byDelete: byDelete})
+			if v != matching.Applies && !known {
+				buf = append(buf, Hit{rule: ru, role: r, grant: g, who: s, nameUnknown: v == matching.AppliesIfName, byDelete: byDelete})
 			}
 			return
 		}
 		for _, b := range g.bindings {
-			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == appliesIfName, byDelete: byDelete})
+			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == matching.AppliesIfName, byDelete: byDelete})
 		}
 	})
 	return buf
@@ -260,7 +262,7 @@ func (q *Query) scopes(tier Tier) [2]scopeKind {
 	switch {
 	case tier == TierMaster:
 		return [2]scopeKind{scopeMaster}
-	case tier == TierNamespace && q.req.resourceRequest:
+	case tier == TierNamespace && q.req.ResourceRequest:
 		return [2]scopeKind{scopePolicy}
 	case tier == TierRBAC:
 		return [2]scopeKind{scopeCluster, scopeRBAC}

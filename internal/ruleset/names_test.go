@@ -9,16 +9,17 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // PO-2: whatever somebody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and
 // an allow rule that names something built in does not get wider.
 func TestNamesCannotBeTakenAway(t *testing.T) {
-	builtin := []Served{{"", "configmaps", "ConfigMap", true}, {"", "secrets", "Secret", true}, {"", "pods", "Pod", true}}
+	builtin := []matching.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "secrets", Kind: "Secret", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}
 	hostile := append(slices.Clone(builtin),
-		Served{"evil.io", "configmap", "Thing", false}, Served{"evil.io", "secret", "Other", false}, Served{"evil.io", "things", "Secrets", false},
-		Served{"evil.io", "pods", "Harmless", false}, Served{"evil.io", "pod", "Pods", false},
-		Served{"", "secret", "Secret2", false}, Served{"", "secrets", "Harmless", false}) // as if another server spoke for a group of ours
+		matching.Served{Group: "evil.io", Resource: "configmap", Kind: "Thing"}, matching.Served{Group: "evil.io", Resource: "secret", Kind: "Other"}, matching.Served{Group: "evil.io", Resource: "things", Kind: "Secrets"},
+		matching.Served{Group: "evil.io", Resource: "pods", Kind: "Harmless"}, matching.Served{Group: "evil.io", Resource: "pod", Kind: "Pods"},
+		matching.Served{Resource: "secret", Kind: "Secret2"}, matching.Served{Resource: "secrets", Kind: "Harmless"}) // as if another server spoke for a group of ours
 	for _, test := range []struct {
 		name            string
 		rules           rules
@@ -40,9 +41,9 @@ func TestNamesCannotBeTakenAway(t *testing.T) {
 		{"does not reach another's plural", rules{allow("get", "Pod")}, "evil.io", "pod", Never},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, served := range [][]Served{builtin, hostile} {
+			for _, served := range [][]matching.Served{builtin, hostile} {
 				in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": test.rules}, nil))
-				in.Kinds = NewKinds(served)
+				in.Kinds = matching.NewKinds(served)
 				a := ask("alice", "get", test.resource)
 				a.APIGroup = test.group
 				if got := Build(in).Decide(a).Certainty; got != test.want {
@@ -59,7 +60,7 @@ func TestIrregularPlural(t *testing.T) {
 	a := ask("alice", "get", "oxen")
 	a.APIGroup = "farm.io"
 	before := Build(in)
-	after := before.Apply(SetKinds(NewKinds([]Served{{"farm.io", "oxen", "Ox", false}})))
+	after := before.Apply(SetKinds(matching.NewKinds([]matching.Served{{Group: "farm.io", Resource: "oxen", Kind: "Ox"}})))
 	if x, y := before.Decide(a).Certainty, after.Decide(a).Certainty; x != Always || y != Never {
 		t.Errorf("before it is served %v, after %v", x, y)
 	}
@@ -69,18 +70,18 @@ func TestIrregularPlural(t *testing.T) {
 // ones, served or not, although his own role keeps out the guarded groups.
 func TestDelegatedAdminWritesRoles(t *testing.T) {
 	admin := []string{"*", "-clusterroles.rbac.authorization.k8s.io", "-roles.rbac.authorization.k8s.io/status", "-nodes.", "-*.storage.k8s.io", "-*.storagemigration.k8s.io"}
-	for _, g := range Guarded {
+	for _, g := range matching.Guarded {
 		admin = append(admin, "-*."+g)
 	}
 	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"hubert": {{Verbs: []string{"*"}, ResourceKinds: admin}}}, nil)
 	in := inputOf(w)
-	builtin := []Served{{"", "pods", "Pod", true}, {"", "events", "Event", true}, {"events.k8s.io", "events", "Event", true},
-		{"rbac.authorization.k8s.io", "clusterroles", "ClusterRole", true}, {"rbac.authorization.k8s.io", "roles", "Role", true},
-		{"authorization.proviso.dev", "roles", "Role", true}, {"certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest", true},
-		{"", "nodes", "Node", true}, {"storage.k8s.io", "storageclasses", "StorageClass", true}}
-	served := append(slices.Clone(builtin), Served{"apps.openshift.io", "deploymentconfigs", "DeploymentConfig", false})
-	for _, kinds := range [][]Served{builtin, served} {
-		in.Kinds = NewKinds(kinds, "storagemigration.k8s.io")
+	builtin := []matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "events", Kind: "Event", Builtin: true}, {Group: "events.k8s.io", Resource: "events", Kind: "Event", Builtin: true},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Kind: "ClusterRole", Builtin: true}, {Group: "rbac.authorization.k8s.io", Resource: "roles", Kind: "Role", Builtin: true},
+		{Group: "authorization.proviso.dev", Resource: "roles", Kind: "Role", Builtin: true}, {Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Kind: "CertificateSigningRequest", Builtin: true},
+		{Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "storage.k8s.io", Resource: "storageclasses", Kind: "StorageClass", Builtin: true}}
+	served := append(slices.Clone(builtin), matching.Served{Group: "apps.openshift.io", Resource: "deploymentconfigs", Kind: "DeploymentConfig"})
+	for _, kinds := range [][]matching.Served{builtin, served} {
+		in.Kinds = matching.NewKinds(kinds, "storagemigration.k8s.io")
 		ix := Build(in)
 		for _, test := range []struct{ entry, want string }{
 			{entry: "pods"}, {entry: "Pod"}, {entry: "events"}, {entry: "roles"},
@@ -112,14 +113,14 @@ func TestDelegatedAdminWritesRoles(t *testing.T) {
 // PO-10: custom resources that belong to no namespace can be taken out together, whatever they are called, as they come
 // and go; one that is called like that takes nothing along.
 func TestClusterScoped(t *testing.T) {
-	served := []Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"ex.io", "fleets", "Fleet", false}, {"ex.io", "widgets", "Widget", false}, {"ex.io", "cluster-scoped", "Trap", false}}
-	rule := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-" + ClusterScoped}}
+	served := []matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "ex.io", Resource: "fleets", Kind: "Fleet"}, {Group: "ex.io", Resource: "widgets", Kind: "Widget"}, {Group: "ex.io", Resource: "cluster-scoped", Kind: "Trap"}}
+	rule := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-" + matching.ClusterScoped}}
 	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
-		"alice": {rule}, "dora": {allow("*", "*"), deny("*", ClusterScoped)}, "bob": {allow("*", ClusterScoped)},
+		"alice": {rule}, "dora": {allow("*", "*"), deny("*", matching.ClusterScoped)}, "bob": {allow("*", matching.ClusterScoped)},
 	}, nil))
-	in.Kinds = NewKinds(served)
+	in.Kinds = matching.NewKinds(served)
 	before := Build(in)
-	after := before.Apply(SetKinds(NewKinds(served).Scoped([]schema.GroupResource{{Group: "ex.io", Resource: "fleets"}, {Resource: "nodes"}, {Group: "ex.io", Resource: "unknown"}})))
+	after := before.Apply(SetKinds(matching.NewKinds(served).Scoped([]schema.GroupResource{{Group: "ex.io", Resource: "fleets"}, {Resource: "nodes"}, {Group: "ex.io", Resource: "unknown"}})))
 	for _, tt := range []struct {
 		who, group, resource, sub string
 		before, after             Certainty

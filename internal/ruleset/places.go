@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"proviso.dev/proviso/internal/connection"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // place is a resource with or without a subresource. kind is one that rules mention and that the resource would have if
@@ -19,24 +20,24 @@ type lens struct {
 }
 
 type rulePattern struct {
-	rule    *rule
+	rule    *matching.Rule
 	nth     int // of the rule
-	pattern *kindPattern
+	pattern *matching.Pattern
 }
 
-func newLens(rules []*rule, patterns func(*rule) []kindPattern) lens {
+func newLens(rules []*matching.Rule, patterns func(*matching.Rule) []matching.Pattern) lens {
 	l := lens{byRes: map[string][]rulePattern{}, byKind: map[string][]rulePattern{}}
 	for n, r := range rules {
 		list := patterns(r)
 		for i := range list {
 			p := rulePattern{r, n, &list[i]}
 			switch {
-			case p.pattern.kind != "":
-				l.byKind[p.pattern.kind] = append(l.byKind[p.pattern.kind], p)
-			case p.pattern.anyRes:
+			case p.pattern.Kind != "":
+				l.byKind[p.pattern.Kind] = append(l.byKind[p.pattern.Kind], p)
+			case p.pattern.AnyRes:
 				l.wild = append(l.wild, p)
 			default:
-				l.byRes[p.pattern.res] = append(l.byRes[p.pattern.res], p)
+				l.byRes[p.pattern.Res] = append(l.byRes[p.pattern.Res], p)
 			}
 		}
 	}
@@ -51,9 +52,9 @@ func (l *lens) at(p *place) []rulePattern {
 }
 
 // places lists the resources of a wanted rule, one for each way in which the rules see them.
-func (h *proof) places(w *rule) (out []*place) {
+func (h *proof) places(w *matching.Rule) (out []*place) {
 	seen := map[string]bool{}
-	for _, p := range w.patterns {
+	for _, p := range w.Patterns {
 		for at := range h.placesOf(w, p) {
 			if h.budget.places++; h.budget.spent() {
 				return nil
@@ -68,30 +69,30 @@ func (h *proof) places(w *rule) (out []*place) {
 }
 
 // placesOf enumerates what one pattern of a wanted rule could be about.
-func (h *proof) placesOf(w *rule, p kindPattern) iter.Seq[place] {
+func (h *proof) placesOf(w *matching.Rule, p matching.Pattern) iter.Seq[place] {
 	groups, subs := h.names.groups, h.names.subs
-	if !p.anyGroup {
-		groups = []string{p.group}
+	if !p.AnyGroup {
+		groups = []string{p.Group}
 	}
 	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
-		return !p.inGroup(g) || w.groups != nil && !slices.Contains(w.groups, g)
+		return !p.InGroup(g) || w.Groups != nil && !slices.Contains(w.Groups, g)
 	})
-	switch p.mode {
-	case subNone:
+	switch p.Mode {
+	case matching.SubNone:
 		subs = []string{""}
-		if w.verbs.proxy || w.verbs.parent != [families]verbBit{} {
+		if w.Verbs.Proxy || w.Verbs.Parent != [matching.Families]matching.VerbBit{} {
 			subs = append(subs, connection.Subresources()...) // exec and proxy reach these through the parent
 		}
-	case subExact, subRaw:
-		subs = []string{p.sub}
+	case matching.SubExact, matching.SubRaw:
+		subs = []string{p.Sub}
 	}
 	return func(yield func(place) bool) {
 		for _, g := range groups {
-			resources, kinds := []string{p.res}, []string{p.kind}
-			if p.anyRes {
+			resources, kinds := []string{p.Res}, []string{p.Kind}
+			if p.AnyRes {
 				resources = h.names.resources.in(g)
 			}
-			if p.kind == "" {
+			if p.Kind == "" {
 				kinds = h.names.kinds.in(g)
 			}
 			for _, r := range resources {
@@ -115,23 +116,23 @@ func (h *proof) possible(group, resource, kind string) bool {
 	if resource == "*" {
 		return false // RBAC's word for a review about everything
 	}
-	return kind == "" || !h.ix.kinds.settled(group, resource, kind)
+	return kind == "" || !h.ix.kinds.Settled(group, resource, kind)
 }
 
 // sight is how all rules see a place. A rule's fit depends on the place through nothing else.
 func (h *proof) sight(at *place) string {
-	q := request{group: at.group, resource: at.res, sub: at.sub, rawSub: at.sub, hasSub: at.sub != "", family: familyOf(at.group, at.res, at.sub)}
-	q.kind = at.kind
+	q := matching.Request{Group: at.group, Resource: at.res, Sub: at.sub, RawSub: at.sub, HasSub: at.sub != "", Family: matching.FamilyOf(at.group, at.res, at.sub)}
+	q.Kind = at.kind
 	codes := map[int]byte{}
 	patterns, negations := h.lens.at(at), h.negations.at(at)
 	h.budget.steps += len(patterns) + len(negations)
 	for _, p := range patterns {
-		if code := p.pattern.reaches(&q); code != 0 {
+		if code := reaches(p.pattern, &q); code != 0 {
 			codes[p.nth] |= code
 		}
 	}
 	for _, p := range negations {
-		if codes[p.nth] != 0 && p.pattern.excludes(&q) {
+		if codes[p.nth] != 0 && p.pattern.Excludes(&q) {
 			codes[p.nth] |= 4
 		}
 	}
@@ -140,14 +141,14 @@ func (h *proof) sight(at *place) string {
 		matched = append(matched, n)
 	}
 	slices.Sort(matched)
-	b := []byte{byte(q.family)}
-	if q.resource == "pods" && q.sub == subEviction {
+	b := []byte{byte(q.Family)}
+	if q.Resource == "pods" && q.Sub == matching.SubEviction {
 		b[0] |= 1 << 7 // deny rules see the pod in it
 	}
 	for _, n := range matched {
 		r, code := h.rules[n], codes[n]
-		h.budget.steps += len(r.groups)
-		if r.groups != nil && !slices.Contains(r.groups, q.group) {
+		h.budget.steps += len(r.Groups)
+		if r.Groups != nil && !slices.Contains(r.Groups, q.Group) {
 			code |= 8
 		}
 		b = append(binary.AppendUvarint(b, uint64(n)), code)
@@ -156,25 +157,25 @@ func (h *proof) sight(at *place) string {
 }
 
 // reaches tells whether the pattern is about the place itself (1) or only, for exec and proxy, about its parent (2).
-func (p *kindPattern) reaches(q *request) byte {
-	if !p.names(q) {
+func reaches(p *matching.Pattern, q *matching.Request) byte {
+	if !p.Names(q) {
 		return 0
 	}
-	switch p.mode {
-	case subNone:
-		if !q.hasSub {
+	switch p.Mode {
+	case matching.SubNone:
+		if !q.HasSub {
 			return 1
 		}
-		if q.family != familyNone {
+		if q.Family != matching.FamilyNone {
 			return 2
 		}
 		return 0
-	case subExact, subRaw:
-		if !q.hasSub || p.sub != q.sub {
+	case matching.SubExact, matching.SubRaw:
+		if !q.HasSub || p.Sub != q.Sub {
 			return 0
 		}
-	case subAny:
-		if !q.hasSub {
+	case matching.SubAny:
+		if !q.HasSub {
 			return 0
 		}
 	}

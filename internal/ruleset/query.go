@@ -3,6 +3,8 @@ package ruleset
 import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // inlineSubjects is how many subjects of a request are kept; a caller with more groups that are bound to something is
@@ -18,7 +20,7 @@ type Query struct {
 	user   string
 	groups []string
 
-	req request
+	req matching.Request
 
 	subjects [inlineSubjects]*subject
 	found    int
@@ -47,7 +49,7 @@ func (q *Query) ResetFor(ix *Index, a authorizer.Attributes, subjects ...Subject
 // setRequest takes over everything but the user.
 func (q *Query) setRequest(ix *Index, a authorizer.Attributes) {
 	q.ix = ix
-	q.req.set(ix.seed, a)
+	q.req.Set(ix.seed, a)
 }
 
 func (q *Query) setUser(u user.Info) {
@@ -100,10 +102,10 @@ func (q *Query) grants(s *subject, kind scopeKind) grants {
 	case scopeCluster:
 		return s.cluster
 	}
-	if q.req.namespace == "" || s.local.Len() == 0 {
+	if q.req.Namespace == "" || s.local.Len() == 0 {
 		return nil
 	}
-	l, ok := s.local.Get(q.req.nsHash, q.req.namespace)
+	l, ok := s.local.Get(q.req.NamespaceHash, q.req.Namespace)
 	if !ok {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // PA-3: membership is being bound to exactly that role, directly or through a group, here or everywhere.
@@ -84,7 +85,7 @@ func TestSetKinds(t *testing.T) {
 	}, nil))
 	input.Kinds = nil
 	compiled := map[string]int{}
-	input.CompileRule = func(r RoleRef, _ int, _ *policyv1alpha1.PolicyRule) (Condition, error) {
+	input.CompileRule = func(r RoleRef, _ int, _ *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 		compiled[r.Name]++
 		return text("x"), nil
 	}
@@ -99,7 +100,7 @@ func TestSetKinds(t *testing.T) {
 	request.APIGroup = "apps.openshift.io"
 	before := Build(input)
 	after := before.Apply(SetKinds(someKinds))
-	gone := after.Apply(SetKinds(NewKinds(nil)))
+	gone := after.Apply(SetKinds(matching.NewKinds(nil)))
 	for i, test := range []struct {
 		ix   *Index
 		want Certainty
@@ -116,7 +117,7 @@ func TestSetKinds(t *testing.T) {
 		// bob mentions pods, which someKinds serves; see below for a role that mentions nothing that changed.
 		t.Error("not compiled again for a kind that is mentioned")
 	}
-	other := after.Apply(SetKinds(NewKinds([]Served{{"", "pods", "Pod", true}, {"", "nodes", "Node", true}, {"apps", "deployments", "Deployment", true}, {"apps.openshift.io", "deploymentconfigs", "DeploymentConfig", false}, {"x.io", "others", "Other", false}})))
+	other := after.Apply(SetKinds(matching.NewKinds([]matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "apps", Resource: "deployments", Kind: "Deployment", Builtin: true}, {Group: "apps.openshift.io", Resource: "deploymentconfigs", Kind: "DeploymentConfig"}, {Group: "x.io", Resource: "others", Kind: "Other"}})))
 	if !kept(after, other, "alice") || !kept(after, other, "bob") {
 		t.Error("compiled again for a kind that nobody mentions")
 	}
@@ -139,7 +140,7 @@ func TestCoverage(t *testing.T) {
 	if c := Coverage(&rule, someKinds); fmt.Sprint(c.Resources) != "[deployments.apps]" || c.Wildcard || !slices.Equal(c.Unserved, []string{"pods/exec"}) {
 		t.Errorf("%+v", c)
 	}
-	kinds := NewKinds([]Served{{"certificates.k8s.io", "requests", "Request", true}})
+	kinds := matching.NewKinds([]matching.Served{{Group: "certificates.k8s.io", Resource: "requests", Kind: "Request", Builtin: true}})
 	rule = policyv1alpha1.PolicyRule{ResourceKinds: []string{"requests", "Request.certificates.k8s.io"}}
 	if c := Coverage(&rule, kinds); len(c.Resources) != 1 || !slices.Equal(c.Guarded, []string{"requests"}) || !slices.Equal(c.Unserved, c.Guarded) {
 		t.Errorf("an allow rule with a name of a guarded group: %+v", c)

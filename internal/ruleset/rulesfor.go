@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // Rules is what a user may do as SelfSubjectRulesReview shows it.
@@ -73,15 +74,15 @@ func (ix *Index) visitRoles(u user.Info, namespace string, tier Tier, visit func
 }
 
 func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
-	if !r.deny.empty() || len(r.problems) > 0 {
+	if !r.deny.Empty() || len(r.problems) > 0 {
 		out.Incomplete = true
 	}
 	for i, ru := range r.compiled {
 		src := &r.policy[i]
-		if ru == nil || ru.deny {
+		if ru == nil || ru.Deny {
 			continue
 		}
-		if ru.cond != nil {
+		if ru.Cond != nil {
 			out.Incomplete = true
 			continue
 		}
@@ -102,17 +103,17 @@ func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
 // listVerbs writes a list of verbs in RBAC's terms. RBAC's * is everything, so it stands only for a plain * here.
 func listVerbs(verbs []string) (list []string, exact bool) {
 	positive, negative, _ := splitVerbs(verbs)
-	set := policyVerbs(positive, negative, false)
-	if set.full {
-		return []string{verbAll}, true
+	set := matching.PolicyVerbs(positive, negative, false)
+	if set.Full {
+		return []string{matching.VerbAll}, true
 	}
 	for _, v := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-		if set.masks[familyNone]&bitOf(v) != 0 {
+		if set.Masks[matching.FamilyNone]&matching.BitOf(v) != 0 {
 			list = append(list, v)
 		}
 	}
-	for _, v := range set.named {
-		if !slices.Contains(set.negated, v) {
+	for _, v := range set.Named {
+		if !slices.Contains(set.Negated, v) {
 			list = append(list, v)
 		}
 	}
@@ -120,8 +121,8 @@ func listVerbs(verbs []string) (list []string, exact bool) {
 }
 
 // listResources writes the kinds of a rule in RBAC's terms.
-func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *rule, verbs []string) {
-	groups := ru.groups
+func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *matching.Rule, verbs []string) {
+	groups := ru.Groups
 	if groups == nil {
 		groups = []string{"*"}
 	}
@@ -129,20 +130,20 @@ func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *r
 		out.Resources = append(out.Resources, &authorizer.DefaultResourceRuleInfo{
 			Verbs: verbs, APIGroups: groups, Resources: []string{resource}, ResourceNames: src.ResourceNames})
 	}
-	if len(ru.negs) > 0 {
+	if len(ru.Negs) > 0 {
 		out.Incomplete = true
 		for _, gr := range ix.covered(ru) {
 			add([]string{gr.Group}, gr.Resource)
 		}
 		return
 	}
-	for _, p := range ru.patterns {
-		if p.notIn != nil {
+	for _, p := range ru.Patterns {
+		if p.NotIn != nil {
 			// RBAC has no word for all groups but some.
 			out.Incomplete = true
-			for _, gr := range coveredBy(ix.kinds, ru, []kindPattern{p}) {
+			for _, gr := range coveredBy(ix.kinds, ru, []matching.Pattern{p}) {
 				q := p
-				q.group, q.anyGroup, q.notIn = gr.Group, false, nil
+				q.Group, q.AnyGroup, q.NotIn = gr.Group, false, nil
 				listPattern(out, q, groups, add)
 			}
 			continue
@@ -152,21 +153,21 @@ func (ix *Index) listResources(out *Rules, src *policyv1alpha1.PolicyRule, ru *r
 }
 
 // listPattern writes one kind of a rule in RBAC's terms.
-func listPattern(out *Rules, p kindPattern, groups []string, add func(groups []string, resource string)) {
-	if !p.anyGroup {
-		if groups[0] != "*" && !slices.Contains(groups, p.group) {
+func listPattern(out *Rules, p matching.Pattern, groups []string, add func(groups []string, resource string)) {
+	if !p.AnyGroup {
+		if groups[0] != "*" && !slices.Contains(groups, p.Group) {
 			return
 		}
-		groups = []string{p.group}
+		groups = []string{p.Group}
 	}
-	res := p.res
-	if p.anyRes {
+	res := p.Res
+	if p.AnyRes {
 		res = "*"
 	}
-	switch p.mode {
-	case subExact:
-		add(groups, res+"/"+p.sub)
-	case subAny:
+	switch p.Mode {
+	case matching.SubExact:
+		add(groups, res+"/"+p.Sub)
+	case matching.SubAny:
 		out.Incomplete = true // RBAC has no word for every subresource of one resource
 	default:
 		add(groups, res)

@@ -28,7 +28,7 @@ const maxShares = 16
 // sharesOf lists the sets of deny rules that the writer shares with the grantees, each set once: a grant has to be held
 // under every one of them.
 func (ix *Index) sharesOf(g Grant, w *writer) []sharedDenies {
-	denying := slices.DeleteFunc(slices.Clone(w.roles[scopeMaster]), func(r writerRole) bool { return r.deny.empty() })
+	denying := slices.DeleteFunc(slices.Clone(w.roles[scopeMaster]), func(r writerRole) bool { return r.deny.Empty() })
 	switch {
 	case len(denying) == 0, len(g.RBAC) > 0 && !masterBeforeRBAC(g.Tiers):
 		return []sharedDenies{nil} // what RBAC grants ahead of Policy, Policy does not deny
@@ -175,7 +175,7 @@ func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	q.Reset(ix, a)
 	for _, tier := range tiers {
 		for _, h := range q.AppendAll(nil, tier, Allows) {
-			if h.rule.cond == nil && h.rule.verbs.name(&q.req) {
+			if h.rule.Cond == nil && h.rule.Verbs.Name(&q.req) {
 				return true
 			}
 		}

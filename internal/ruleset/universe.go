@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"proviso.dev/proviso/internal/connection"
+	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
 // other stands for a name that no rule mentions. No object and no rule can have it.
@@ -24,7 +25,7 @@ type universe struct {
 // The names that have a meaning without being written in a rule.
 var (
 	builtinVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
-		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", verbImpersonate + other, verbGranular + other, other}
+		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", matching.VerbImpersonate + other, matching.VerbGranular + other, other}
 	builtinResources = []string{"pods", "services", "nodes", other}
 )
 
@@ -32,11 +33,11 @@ var (
 type byGroup map[string]set
 
 // add notes a name for the groups of a pattern and its rule.
-func (b byGroup) add(name string, p *kindPattern, r *rule) {
-	groups := r.groups
+func (b byGroup) add(name string, p *matching.Pattern, r *matching.Rule) {
+	groups := r.Groups
 	switch {
-	case !p.anyGroup:
-		groups = []string{p.group}
+	case !p.AnyGroup:
+		groups = []string{p.Group}
 	case groups == nil:
 		groups = []string{"*"}
 	}
@@ -68,7 +69,7 @@ func (s set) add(names ...string) {
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 // universeOf collects the names of the rules.
-func universeOf(rules []*rule) universe {
+func universeOf(rules []*matching.Rule) universe {
 	verbs, groups, subs, names, urls := set{}, set{}, set{}, set{}, set{}
 	resources, kinds := byGroup{"*": {}}, byGroup{"*": {}}
 	verbs.add(builtinVerbs...)
@@ -76,42 +77,42 @@ func universeOf(rules []*rule) universe {
 	resources["*"].add(builtinResources...)
 	subs.add("", other)
 	subs.add(connection.Subresources()...)
-	subs.add(subEviction)
+	subs.add(matching.SubEviction)
 	names.add("", other)
 	kinds["*"].add("")
 	urls.add(other)
 	closed := set{}
 	paths := 0
 	for _, r := range rules {
-		verbs.add(r.verbs.named...)
-		verbs.add(r.verbs.negated...)
-		groups.add(r.groups...)
-		names.add(r.names...)
-		for _, p := range slices.Concat(r.patterns, r.negs) {
-			if !p.anyGroup {
-				groups.add(p.group)
+		verbs.add(r.Verbs.Named...)
+		verbs.add(r.Verbs.Negated...)
+		groups.add(r.Groups...)
+		names.add(r.Names...)
+		for _, p := range slices.Concat(r.Patterns, r.Negs) {
+			if !p.AnyGroup {
+				groups.add(p.Group)
 			}
-			if !p.anyRes {
-				resources.add(p.res, &p, r)
+			if !p.AnyRes {
+				resources.add(p.Res, &p, r)
 			}
-			if p.kind != "" {
-				kinds.add(p.kind, &p, r)
+			if p.Kind != "" {
+				kinds.add(p.Kind, &p, r)
 			}
-			subs.add(p.sub)
-			if p.notIn != nil {
-				closed.add(slices.Collect(maps.Keys(p.notIn))...)
+			subs.add(p.Sub)
+			if p.NotIn != nil {
+				closed.add(slices.Collect(maps.Keys(p.NotIn))...)
 			}
 		}
-		urls.add(r.urls...)
-		paths += len(r.urls) + len(r.prefixes)
-		for _, p := range r.prefixes {
+		urls.add(r.URLs...)
+		paths += len(r.URLs) + len(r.Prefixes)
+		for _, p := range r.Prefixes {
 			urls.add(p, p+other)
 		}
 	}
 	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and
 	// one more, which stands for all of them.
 	for _, g := range closed.sorted() {
-		if slices.Contains(Guarded, g) {
+		if slices.Contains(matching.Guarded, g) {
 			groups.add(g)
 		}
 	}

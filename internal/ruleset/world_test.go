@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/matching"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
@@ -21,19 +22,19 @@ type text string
 
 func (text) RuleCondition() {}
 
-func compileText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (Condition, error) {
+func compileText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 	if strings.Contains(r.When, refmodel.Broken) {
 		return nil, errors.New("when: syntax error")
 	}
 	return text(r.Where + "|" + r.When), nil
 }
 
-func kindsOf(w *refmodel.World) *Kinds {
-	var served []Served
+func kindsOf(w *refmodel.World) *matching.Kinds {
+	var served []matching.Served
 	for _, r := range w.Served {
-		served = append(served, Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind, Builtin: r.Builtin()})
+		served = append(served, matching.Served{Group: r.Group, Resource: r.Plural, Kind: r.Kind, Builtin: r.Builtin()})
 	}
-	return NewKinds(served)
+	return matching.NewKinds(served)
 }
 
 func inputOf(w *refmodel.World) Input {

@@ -1,0 +1,72 @@
+package matching
+
+import (
+	"hash/maphash"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/connection"
+)
+
+// Request is one request as rules see it, whoever makes it. The zero value matches nothing.
+type Request struct {
+	Verb, Group, Resource, Sub, Name string
+	Namespace, path                  string
+
+	target                 string // the object that a proxy request is about, which it can spell with a scheme and a port
+	RawSub                 string // as requested, see splitResource
+	Kind                   string // that the resource will have if it is ever served; used by escalation checks only
+	ResourceRequest        bool
+	evicts                 bool // it deletes a pod without asking for delete
+	HasSub                 bool
+	Special                special
+	Wild                   bool // the request, a review, asks about all verbs, resources, groups or subresources
+	Bit                    VerbBit
+	Family                 family
+	resHash, NamespaceHash uint64
+}
+
+// Set takes over everything but the user. Names are hashed with the seed of the rules.
+func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
+	q.Verb, q.Namespace = a.GetVerb(), a.GetNamespace()
+	q.ResourceRequest = a.IsResourceRequest()
+	q.Bit = BitOf(q.Verb)
+	q.Special = ordinary
+	if q.Bit == 0 {
+		q.Special = SpecialOf(q.Verb)
+	}
+	q.NamespaceHash = 0
+	if q.Namespace != "" {
+		q.NamespaceHash = maphash.String(seed, q.Namespace)
+	}
+	q.Group, q.Resource, q.Sub, q.RawSub, q.Name, q.target, q.path = "", "", "", "", "", "", ""
+	q.evicts, q.HasSub, q.Wild, q.Family, q.resHash, q.Kind = false, false, false, FamilyNone, 0, ""
+	if !q.ResourceRequest {
+		q.path = a.GetPath()
+		return
+	}
+	q.Group, q.Resource, q.Name = a.GetAPIGroup(), a.GetResource(), a.GetName()
+	q.Sub = a.GetSubresource()
+	q.RawSub, q.HasSub = q.Sub, q.Sub != ""
+	if i := strings.IndexByte(q.Resource, '/'); i >= 0 {
+		q.splitResource(i)
+	}
+	q.Family = FamilyOf(q.Group, q.Resource, q.Sub)
+	q.evicts = q.Sub == SubEviction && q.Resource == "pods" && q.Group == "" && q.Bit == BitCreate
+	q.Wild = q.Verb == "*" || q.Resource == "*" || q.Group == "*" || q.Sub == "*"
+	if q.Family == familyProxy || q.Wild {
+		q.target = connection.Name(connection.Proxy, q.Name)
+	}
+	q.resHash = maphash.String(seed, q.Resource)
+}
+
+// splitResource treats a review that asks for resource "pods/exec" like one that asks for resource "pods" and
+// subresource "exec", as RBAC does by comparing the joined text.
+func (q *Request) splitResource(i int) {
+	rest := q.Resource[i+1:]
+	if q.Sub != "" {
+		rest += "/" + q.Sub
+	}
+	q.Resource, q.Sub, q.HasSub = q.Resource[:i], rest, true
+}
