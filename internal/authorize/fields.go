@@ -29,6 +29,12 @@ func (g *Gate) opensFields(ctx context.Context, holder *handoff.Holder, attrs au
 	return nil
 }
 
+// OpensFields tells, of a request that nothing else allows, whether field permissions could still allow it by a
+// snapshot: then it depends on the fields that it changes.
+func (g *Gate) OpensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	return g.opensFields(ctx, &handoff.Holder{Snapshot: snap}, attrs) != nil
+}
+
 // settled is a decision that needs no object.
 type settled struct{ handoff.Outcome }
 

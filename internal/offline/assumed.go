@@ -4,10 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/source"
 )
 
 // assumed is what a server serves of the kinds in schemes, for files that do not say it: every kind that has a list,
@@ -77,6 +81,37 @@ var subresources = map[schema.GroupKind]map[string]schema.GroupVersionKind{
 }
 
 var scale = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+
+// told is what a dump says is served: built in, or by another server. What is served because of definitions is in the
+// definitions.
+func told(files *source.Files, reserved []string) (local, remote []*metav1.APIResourceList) {
+	custom := map[schema.GroupResource]bool{}
+	definitions, _ := files.Objects(snapshot.Definitions)
+	for _, d := range snapshot.Of[*apiextensionsv1.CustomResourceDefinition](definitions) {
+		custom[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}] = true
+	}
+	for _, list := range files.Served {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		if slices.Contains(reserved, gv.Group) || gv.Group == apiextensionsv1.GroupName || gv.Group == "apiregistration.k8s.io" {
+			local = append(local, list)
+			continue
+		}
+		others := &metav1.APIResourceList{GroupVersion: list.GroupVersion}
+		for _, r := range list.APIResources {
+			main, _, _ := strings.Cut(r.Name, "/")
+			if !custom[schema.GroupResource{Group: gv.Group, Resource: main}] {
+				others.APIResources = append(others.APIResources, r)
+			}
+		}
+		if len(others.APIResources) > 0 {
+			remote = append(remote, others)
+		}
+	}
+	return local, remote
+}
 
 // groupsOf are the groups of schemes.
 func groupsOf(schemes ...*runtime.Scheme) (groups []string) {

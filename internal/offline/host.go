@@ -44,7 +44,8 @@ type Host struct {
 	systems  []system.System
 	reviewer *inquire.Reviewer
 	files    *source.Files
-	local    []*metav1.APIResourceList
+	// local is what is built in, and remote what other servers serve.
+	local, remote []*metav1.APIResourceList
 }
 
 // New reads the files. What cannot be read is an error, and so is a policy that is not complete.
@@ -60,13 +61,14 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{files: files}
-	local := files.Served
+	reserved := groupsOf(registry.VersionedScheme(), scheme.Scheme)
+	local, remote := told(files, reserved)
 	if len(local) == 0 {
 		local = assumed(registry.VersionedScheme(), scheme.Scheme)
 	}
-	h.local = local
+	h.local, h.remote = local, remote
 	kernel := ground.KernelConfig{
-		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditional.Gate), UniformConnect: true, Reserved: groupsOf(registry.VersionedScheme(), scheme.Scheme),
+		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditional.Gate), UniformConnect: true, Reserved: reserved,
 		Namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) },
 		Warn:      func(runtime.Object, string, string) {},
 		Agreed:    func() error { return nil },
@@ -83,7 +85,7 @@ func New(cfg Config) (*Host, error) {
 	if err := lineup.Install(h.kernel, h.systems); err != nil {
 		return nil, err
 	}
-	if err := h.feed(files, local); err != nil {
+	if err := h.feed(files); err != nil {
 		return nil, err
 	}
 	h.reviewer = ground.Reviewer(h.kernel, nil)
@@ -91,12 +93,12 @@ func New(cfg Config) (*Host, error) {
 }
 
 // feed makes the one snapshot that there is.
-func (h *Host) feed(files *source.Files, local []*metav1.APIResourceList) error {
+func (h *Host) feed(files *source.Files) error {
 	definitions, err := files.Objects(snapshot.Definitions)
 	if err != nil {
 		return err
 	}
-	if err := h.kernel.Served.Watch(served.World{Local: local, Definitions: definitions}); err != nil {
+	if err := h.kernel.Served.Watch(served.World{Local: h.local, Remote: h.remote, Definitions: definitions}); err != nil {
 		return err
 	}
 	for _, s := range h.systems {

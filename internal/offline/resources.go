@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,7 +24,7 @@ type Resource struct {
 // Resources are all that would be served, subresources included.
 func (h *Host) Resources() (all []Resource) {
 	served := h.Snapshot().Served
-	for _, list := range h.local {
+	for _, list := range append(slices.Clone(h.local), h.remote...) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue

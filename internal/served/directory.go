@@ -58,6 +58,8 @@ type World struct {
 	Services snapshot.Objects
 	// Definitions are the custom resource definitions; nil if there are none.
 	Definitions snapshot.Objects
+	// Remote is what other servers have said, for a host that asks nobody.
+	Remote []*metav1.APIResourceList
 }
 
 // Directory is the part of the snapshot that knows what is served (SV-8). What this server serves, it knows from the
@@ -114,6 +116,16 @@ func (d *Directory) Watch(world World) error {
 	}
 	if err := d.watchDefinitions(w, world.Definitions); err != nil {
 		return err
+	}
+	for _, list := range world.Remote {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		d.remote[gv] = list
+		d.mu.Unlock()
+		w.proxied.until[groupVersion{gv.Group, gv.Version}] = time.Time{}
 	}
 	d.world.Store(w)
 	return nil

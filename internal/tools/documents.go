@@ -102,44 +102,6 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 	}
 }
 
-// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
-// other object of policy.
-func applied(before, change []document, remove, prune bool) ([]document, error) {
-	changed := map[string]bool{}
-	for _, d := range change {
-		if changed[d.key()] {
-			return nil, fmt.Errorf("%s: %s is there twice", d.Name, d.key())
-		}
-		changed[d.key()] = true
-	}
-	there := map[string]bool{}
-	var after []document
-	for _, d := range before {
-		there[d.key()] = true
-		if !changed[d.key()] && !(prune && isPolicy(d)) {
-			after = append(after, d)
-		}
-	}
-	if !remove {
-		return append(after, change...), nil
-	}
-	for _, d := range change {
-		if !there[d.key()] {
-			return nil, fmt.Errorf("%s: %s is not in what --from has, and cannot be deleted", d.Name, d.key())
-		}
-	}
-	return after, nil
-}
-
-// isPolicy tells the kinds that --prune deletes.
-func isPolicy(d document) bool {
-	switch d.object.GroupVersionKind().Group {
-	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":
-		return true
-	}
-	return false
-}
-
 func texts(documents []document) (out []source.Text) {
 	for _, d := range documents {
 		out = append(out, d.Text)

@@ -20,8 +20,9 @@ const codeChanges = 2
 
 // PlanOptions are the flags of `proviso plan`.
 type PlanOptions struct {
-	From            []string
+	Origin          origin
 	Files           []string
+	Replay          []string
 	Delete, Prune   bool
 	Output          string
 	MasterNamespace string
@@ -33,17 +34,23 @@ type PlanOptions struct {
 func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
 	cmd := &cobra.Command{
-		Use:   "plan --from DIR -f FILE",
+		Use:   "plan [--from DIR] -f FILE",
 		Short: "Show what a change of policy would change: who gains, who loses, under which conditions",
-		Long: `Show what would change if files were applied to the policy in --from: per rule, who gains, who loses and whose conditions change. Conditions are
-compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers; no
-server is asked, and nothing is applied. What cannot be told is unknown, never a guess.
+		Long: `Show what would change if files were applied to the policy of a server, or of --from: per rule, who gains, who loses and whose conditions change.
+Conditions are compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers,
+in this process, and nothing is applied. What cannot be told is unknown, never a guess.
+
+With --replay, requests that were recorded in audit logs are decided anew, and those that would be decided otherwise are listed. A request whose
+condition needs more than its audit level holds is counted as undecided.
 
 A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
 policy is in. Kubernetes' own cluster roles are not in files, unless --from has them.
 
 Exit code 0 if nothing changes, 2 if something changes, 3 if the question could not be answered.`,
-		Example: `  # What would this role change?
+		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
+  proviso plan -f change.yaml --replay audit.log --replay audit.log.1.gz
+
+  # The same without the cluster, on files
   proviso plan --from policies/ -f change.yaml
 
   # And if it were deleted?
@@ -60,10 +67,11 @@ Exit code 0 if nothing changes, 2 if something changes, 3 if the question could 
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is.")
+	o.Origin.addFlags(fs)
 	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
 	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
-	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted.")
+	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
+	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided anew, and those that flip are listed.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
 	return cmd
@@ -72,21 +80,21 @@ Exit code 0 if nothing changes, 2 if something changes, 3 if the question could 
 // Validate checks the flags.
 func (o *PlanOptions) Validate() error {
 	switch {
-	case len(o.From) == 0:
-		return errors.New("--from: say where the policy is that there is now")
 	case len(o.Files) == 0:
 		return errors.New("-f: say what would be applied")
 	case o.Delete && o.Prune:
 		return errors.New("--delete and --prune: one of them")
+	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
+		return errors.New("-f - and --replay -: standard input can be one of them")
 	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
 		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
 	}
-	return nil
+	return o.Origin.validate()
 }
 
 // RunPlan answers and prints.
 func (o *PlanOptions) RunPlan(ctx context.Context) error {
-	before, err := readDocuments(o.From, nil)
+	before, err := o.Origin.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,9 +115,21 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 			return err
 		}
 	}
-	result, err := planned(ctx, hosts[0], hosts[1], change)
+	kept := change
+	if o.Delete {
+		kept = nil
+	}
+	result, err := planned(ctx, hosts[0], hosts[1], kept)
 	if err != nil {
 		return err
+	}
+	if result.AppliedBy, err = appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
+		return err
+	}
+	if len(o.Replay) > 0 {
+		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {
+			return err
+		}
 	}
 	if err := result.print(o.Out, o.Output); err != nil {
 		return err
@@ -135,7 +155,7 @@ func planned(ctx context.Context, before, after *offline.Host, change []document
 	if err != nil {
 		return nil, err
 	}
-	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in.Namespaces), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change))}
+	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in.Namespaces), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

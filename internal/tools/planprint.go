@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/compare"
 	"proviso.dev/proviso/internal/plan"
+	"proviso.dev/proviso/internal/replay"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -22,6 +23,8 @@ type planReport struct {
 	Changes       []planChange       `json:"changes"`
 	Rejected      []rejected         `json:"rejected"`
 	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
+	AppliedBy     []applier          `json:"appliedBy,omitempty"`
+	Replay        *replay.Report     `json:"replay,omitempty"`
 }
 
 type rejected struct {
@@ -248,6 +251,12 @@ func (r *planReport) print(out io.Writer, format string) error {
 	for _, p := range r.WithoutEffect {
 		fmt.Fprintf(out, "without effect: %s: %s\n", p.Rule, p.Reason)
 	}
+	for _, line := range applierLines(r.AppliedBy) {
+		fmt.Fprintf(out, "may be applied: %s\n", line)
+	}
+	if r.Replay != nil {
+		return printReplay(out, r.Replay)
+	}
 	return nil
 }
 
@@ -259,7 +268,7 @@ func (r *planReport) markdown(out io.Writer) error {
 	} else {
 		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
 		for _, l := range r.lines() {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.who, l.what, l.where, l.change, l.rule)
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(escaped([]string{l.who, l.what, l.where, l.change, l.rule}), " | "))
 		}
 		for _, l := range r.lines() {
 			if l.witness != nil {
@@ -273,25 +282,12 @@ func (r *planReport) markdown(out io.Writer) error {
 	for _, p := range r.WithoutEffect {
 		fmt.Fprintf(&b, "\n**Without effect**: %s: %s\n", p.Rule, p.Reason)
 	}
+	for _, line := range applierLines(r.AppliedBy) {
+		fmt.Fprintf(&b, "\n**May be applied**: %s\n", line)
+	}
+	if r.Replay != nil {
+		markdownReplay(&b, r.Replay)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-// rolesOf are the roles among documents.
-func rolesOf(documents []document) (refs []ruleset.RoleRef) {
-	for _, d := range documents {
-		ref := ruleset.RoleRef{Namespace: d.object.GetNamespace(), Name: d.object.GetName()}
-		switch gk := d.object.GroupVersionKind().GroupKind().String(); gk {
-		case "Role.authorization.proviso.dev":
-			ref.Kind = ruleset.PolicyRole
-		case "Role.rbac.authorization.k8s.io":
-			ref.Kind = ruleset.Role
-		case "ClusterRole.rbac.authorization.k8s.io":
-			ref.Kind = ruleset.ClusterRole
-		default:
-			continue
-		}
-		refs = append(refs, ref)
-	}
-	return refs
 }

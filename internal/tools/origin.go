@@ -1,0 +1,67 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/source"
+)
+
+// origin is where a tool takes the policy from that there is: files, or a server (TR-1).
+type origin struct {
+	From   []string
+	config *genericclioptions.ConfigFlags
+}
+
+// addFlags adds --from, --kubeconfig and --context.
+func (o *origin) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is: manifests, or what proviso dump wrote. Without it a server is asked.")
+	o.addServer(fs)
+}
+
+// addServer adds --kubeconfig and --context alone.
+func (o *origin) addServer(fs *pflag.FlagSet) {
+	o.config = genericclioptions.NewConfigFlags(true)
+	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig of the server that is asked.")
+	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
+	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
+}
+
+// validate checks the flags.
+func (o *origin) validate() error {
+	if len(o.From) > 0 && (*o.config.KubeConfig != "" || *o.config.Context != "") {
+		return errors.New("--from and --kubeconfig: the policy comes from one of them")
+	}
+	return nil
+}
+
+// read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error.
+func (o *origin) read(ctx context.Context) ([]document, error) {
+	if len(o.From) > 0 {
+		return readDocuments(o.From, nil)
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
+	}
+	objects, err := source.Dump(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
+	}
+	var all []document
+	for _, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return nil, err
+		}
+		d := document{object: object}
+		d.Text = source.Text{Name: "the server's " + d.key(), Data: text}
+		all = append(all, d)
+	}
+	return all, nil
+}
