@@ -115,6 +115,10 @@ PAIRS ?= 1000000
 prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
 	PROVISO_PAIRS=$(PAIRS) $(GO) test -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
 
+.PHONY: bench-plan
+bench-plan: ## What plan promises: the time of a changed role and binding, and replayed requests a second
+	$(GO) test -run xxx -bench 'Changes|Replay|Read' ./internal/plan ./internal/replay ./internal/recorded
+
 .PHONY: verify
 verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
 	@$(MAKE) fmt-check

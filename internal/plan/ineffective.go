@@ -79,6 +79,9 @@ func (e *effects) walk() {
 		}
 		for _, verb := range e.Verbs {
 			for _, namespace := range namespaces {
+				if !e.Touched.in(namespace) {
+					continue
+				}
 				for _, name := range names {
 					e.action(r, Action{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name})
 				}

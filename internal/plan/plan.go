@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,6 +44,21 @@ type Input struct {
 	// Verbs, Namespaces, Names and Paths are all that any rule tells apart. Another namespace and another name are
 	// added.
 	Verbs, Namespaces, Names, Paths []string
+	// Touched are those whom the change concerns, if that is known; nil is everybody.
+	Touched *Touched
+}
+
+// Touched are the subjects of the bindings that differ, and of those whose role differs. Nobody else can gain or lose
+// anything.
+type Touched struct {
+	Subjects []ruleset.Subject
+	// Namespaces are those of the bindings; nil if one of them holds everywhere.
+	Namespaces []string
+}
+
+// in tells whether the change can matter in a namespace.
+func (t *Touched) in(namespace string) bool {
+	return t == nil || t.Namespaces == nil || slices.Contains(t.Namespaces, namespace)
 }
 
 // Action is what somebody does.
@@ -75,6 +91,9 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 				namespaces = append(slices.Clone(in.Namespaces), Other, "")
 			}
 			for _, namespace := range namespaces {
+				if !in.Touched.in(namespace) {
+					continue
+				}
 				for _, name := range append([]string{""}, in.Names...) {
 					if name != "" && slices.Contains([]string{"create", "list", "watch", "deletecollection"}, verb) && r.Subresource == "" {
 						continue
@@ -95,7 +114,10 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 	return changes, nil
 }
 
-type planner struct{ Input }
+type planner struct {
+	Input
+	together []ruleset.Subject // that the change concerns, with their groups
+}
 
 // attributes are those of the action. The namespace that stands for every other one has a name that nobody gives.
 func (a Action) attributes(r Resource) authorizer.AttributesRecord {
@@ -112,17 +134,41 @@ func (a Action) attributes(r Resource) authorizer.AttributesRecord {
 // action judges everybody whom a rule about it concerns.
 func (p *planner) action(ctx context.Context, r Resource, a Action) (changes []Change) {
 	attrs := a.attributes(r)
-	subjects := map[ruleset.Subject]bool{}
-	for _, ix := range []*ruleset.Index{p.Before, p.After} {
-		ix.Everyone(attrs, func(h ruleset.Hit) { subjects[h.Subject()] = true })
-	}
-	for subject := range subjects {
+	for _, subject := range p.concerned(attrs) {
 		if c := p.judge(ctx, r, a, attrs, subject); c != nil {
 			changes = append(changes, *c)
 		}
 	}
 	slices.SortFunc(changes, func(x, y Change) int { return x.Subject.Compare(y.Subject) })
 	return changes
+}
+
+// concerned are the subjects for whom a rule about the action matches, of those whom the change concerns.
+func (p *planner) concerned(attrs authorizer.AttributesRecord) []ruleset.Subject {
+	if p.Touched == nil {
+		subjects := map[ruleset.Subject]bool{}
+		for _, ix := range []*ruleset.Index{p.Before, p.After} {
+			ix.Everyone(attrs, func(h ruleset.Hit) { subjects[h.Subject()] = true })
+		}
+		return slices.Collect(maps.Keys(subjects))
+	}
+	// If nothing allowed or denied anything to somebody who is all of them, with the groups that they are in, it does
+	// not to one of them either.
+	if p.together == nil {
+		for _, s := range p.Touched.Subjects {
+			p.together = append(p.together, whocan.Judged(s)...)
+		}
+		slices.SortFunc(p.together, ruleset.Subject.Compare)
+		p.together = slices.Compact(p.together)
+	}
+	for _, ix := range []*ruleset.Index{p.Before, p.After} {
+		var q ruleset.Query
+		q.ResetFor(ix, attrs, p.together...)
+		if together := q.Decide(nil); together.Certainty != ruleset.Never || together.Deny.Found() {
+			return p.Touched.Subjects
+		}
+	}
+	return nil
 }
 
 func (p *planner) judge(ctx context.Context, r Resource, a Action, attrs authorizer.AttributesRecord, subject ruleset.Subject) *Change {

@@ -99,7 +99,7 @@ func TestDump(t *testing.T) {
 		return slices.Equal(from, answers()) && slices.Contains(from, true), nil
 	})
 	for _, text := range texts {
-		for _, secret := range []string{"managedFields", "last-applied-configuration", "hush", "kind: Secret\n"} {
+		for _, secret := range []string{"managedFields:", "last-applied-configuration:", "hush", "kind: Secret\n"} {
 			if strings.Contains(string(text.Data), secret) && !strings.Contains(string(text.Data), "kind: APIResourceList") {
 				t.Errorf("%s in %s", secret, text.Name)
 			}

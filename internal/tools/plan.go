@@ -119,7 +119,11 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if o.Delete {
 		kept = nil
 	}
-	result, err := planned(ctx, hosts[0], hosts[1], kept)
+	var who *plan.Touched
+	if !o.Prune {
+		who = touched(hosts[0], hosts[1], change, o.MasterNamespace)
+	}
+	result, err := planned(ctx, hosts[0], hosts[1], kept, who)
 	if err != nil {
 		return err
 	}
@@ -140,8 +144,8 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	return nil
 }
 
-// planned compares two hosts.
-func planned(ctx context.Context, before, after *offline.Host, change []document) (*planReport, error) {
+// planned compares two hosts, for those whom the change concerns.
+func planned(ctx context.Context, before, after *offline.Host, change []document, who *plan.Touched) (*planReport, error) {
 	stored := [2][]*expr.Deferred{before.Conditions().Pending(), after.Conditions().Pending()}
 	u, err := newUniverse(before, after)
 	if err != nil {
@@ -149,7 +153,7 @@ func planned(ctx context.Context, before, after *offline.Host, change []document
 	}
 	in := plan.Input{
 		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names, Paths: u.paths,
+		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names, Paths: u.paths, Touched: who,
 	}
 	changes, err := plan.Changes(ctx, in)
 	if err != nil {
