@@ -61,7 +61,7 @@ var mayImport = map[ring][]ring{
 	stage:      {engine, stage},
 	foundation: {foundation},
 	systems:    {engine, stage, systems},
-	filed:      {engine, stage, systems},
+	filed:      {engine, stage, systems, filed},
 	host:       {engine, stage, systems, foundation, filed},
 }
 

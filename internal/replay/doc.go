@@ -2,5 +2,6 @@
 // whose answer flips.
 //
 // A request whose answer depends on something that was not recorded is undecided, and counted with the reason and the
-// audit level that would do. What is the same before and after, whatever was not recorded, is decided: it does not flip.
+// audit level that would do. What is the same before and after, whatever was not recorded, is decided: it does not
+// flip.
 package replay

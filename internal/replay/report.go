@@ -24,7 +24,7 @@ type Report struct {
 	// decides them, and Impersonated those of which the right to impersonate was not decided anew.
 	Otherwise    int64 `json:"decidedOtherwise,omitempty"`
 	Impersonated int64 `json:"impersonated,omitempty"`
-	// The rest of the log: events of other stages, events without a user, lines that could not be read or are no events.
+	// The rest of the log: events of other stages, events without a user, lines that could not be read, and others.
 	Stages    int64              `json:"otherStages,omitempty"`
 	Anonymous int64              `json:"withoutUser,omitempty"`
 	Broken    int64              `json:"brokenLines,omitempty"`

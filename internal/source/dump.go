@@ -19,8 +19,8 @@ import (
 )
 
 // Dump reads from a cluster all that ReadFiles reads: the objects that policy is made of, and what is served. Nothing
-// secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are. If
-// something may not be read, nothing is returned: half a policy is no policy.
+// secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are.
+// If something may not be read, nothing is returned: half a policy is no policy.
 func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
