@@ -92,6 +92,16 @@ conformance: build ## Upstream's conformance tests that need no node, all gates 
 conformance-quick: build ## A representative part of the conformance tests, both modes
 	cd test/conformance && $(GO) run ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/quick.txt
 
+# docs/testing.md has figures of these.
+.PHONY: conformance-sidecar
+conformance-sidecar: build ## The conformance tests on a stock kube-apiserver with a side-car
+	$(GO) build -o $(BIN)/stock-pair ./test/stock/run
+	cd test/conformance && PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run ./run -binary $(CURDIR)/$(BIN)/stock-pair -modes on -procs $(PROCS) -specs testdata/$(or $(SPECS),specs).txt
+
+.PHONY: hunt-sidecar
+hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
+	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass
+
 # docs/testing.md has figures. upstream-full is every package that starts an API server and needs no node.
 UPSTREAM ?= auth,apiserver/apply
 UPSTREAM_FULL = auth,apiserver,apiserver/admissionwebhook,apiserver/anonymous,apiserver/apply,apiserver/cel,apiserver/certreload,apiserver/discovery,apiserver/flowcontrol,apiserver/oidc,$\

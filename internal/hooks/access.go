@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/served"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -29,6 +31,8 @@ type Config struct {
 	Interlock Interlock
 	// Own is the side-car's name, and Canary that of its proof.
 	Own, Canary string
+	// Before lists what the enforcer refuses whatever the chain says: fields and attributes.
+	Before func(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement
 	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
 	Ours []string
 }
@@ -41,6 +45,9 @@ type Interlock interface {
 	Admitted(nonce string) string
 	// Proven is nil if conditions can be honoured for who asks on a connection.
 	Proven(connection string) error
+	// Watched is nil if the server that asks on a connection was proven to call admission, and nothing has changed
+	// since. It lasts as long as the connection.
+	Watched(connection string) error
 }
 
 // Decider answers both calls.
@@ -106,6 +113,9 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 			r.Reason = joined(r.Reason, err)
 		}
 	}
+	if err := d.unwatched(connection, attrs); err != nil && r.Footing != authorize.Denied && d.checked(ctx, snap, attrs) {
+		return Answer{Reason: err.Error()}, nil
+	}
 	switch {
 	case r.Footing == authorize.Denied:
 		return Answer{Reason: joined(r.Reason, r.Err)}, nil
@@ -114,6 +124,30 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
 }
+
+// unwatched is why nobody may be asked in admission about a request, although it writes.
+func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) error {
+	if !attrs.IsResourceRequest() || slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) || !slices.Contains(writes, attrs.GetVerb()) {
+		return nil
+	}
+	return d.cfg.Interlock.Watched(connection)
+}
+
+// checked tells whether admission may refuse a request that is allowed, without any condition: for the sake of a field
+// or an attribute, of what else would be deleted, or of our own groups and the master namespace.
+func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	u, namespace := attrs.GetUser(), attrs.GetNamespace()
+	deletes := attrs.GetVerb() != "create" || attrs.GetSubresource() != "" // an object that is made deletes nothing yet
+	return slices.Contains(guarded, schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) ||
+		d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
+		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
+}
+
+var (
+	writes = []string{"create", "update", "patch", "delete", "deletecollection"}
+	// guarded are where our own groups, and the namespace whose policy holds everywhere, could be taken away.
+	guarded = []schema.GroupResource{{Resource: "namespaces"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}}
+)
 
 func joined(reason string, err error) string {
 	switch {

@@ -18,6 +18,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/review"
 )
 
@@ -56,8 +57,11 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	}
 	possible, why := false, ""
 	for _, request := range all {
-		// Each has a holder of its own, and no notes: nobody was there in mutating admission to make any.
-		ctx := handoff.With(ctx, snap)
+		// Each has a holder and notes of its own.
+		ctx := notes.With(handoff.With(ctx, snap))
+		if r.SubResource == "scale" {
+			notes.Of(ctx).Claim() // nobody was there in mutating admission to see whether it does
+		}
 		ruling := d.cfg.Gate.Rule(ctx, request)
 		if ruling.Footing == authorize.Denied {
 			why = joined(ruling.Reason, ruling.Err)

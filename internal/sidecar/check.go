@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
 	"proviso.dev/proviso/internal/pki"
@@ -44,6 +45,7 @@ type state struct {
 	// Policy and Conditions say why policy is not known, and why conditions are not honoured; empty if all is well.
 	Policy     string `json:"policy,omitempty"`
 	Conditions string `json:"conditions,omitempty"`
+	advice
 }
 
 func (s *sidecar) serveState(w http.ResponseWriter, _ *http.Request) {
@@ -53,6 +55,10 @@ func (s *sidecar) serveState(w http.ResponseWriter, _ *http.Request) {
 	}
 	if err := s.proof.Ready(); err != nil {
 		now.Conditions = err.Error()
+	}
+	var err error
+	if now.advice, err = adviceOf(s.settings.exempt(), s.remote); err != nil {
+		klog.ErrorS(err, "What does not hold beside a stock server cannot be told")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(now)
@@ -64,6 +70,8 @@ type checker struct {
 	settings *settings
 	files    *pki.Beside
 	now      func() time.Time
+	// said is what the side-car says about its policy, once it was asked.
+	said advice
 }
 
 // check lists what is missing or wrong, one line each. Warnings do not keep conditions from being honoured.
@@ -77,12 +85,13 @@ func check(ctx context.Context, dir string) (problems, warnings []string) {
 		return []string{err.Error()}, nil
 	}
 	c := &checker{dir: dir, settings: set, files: pki.BesideFiles(dir), now: time.Now}
-	for _, one := range []func(context.Context) []string{c.written, c.certificates, c.apiServer, c.registered, c.running} {
+	for _, one := range []func(context.Context) []string{c.written, c.certificates, c.apiServer, c.registered, c.running, c.peers} {
 		problems = append(problems, one(ctx)...)
 	}
 	if len(problems) == 0 {
 		warnings = c.reviews(ctx)
 	}
+	warnings = append(append(warnings, c.said.Exempt...), c.audited()...)
 	return problems, warnings
 }
 
@@ -226,6 +235,7 @@ func (c *checker) running(ctx context.Context) []string {
 	if err := json.Unmarshal(body, &now); err != nil {
 		return []string{fmt.Sprintf("what listens on %s is no side-car: %v", c.settings.Listen, err)}
 	}
+	c.said = now.advice
 	var problems []string
 	if now.Policy != "" {
 		problems = append(problems, "the side-car does not know its policy: "+now.Policy)

@@ -89,7 +89,7 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 	gate := &authorize.Gate{Chain: chain, Conditional: true}
 	generic.Authorization.Authorizer = gate.InHandlers()
 	generic.RuleResolver = chain
-	stages := []admission.Interface{system.Enforcer(s.systems, s.kernel.Namespace)}
+	stages := []admission.Interface{system.Enforcer(s.systems, s.kernel.Namespace), exemptWarner{s.settings.exempt()}}
 	for _, m := range system.Mutators(s.systems) {
 		stages = append(stages, m.Plugin)
 	}

@@ -1,16 +1,11 @@
 package sidecar
 
 import (
-	"context"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -19,17 +14,28 @@ import (
 
 func initialized(t *testing.T, change func(*settings)) (dir string) {
 	t.Helper()
-	cluster := t.TempDir()
-	if _, err := pki.Ensure(cluster, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443}); err != nil {
+	return initializedIn(t, newCluster(t), change)
+}
+
+// newCluster makes the certificates of a cluster.
+func newCluster(t *testing.T) *pki.Files {
+	t.Helper()
+	files, err := pki.Ensure(t.TempDir(), pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return files
+}
+
+func initializedIn(t *testing.T, cluster *pki.Files, change func(*settings)) (dir string) {
+	t.Helper()
 	s := &settings{Server: "https://127.0.0.1:1", Listen: "127.0.0.1:2", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata",
 		ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}}
 	if change != nil {
 		change(s)
 	}
 	dir = filepath.Join(t.TempDir(), "s")
-	if err := initialize(dir, filepath.Join(cluster, "pki"), s); err != nil {
+	if err := initialize(dir, filepath.Dir(cluster.CACert), s); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -99,60 +105,5 @@ func TestInitRefuses(t *testing.T) {
 	ok := &settings{Server: "https://x", Listen: "127.0.0.1:1", Namespace: "a", MasterNamespace: "b", AuditLevel: "Metadata"}
 	if err := initialize(t.TempDir(), t.TempDir(), ok); err == nil || !strings.Contains(err.Error(), "--pki-dir") {
 		t.Errorf("without an authority: %v", err)
-	}
-}
-
-// check names each thing that is wrong.
-func TestCheckNamesWhatIsWrong(t *testing.T) {
-	has := func(problems []string, want string) bool {
-		return slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) })
-	}
-	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is no directory of a side-car") {
-		t.Errorf("an empty directory: %v", problems)
-	}
-	// Another server's certificate.
-	stranger := httptest.NewTLSServer(http.NotFoundHandler())
-	defer stranger.Close()
-	dir := initialized(t, func(s *settings) { s.Server = stranger.URL; s.Listen = strings.TrimPrefix(stranger.URL, "https://") })
-	problems, _ := check(t.Context(), dir)
-	if !has(problems, "another authority than that of --pki-dir") || !has(problems, "the side-car at") {
-		t.Errorf("another server: %v", problems)
-	}
-	c := &checker{dir: dir, files: pki.BesideFiles(dir), now: time.Now}
-	var err error
-	if c.settings, err = readSettings(dir); err != nil {
-		t.Fatal(err)
-	}
-	if problems := append(c.written(t.Context()), c.certificates(t.Context())...); len(problems) > 0 {
-		t.Errorf("nothing is wrong with the files: %v", problems)
-	}
-	c.now = func() time.Time { return time.Now().Add(-time.Hour) }
-	if problems := c.certificates(t.Context()); !has(problems, "check the clock") {
-		t.Errorf("a clock that is behind: %v", problems)
-	}
-	c.now = time.Now
-	// The authority of another cluster.
-	other := initialized(t, nil)
-	text, err := os.ReadFile(pki.BesideFiles(other).ClusterCACert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(c.files.ClusterCACert, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if problems := c.certificates(context.Background()); !has(problems, "is not signed by") {
-		t.Errorf("another authority: %v", problems)
-	}
-	if err := os.Remove(filepath.Join(dir, staticDir, staticFile)); err != nil {
-		t.Fatal(err)
-	}
-	if problems := c.written(t.Context()); !has(problems, "is missing") {
-		t.Errorf("no static manifest: %v", problems)
-	}
-	if len(tooOld("v1.36.9")) != 1 || len(tooOld("v1.37.1")) != 0 || len(tooOld("x")) != 1 {
-		t.Error("an old server is not told")
-	}
-	if len(skewed(time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), time.Now())) != 1 || len(skewed(time.Now().UTC().Format(http.TimeFormat), time.Now())) != 0 {
-		t.Error("skewed clocks are not told")
 	}
 }

@@ -28,6 +28,8 @@ type proof struct {
 	canary   *canary
 	// until is how long each connection is proven.
 	until map[string]time.Time
+	// watched are the connections that were proven since the manifest last changed.
+	watched map[string]bool
 	// failure is why the last canary proved nothing.
 	failure error
 }
@@ -42,7 +44,7 @@ type canary struct {
 }
 
 func newProof(now func() time.Time) *proof {
-	return &proof{now: now, manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{},
+	return &proof{now: now, manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{}, watched: map[string]bool{},
 		failure: errors.New("no canary has come back yet")}
 }
 
@@ -97,6 +99,7 @@ func (p *proof) end(refused bool, failure error) {
 	default:
 		p.failure = nil
 		p.until[c.asked] = c.began.Add(proofLife)
+		p.watched[c.asked] = true
 	}
 }
 
@@ -111,6 +114,21 @@ func (p *proof) Proven(connection string) error {
 		return nil
 	}
 	return errors.New("conditional permissions are not honoured at the moment: it is not proven that the API server calls the admission webhook")
+}
+
+// Watched implements hooks.Interlock. A server keeps its static webhooks while their files stay as they are: one proof
+// is enough for a connection. What hangs on the object is held to more; what is only checked is not refused when a
+// canary is late.
+func (p *proof) Watched(connection string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.manifest != nil:
+		return fmt.Errorf("fields and protected attributes cannot be checked at the moment: %w", p.manifest)
+	case !p.open[connection] || !p.watched[connection]:
+		return errors.New("fields and protected attributes cannot be checked at the moment: it is not proven that the API server calls the admission webhook")
+	}
+	return nil
 }
 
 // Ready is nil while any connection is proven.
@@ -139,6 +157,7 @@ func (p *proof) look(changed bool, state error) {
 	if changed || state != nil || p.manifest != nil {
 		p.epoch++
 		clear(p.until)
+		clear(p.watched)
 	}
 	p.manifest = state
 }
@@ -149,6 +168,7 @@ func (p *proof) opened(connection string) {
 	defer p.mu.Unlock()
 	p.open[connection] = true
 	delete(p.until, connection)
+	delete(p.watched, connection)
 }
 
 func (p *proof) closed(connection string) {
@@ -156,4 +176,5 @@ func (p *proof) closed(connection string) {
 	defer p.mu.Unlock()
 	delete(p.open, connection)
 	delete(p.until, connection)
+	delete(p.watched, connection)
 }

@@ -97,9 +97,14 @@ func (s *settings) port() string {
 	return port
 }
 
+// exempt are who passes by the webhooks.
+func (s *settings) exempt() hooks.Exempt {
+	return hooks.Exempt{Users: s.ExemptUsers, Groups: append([]string{masters}, s.ExemptGroups...)}
+}
+
 // limits say where conditions are honoured.
 func (s *settings) limits(ours []string) hooks.Limits {
-	l := hooks.Limits{Exempt: hooks.Exempt{Users: s.ExemptUsers, Groups: append([]string{masters}, s.ExemptGroups...)}, Ours: ours}
+	l := hooks.Limits{Exempt: s.exempt(), Ours: ours}
 	for _, r := range s.ConditionsFor {
 		l.Only = append(l.Only, schema.ParseGroupResource(r))
 	}

@@ -21,6 +21,9 @@ type host struct {
 // serve runs a server until the test ends, with every version of every group and every encoding switched on.
 func serve(t testing.TB) *host {
 	t.Helper()
+	if proviso := beside(); proviso != "" {
+		return serveBeside(t, proviso)
+	}
 	s := byflags.Serve(t, "--controllers=serviceaccount", "--runtime-config=api/all=true",
 		"--feature-gates=CBORServingAndStorage=true", "--audit-dynamic-allow-insecure-sinks")
 	return &host{Server: s, t: t, admin: s.Admin}

@@ -11,34 +11,17 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"proviso.dev/proviso/test/stock"
 )
-
-// etcdBinary is the real etcd server, built once from the modules of this repository.
-var etcdBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pv")
-	if err != nil {
-		return "", err
-	}
-	builtEtcdDir = dir
-	bin := filepath.Join(dir, "etcd")
-	if out, err := exec.Command("go", "build", "-o", bin, "./etcd").CombinedOutput(); err != nil {
-		return bin, fmt.Errorf("building etcd: %w\n%s", err, out)
-	}
-	return bin, nil
-})
-
-// builtEtcdDir is where it lies, for TestMain to remove.
-var builtEtcdDir string
 
 func builtEtcd(t testing.TB) string {
 	t.Helper()
-	bin, err := etcdBinary()
+	bin, err := stock.Etcd()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,15 +19,6 @@ import (
 // patience bounds every wait. It is generous, because a busy machine is slow and nothing here is about speed.
 const patience = 2 * time.Minute
 
-// TestMain removes what the tests share.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtEtcdDir != "" {
-		_ = os.RemoveAll(builtEtcdDir)
-	}
-	os.Exit(code)
-}
-
 // binary is the proviso under test.
 func binary(t testing.TB) string {
 	t.Helper()

@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/test/stock"
 )
 
 const allOff = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false"
@@ -135,17 +137,9 @@ func TestDropInForKubeAPIServer(t *testing.T) {
 	if err := os.Symlink(binary(t), link); err != nil {
 		t.Fatal(err)
 	}
-	s.process = spawn(t, link, append([]string{"--logging-format=json",
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--allow-privileged=true", "--authorization-mode=Node,RBAC",
-		"--client-ca-file=" + f.CACert, "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
-		"--kubelet-client-certificate=" + f.KubeletClientCert, "--kubelet-client-key=" + f.KubeletClientKey,
-		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
-		"--proxy-client-cert-file=" + f.ProxyClientCert, "--proxy-client-key-file=" + f.ProxyClientKey,
-		"--requestheader-allowed-names=front-proxy-client", "--requestheader-client-ca-file=" + f.FrontProxyCACert,
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1", "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + f.SAPub, "--service-account-signing-key-file=" + f.SAKey, "--service-cluster-ip-range=10.96.0.0/12",
-		"--tls-cert-file=" + f.ServingCert, "--tls-private-key-file=" + f.ServingKey}, e.flags()...)...)
+	s.process = spawn(t, link, slices.Concat([]string{"--logging-format=json", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
+		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname"}, stock.ServerFlags(f, port), e.flags())...)
 	s.await("readiness", func() bool {
 		_, err := s.try("", "get", "--raw", "/readyz")
 		return err == nil

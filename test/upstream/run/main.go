@@ -116,7 +116,7 @@ func (o *options) prepare(ctx context.Context) error {
 		}
 	}
 	o.patched = compare.PatchedPackages(string(patch))
-	_, err = goOutput(ctx, o.root, "build", "-o", filepath.Join(o.work, "bin", "etcd"), "./test/e2e/etcd")
+	_, err = goOutput(ctx, o.root, "build", "-o", filepath.Join(o.work, "bin", "etcd"), "./test/stock/etcd")
 	return err
 }
 
