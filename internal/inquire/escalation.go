@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/escalation"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -36,7 +37,7 @@ var (
 // ConfirmRole: the rules are held, or the writer may escalate; deny rules, new ones and old ones, take the verb deny.
 func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) error {
 	w := e.policyWrite(roles, role.Name, role.Namespace, role.Namespace, role.Name)
-	w.verb, w.policy, w.denies = "escalate", role.Rules, ruleset.NeedsDeny(role.Rules) || (old != nil && ruleset.NeedsDeny(old.Rules))
+	w.verb, w.policy, w.denies = "escalate", role.Rules, escalation.NeedsDeny(role.Rules) || (old != nil && escalation.NeedsDeny(old.Rules))
 	return e.confirm(ctx, w)
 }
 
@@ -44,7 +45,7 @@ func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) err
 // verb deny.
 func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
 	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
-	w.verb, w.policy, w.denies = "bind", role.Rules, ruleset.NeedsDeny(role.Rules)
+	w.verb, w.policy, w.denies = "bind", role.Rules, escalation.NeedsDeny(role.Rules)
 	for _, name := range binding.UserNames {
 		w.grantees = append(w.grantees, ruleset.Subject{Name: name})
 	}
@@ -58,7 +59,7 @@ func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.R
 // it did.
 func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
 	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
-	w.denies = ruleset.NeedsDeny(role.Rules)
+	w.denies = escalation.NeedsDeny(role.Rules)
 	_, err := e.mayDeny(ctx, w)
 	return err
 }
@@ -122,11 +123,11 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 			return err
 		}
 	}
-	grant := ruleset.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted}
+	grant := escalation.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted}
 	if len(w.grantees) == 0 {
 		grant.Role = w.ref
 	}
-	if err := index.Covers(grant); err != nil {
+	if err := escalation.Covers(index, grant); err != nil {
 		named := ""
 		if lifted {
 			named = ", by its name and not by *,"

@@ -108,10 +108,10 @@ func (e *edit) applyRole(ref RoleRef, src *roleSource, keys *keyEdit) {
 }
 
 func sameRules(old *role, src *roleSource) bool {
-	if old.ref.Kind == PolicyRole {
-		return sameError(old.over, src.over) && len(old.policy) == len(src.policy) && (len(old.policy) == 0 || reflect.DeepEqual(old.policy, src.policy))
+	if old.Ref.Kind == PolicyRole {
+		return sameError(old.over, src.over) && len(old.Policy) == len(src.policy) && (len(old.Policy) == 0 || reflect.DeepEqual(old.Policy, src.policy))
 	}
-	return len(old.rbac) == len(src.rbac) && (len(old.rbac) == 0 || reflect.DeepEqual(old.rbac, src.rbac))
+	return len(old.RBAC) == len(src.rbac) && (len(old.RBAC) == 0 || reflect.DeepEqual(old.RBAC, src.rbac))
 }
 
 func sameError(a, b error) bool {
@@ -130,7 +130,7 @@ func (e *edit) recompile(keys *keyEdit) {
 	}
 	checked := func(r *role) bool {
 		return slices.ContainsFunc(e.rechecks, func(concerned recheck) bool {
-			return slices.ContainsFunc(r.policy, func(rule policyv1alpha1.PolicyRule) bool { return concerned(&rule) })
+			return slices.ContainsFunc(r.Policy, func(rule policyv1alpha1.PolicyRule) bool { return concerned(&rule) })
 		})
 	}
 	var stale, again []*role
@@ -146,13 +146,13 @@ func (e *edit) recompile(keys *keyEdit) {
 		return true
 	})
 	for _, list := range [][]*role{stale, again} {
-		slices.SortFunc(list, func(a, b *role) int { return a.ref.compare(b.ref) })
+		slices.SortFunc(list, func(a, b *role) int { return a.Ref.compare(b.Ref) })
 	}
 	for _, r := range stale {
-		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, &roleSource{policy: r.policy, over: r.over}, r), keys)
+		e.replaceRole(r.Ref, r, e.compiler.policyRole(r.Ref, &roleSource{policy: r.Policy, over: r.over}, r), keys)
 	}
 	for _, r := range again {
-		e.replaceRole(r.ref, r, e.compiler.policyRole(r.ref, &roleSource{policy: r.policy, over: r.over}, nil), keys)
+		e.replaceRole(r.Ref, r, e.compiler.policyRole(r.Ref, &roleSource{policy: r.Policy, over: r.over}, nil), keys)
 	}
 }
 

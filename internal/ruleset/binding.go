@@ -55,14 +55,14 @@ const accountPrefix = "system:serviceaccount:"
 func (b *binding) scope(master string) scope {
 	switch b.ref.Kind {
 	case ClusterRoleBinding:
-		return scope{kind: scopeCluster}
+		return scope{kind: ScopeCluster}
 	case RoleBinding:
-		return scope{scopeRBAC, b.ref.Namespace}
+		return scope{ScopeRBAC, b.ref.Namespace}
 	}
 	if b.ref.Namespace == master {
-		return scope{kind: scopeMaster}
+		return scope{kind: ScopeMaster}
 	}
-	return scope{scopePolicy, b.ref.Namespace}
+	return scope{ScopePolicy, b.ref.Namespace}
 }
 
 func (b *binding) equal(o *binding) bool {

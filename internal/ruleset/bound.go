@@ -20,7 +20,7 @@ func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	}
 	q.setUser(u)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		if s.cluster.find(id) != nil || q.grants(s, scopeRBAC).find(id) != nil {
+		if s.cluster.find(id) != nil || q.grants(s, ScopeRBAC).find(id) != nil {
 			return true
 		}
 	}

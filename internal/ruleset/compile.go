@@ -41,7 +41,7 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 // policyRole compiles a role of Policy. Conditions that old has too are taken from it.
 func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	rules := src.policy
-	out := &role{ref: ref, policy: rules, over: src.over, compiled: make([]*matching.Rule, len(rules))}
+	out := &role{Definition: Definition{Ref: ref, Policy: rules, Rules: make([]*matching.Rule, len(rules))}, over: src.over}
 	whole, conditions := c.limits.Role(rules), cmp.Or(src.over, c.limits.Conditions(rules))
 	names := map[string]bool{}
 	twin, reported := ref != ref.plain(), false
@@ -73,10 +73,10 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 // policyRule adds one rule to the role. On an error an allow rule is left out and a deny rule matches more: what cannot
 // be understood, or is too much, never gives access.
 func (c *compiler) policyRule(out *role, i int, names map[string]bool, over error, old *role) error {
-	src := &out.policy[i]
+	src := &out.Policy[i]
 	r := &matching.Rule{Index: i, Deny: src.Deny, Names: sortedNames(src.ResourceNames)}
 	_, r.Soft = src.Unrecognized[policyv1alpha1.UnreadableField]
-	r.Soft = r.Soft || out.ref.isSoft()
+	r.Soft = r.Soft || out.Ref.isSoft()
 	var errs []error
 	if over != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, over))
@@ -99,9 +99,9 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
 	}
-	if len(errs) == 0 && !out.ref.isSoft() {
+	if len(errs) == 0 && !out.Ref.isSoft() {
 		if r.Cond = old.condition(i, src); r.Cond == nil {
-			r.Cond, err = c.condition(out.ref.plain(), i, src)
+			r.Cond, err = c.condition(out.Ref.plain(), i, src)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rule %d: %w", i, err))
@@ -120,13 +120,13 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 
 // condition is the compiled condition of a rule of the role, if it is exactly this one; nil otherwise.
 func (r *role) condition(i int, src *policyv1alpha1.PolicyRule) matching.Condition {
-	if r == nil || i >= len(r.compiled) || r.compiled[i] == nil || !HasCondition(src) {
+	if r == nil || i >= len(r.Rules) || r.Rules[i] == nil || !HasCondition(src) {
 		return nil
 	}
-	if was := &r.policy[i]; was != src && !reflect.DeepEqual(was, src) {
+	if was := &r.Policy[i]; was != src && !reflect.DeepEqual(was, src) {
 		return nil
 	}
-	return r.compiled[i].Cond
+	return r.Rules[i].Cond
 }
 
 func (c *compiler) condition(ref RoleRef, i int, src *policyv1alpha1.PolicyRule) (matching.Condition, error) {
@@ -240,7 +240,7 @@ func policyGroups(groups []string) ([]string, error) {
 
 // rbacRole compiles a Role or ClusterRole.
 func (c *compiler) rbacRole(ref RoleRef, rules []rbacv1.PolicyRule) *role {
-	out := &role{ref: ref, rbac: rules, compiled: make([]*matching.Rule, len(rules))}
+	out := &role{Definition: Definition{Ref: ref, RBAC: rules, Rules: make([]*matching.Rule, len(rules))}}
 	for i := range rules {
 		src := &rules[i]
 		r := &matching.Rule{Index: i, RBAC: true, Verbs: matching.RBACVerbs(src.Verbs), Names: sortedNames(src.ResourceNames)}
@@ -292,7 +292,7 @@ func (c *compiler) add(out *role, r *matching.Rule, patterns []matching.Pattern)
 	if len(r.URLs) > 0 {
 		t.URLs = append(t.URLs, r)
 	}
-	out.compiled[r.Index] = r
+	out.Rules[r.Index] = r
 }
 
 func (c *compiler) finish(out *role) {

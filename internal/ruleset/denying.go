@@ -19,7 +19,7 @@ func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	var q Query
 	q.asked(ix, u, namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		if ix.denyDelete(s.master) || ix.denyDelete(q.grants(s, scopePolicy)) {
+		if ix.denyDelete(s.master) || ix.denyDelete(q.grants(s, ScopePolicy)) {
 			return true
 		}
 	}
@@ -92,13 +92,13 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	var q Query
 	q.asked(ix, u, namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		for _, g := range []grants{s.master, q.grants(s, scopePolicy)} {
+		for _, g := range []grants{s.master, q.grants(s, ScopePolicy)} {
 			for j := range g {
 				r := ix.slots.Get(g[j].id)
 				if r == nil || r.deny.Empty() {
 					continue
 				}
-				for _, ru := range r.compiled {
+				for _, ru := range r.Rules {
 					if ru != nil && ru.Deny && ru.Verbs.Masks[matching.FamilyNone]&(matching.BitDelete|matching.BitDeleteCollection) != 0 && ix.namesUnserved(r, ru) {
 						return Hit{rule: ru, role: r, grant: &g[j], who: s}, true
 					}
@@ -110,12 +110,27 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 }
 
 func (ix *Index) namesUnserved(r *role, ru *matching.Rule) bool {
-	for _, entry := range r.policy[ru.Index].ResourceKinds {
+	for _, entry := range r.Policy[ru.Index].ResourceKinds {
 		if p, err := matching.ParseKind(entry); strings.HasPrefix(entry, "-") || err == nil && (p.AnyRes || p.Mode != matching.SubNone) {
 			continue
 		}
 		if len(ix.kinds.Resolve(entry)) == 0 {
 			return true
+		}
+	}
+	return false
+}
+
+// Names tells whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
+// and names none: whoever has it by that was not given this one on purpose.
+func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
+	var q Query
+	q.Reset(ix, a)
+	for _, tier := range tiers {
+		for _, h := range q.AppendAll(nil, tier, Allows) {
+			if h.rule.Cond == nil && h.rule.Verbs.Name(&q.req) {
+				return true
+			}
 		}
 	}
 	return false

@@ -13,7 +13,7 @@ import (
 
 // PO-20: who is denied to delete something is found by a look at his roles.
 func TestDeniesDelete(t *testing.T) {
-	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	ix := Build(inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"ursula": {deny("delete", "pods")},
 		"reader": {deny("get", "pods"), allow("delete", "pods")},
 		"starry": {deny("*", "*")},

@@ -40,17 +40,17 @@
 // Policy rules mean what PO-1, PO-2 and PO-9 say. In addition: a negated resource takes its subresources with it; exec
 // and proxy also work on the parent (`exec` on `pods` is about pods/exec); `*.group` is everything of a group and
 // `pods.` is pods of the core group only; the verbs `impersonate*` and `granular:*` name every verb with that prefix;
-// what a name without a group means depends on whether it gives access or takes it away, see Kinds.expand. A review
+// what a name without a group means depends on whether it gives access or takes it away, see matching.Kinds. A review
 // that asks about "*" is allowed only by a rule without exceptions, and denied by every deny rule that touches what it
 // asks for. RBAC rules mean exactly what upstream makes of them.
 //
 // # Other questions
 //
-// Decide folds the tiers into what Policy and RBAC decide together, which is what counts as held. Covers answers the
-// escalation check from it (PO-12): it may refuse what could be granted, with a reason, and never passes what is not
-// held, also with respect to kinds that are not served yet. Everyone is the inverse, from which package whocan makes
-// its answer. Bound is membership in a role of RBAC (PA-3), Coverage what a rule covers now (PO-1), BindingsOf what
-// keeps a role from being deleted (PO-5).
+// Decide folds the tiers into what Policy and RBAC decide together, which is what counts as held. Package escalation
+// proves from it what a writer may grant (PO-12): it may refuse what could be granted, with a reason, and never passes
+// what is not held, also with respect to kinds that are not served yet. Everyone is the inverse, from which package
+// whocan makes its answer. Bound is membership in a role of RBAC (PA-3), Coverage what a rule covers now (PO-1),
+// BindingsOf what keeps a role from being deleted (PO-5).
 //
 // # What goes wrong
 //

@@ -24,9 +24,9 @@ func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	}
 }
 
-func (q *Query) everyoneIn(kind scopeKind, visit func(Hit)) {
+func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
 	sc := scope{kind: kind}
-	if kind == scopePolicy || kind == scopeRBAC {
+	if kind == ScopePolicy || kind == ScopeRBAC {
 		if q.req.Namespace == "" {
 			return
 		}
@@ -92,7 +92,7 @@ func (ix *Index) Unresolved(namespace string) error {
 		return nil
 	}
 	var seen []*binding
-	for _, sc := range []scope{{kind: scopeMaster}, {scopePolicy, namespace}, {kind: scopeCluster}, {scopeRBAC, namespace}} {
+	for _, sc := range []scope{{kind: ScopeMaster}, {ScopePolicy, namespace}, {kind: ScopeCluster}, {ScopeRBAC, namespace}} {
 		ids, _ := ix.scopes.Get(ix.hashScope(sc), sc)
 		for _, id := range ids {
 			if ix.slots.Get(id) == nil {

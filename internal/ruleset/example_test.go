@@ -8,12 +8,13 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/matching"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
 // one decides a request under a single rule that alice has in the master namespace.
 func one(t *testing.T, r policyv1alpha1.PolicyRule, kinds *matching.Kinds, verb, group, resource, sub, name string) Match {
 	t.Helper()
-	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {r}}, nil))
+	in := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {r}}, nil))
 	in.Kinds = kinds
 	return Build(in).PolicyMaster(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: verb, Namespace: "hammer",
 		APIGroup: group, Resource: resource, Subresource: sub, Name: name, ResourceRequest: true})
@@ -168,7 +169,7 @@ func TestDenyByNameWithoutName(t *testing.T) {
 	if m := one(t, rule, nil, "delete", "", "pods", "", "db"); m.Denies() {
 		t.Error("delete of db is denied")
 	}
-	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {rule}}, nil))
+	in := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {rule}}, nil))
 	var q Query
 	q.Reset(Build(in), ask("alice", "deletecollection", "pods"))
 	m := q.PolicyMaster()

@@ -111,10 +111,10 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 	}
 	for sc, ops := range byScope {
 		switch sc.kind {
-		case scopeMaster:
+		case ScopeMaster:
 			next.master = next.master.apply(ops)
 			continue
-		case scopeCluster:
+		case ScopeCluster:
 			next.cluster = next.cluster.apply(ops)
 			continue
 		}
@@ -123,7 +123,7 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 		if old, ok := next.local.Get(h, sc.ns); ok {
 			l = *old
 		}
-		if sc.kind == scopePolicy {
+		if sc.kind == ScopePolicy {
 			l.policy = l.policy.apply(ops)
 		} else {
 			l.rbac = l.rbac.apply(ops)

@@ -47,7 +47,7 @@ func (h Hit) Effect() Effect {
 }
 
 // Role is the role that has the rule.
-func (h Hit) Role() RoleRef { return h.role.ref.plain() }
+func (h Hit) Role() RoleRef { return h.role.Ref.plain() }
 
 // RuleIndex is the position of the rule in the role.
 func (h Hit) RuleIndex() int { return h.rule.Index }
@@ -89,18 +89,18 @@ func (h Hit) ByDelete() bool { return h.byDelete }
 
 // PolicyRule is the rule as written, or nil for a rule of RBAC. It must not be changed.
 func (h Hit) PolicyRule() *policyv1alpha1.PolicyRule {
-	if h.role.policy == nil {
+	if h.role.Policy == nil {
 		return nil
 	}
-	return &h.role.policy[h.rule.Index]
+	return &h.role.Policy[h.rule.Index]
 }
 
 // RBACRule is the rule as written, or nil for a rule of Policy. It must not be changed.
 func (h Hit) RBACRule() *rbacv1.PolicyRule {
-	if h.role.rbac == nil {
+	if h.role.RBAC == nil {
 		return nil
 	}
-	return &h.role.rbac[h.rule.Index]
+	return &h.role.RBAC[h.rule.Index]
 }
 
 // Reason says in upstream's words which binding of which role to whom decided, such as

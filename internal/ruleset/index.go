@@ -30,8 +30,10 @@ type Input struct {
 	RoleBindings        []*rbacv1.RoleBinding
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 
-	future bool // see compiler
-	skip   func(RoleRef, int) bool
+	// Future makes names also match resources that will have such a kind one day, and Skip leaves rules of Policy out;
+	// for those who reason about rules, not for decisions.
+	Future bool
+	Skip   func(role RoleRef, rule int) bool
 }
 
 // Index is one immutable state of Policy and RBAC. All methods are safe for concurrent use.
@@ -72,7 +74,7 @@ type scopedRole struct {
 
 // Build compiles the input into an index.
 func Build(in Input) *Index {
-	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, limits: in.Limits, future: in.future, skip: in.skip}
+	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, limits: in.Limits, future: in.Future, skip: in.Skip}
 	changes := make([]Change, 0, len(in.Policies)+len(in.PolicyBindings)+len(in.Roles)+len(in.ClusterRoles)+
 		len(in.RoleBindings)+len(in.ClusterRoleBindings))
 	for _, o := range in.Policies {

@@ -69,7 +69,7 @@ func (ix *Index) ClusterGrant(a authorizer.Attributes) Hit {
 // PolicyMaster matches the bindings of the master namespace, which hold for every request. A deny that stands for what
 // cannot be read has yielded to cluster-wide grants by then; see Hit.Yields for the Node authorizer.
 func (q *Query) PolicyMaster() (m Match) {
-	q.match(&m, scopeMaster, true)
+	q.match(&m, ScopeMaster, true)
 	if m.Deny.Yields() && (m.Allow.Found() || q.ClusterGrant().Found()) {
 		m.Deny = Hit{}
 	}
@@ -80,16 +80,16 @@ func (q *Query) PolicyMaster() (m Match) {
 // grants, see ClusterGrant. Non-resource requests have no namespace.
 func (q *Query) PolicyNamespace() (m Match) {
 	if q.req.ResourceRequest {
-		q.match(&m, scopePolicy, true)
+		q.match(&m, ScopePolicy, true)
 	}
 	return m
 }
 
 // RBAC matches the cluster role bindings and then the role bindings of the request's namespace.
 func (q *Query) RBAC() (m Match) {
-	q.match(&m, scopeCluster, false)
+	q.match(&m, ScopeCluster, false)
 	if !m.Allow.Found() {
-		q.match(&m, scopeRBAC, false)
+		q.match(&m, ScopeRBAC, false)
 	}
 	return m
 }
@@ -99,7 +99,7 @@ func (q *Query) RBAC() (m Match) {
 // lock out cluster admins, controllers or nodes.
 func (q *Query) ClusterGrant() Hit {
 	var m Match
-	q.match(&m, scopeCluster, false)
+	q.match(&m, ScopeCluster, false)
 	return m.Allow
 }
 
@@ -107,7 +107,7 @@ func (q *Query) ClusterGrant() Hit {
 const walkMax = 16
 
 // match looks through what every subject of the request has in a scope.
-func (q *Query) match(m *Match, kind scopeKind, denies bool) {
+func (q *Query) match(m *Match, kind Scope, denies bool) {
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
 		g := q.grants(s, kind)
 		if len(g) > walkMax && !q.req.Wild {
@@ -145,13 +145,13 @@ func (q *Query) matchRole(m *Match, s *subject, g *roleGrant, denies bool) {
 }
 
 // matchMany is match for a subject with many roles.
-func (q *Query) matchMany(m *Match, s *subject, g grants, kind scopeKind, denies bool) {
+func (q *Query) matchMany(m *Match, s *subject, g grants, kind Scope, denies bool) {
 	q.eachCandidate(g, kind, func(rg *roleGrant) { q.matchRole(m, s, rg, denies) })
 }
 
 // eachCandidate visits the roles of a subject with many: those that the inverse index lists for the request, or all of
 // them, whichever are fewer. A role can be visited more than once.
-func (q *Query) eachCandidate(g grants, kind scopeKind, visit func(*roleGrant)) {
+func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 	var lists [2]candidates
 	total := 0
 	for i, home := range q.homes(kind) {
@@ -187,13 +187,13 @@ type home struct {
 	ns   string
 }
 
-func (q *Query) homes(kind scopeKind) [2]home {
+func (q *Query) homes(kind Scope) [2]home {
 	switch kind {
-	case scopeMaster:
+	case ScopeMaster:
 		return [2]home{{PolicyRole, q.ix.master}}
-	case scopeCluster:
+	case ScopeCluster:
 		return [2]home{{ClusterRole, ""}}
-	case scopePolicy:
+	case ScopePolicy:
 		return [2]home{{PolicyRole, q.req.Namespace}, {PolicyRole, q.ix.master}}
 	}
 	return [2]home{{Role, q.req.Namespace}, {ClusterRole, ""}}
@@ -258,14 +258,14 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 	return buf
 }
 
-func (q *Query) scopes(tier Tier) [2]scopeKind {
+func (q *Query) scopes(tier Tier) [2]Scope {
 	switch {
 	case tier == TierMaster:
-		return [2]scopeKind{scopeMaster}
+		return [2]Scope{ScopeMaster}
 	case tier == TierNamespace && q.req.ResourceRequest:
-		return [2]scopeKind{scopePolicy}
+		return [2]Scope{ScopePolicy}
 	case tier == TierRBAC:
-		return [2]scopeKind{scopeCluster, scopeRBAC}
+		return [2]Scope{ScopeCluster, ScopeRBAC}
 	}
-	return [2]scopeKind{}
+	return [2]Scope{}
 }

@@ -2,14 +2,13 @@ package ruleset
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/matching"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
 // PO-2: whatever somebody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and
@@ -42,7 +41,7 @@ func TestNamesCannotBeTakenAway(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, served := range [][]matching.Served{builtin, hostile} {
-				in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": test.rules}, nil))
+				in := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": test.rules}, nil))
 				in.Kinds = matching.NewKinds(served)
 				a := ask("alice", "get", test.resource)
 				a.APIGroup = test.group
@@ -56,7 +55,7 @@ func TestNamesCannotBeTakenAway(t *testing.T) {
 
 // PO-2: a resource whose plural nobody can guess is denied by its kind from the moment that it is known.
 func TestIrregularPlural(t *testing.T) {
-	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {allow("get", "*"), deny("get", "Ox")}}, nil))
+	in := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {allow("get", "*"), deny("get", "Ox")}}, nil))
 	a := ask("alice", "get", "oxen")
 	a.APIGroup = "farm.io"
 	before := Build(in)
@@ -66,56 +65,12 @@ func TestIrregularPlural(t *testing.T) {
 	}
 }
 
-// PO-2, PO-12, PO-13: the delegated admin of the story writes roles with the names of built-in kinds and of custom
-// ones, served or not, although his own role keeps out the guarded groups.
-func TestDelegatedAdminWritesRoles(t *testing.T) {
-	admin := []string{"*", "-clusterroles.rbac.authorization.k8s.io", "-roles.rbac.authorization.k8s.io/status", "-nodes.", "-*.storage.k8s.io", "-*.storagemigration.k8s.io"}
-	for _, g := range matching.Guarded {
-		admin = append(admin, "-*."+g)
-	}
-	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"hubert": {{Verbs: []string{"*"}, ResourceKinds: admin}}}, nil)
-	in := inputOf(w)
-	builtin := []matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "events", Kind: "Event", Builtin: true}, {Group: "events.k8s.io", Resource: "events", Kind: "Event", Builtin: true},
-		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Kind: "ClusterRole", Builtin: true}, {Group: "rbac.authorization.k8s.io", Resource: "roles", Kind: "Role", Builtin: true},
-		{Group: "authorization.proviso.dev", Resource: "roles", Kind: "Role", Builtin: true}, {Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Kind: "CertificateSigningRequest", Builtin: true},
-		{Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "storage.k8s.io", Resource: "storageclasses", Kind: "StorageClass", Builtin: true}}
-	served := append(slices.Clone(builtin), matching.Served{Group: "apps.openshift.io", Resource: "deploymentconfigs", Kind: "DeploymentConfig"})
-	for _, kinds := range [][]matching.Served{builtin, served} {
-		in.Kinds = matching.NewKinds(kinds, "storagemigration.k8s.io")
-		ix := Build(in)
-		for _, test := range []struct{ entry, want string }{
-			{entry: "pods"}, {entry: "Pod"}, {entry: "events"}, {entry: "roles"},
-			{entry: "DeploymentConfig"}, {entry: "deploymentconfigs"}, {entry: "DeploymentConfig.apps.openshift.io"}, {entry: "certificatesigningrequests"},
-			{"certificatesigningrequests.certificates.k8s.io", "certificates.k8s.io: no rule allows it"},
-			{"clusterroles", "get clusterroles in rbac.authorization.k8s.io: no rule allows it"},
-			{"storageclasses", "get storageclasses in storage.k8s.io: no rule allows it"},
-			{"*", "get nodes: no rule allows it"},
-		} {
-			err := ix.Covers(Grant{User: &user.DefaultInfo{Name: "hubert"}, Namespace: "hammer", Policy: rules{allow("get", test.entry)}})
-			if got := "accepted"; test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				if err != nil {
-					got = err.Error()
-				}
-				t.Errorf("%s with %d served: %s, want %q", test.entry, len(kinds), got, test.want)
-			}
-		}
-		// What the name of a guarded resource grants is nothing of the guarded group.
-		a := ask("edgar", "get", "certificatesigningrequests")
-		a.APIGroup = "certificates.k8s.io"
-		named := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("get", "certificatesigningrequests")}}, nil))
-		named.Kinds = in.Kinds
-		if got := Build(named).Decide(a).Certainty; got != Never {
-			t.Errorf("a name without a group reaches a guarded group: %v", got)
-		}
-	}
-}
-
 // PO-10: custom resources that belong to no namespace can be taken out together, whatever they are called, as they come
 // and go; one that is called like that takes nothing along.
 func TestClusterScoped(t *testing.T) {
 	served := []matching.Served{{Resource: "pods", Kind: "Pod", Builtin: true}, {Resource: "nodes", Kind: "Node", Builtin: true}, {Group: "ex.io", Resource: "fleets", Kind: "Fleet"}, {Group: "ex.io", Resource: "widgets", Kind: "Widget"}, {Group: "ex.io", Resource: "cluster-scoped", Kind: "Trap"}}
 	rule := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-" + matching.ClusterScoped}}
-	in := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	in := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {rule}, "dora": {allow("*", "*"), deny("*", matching.ClusterScoped)}, "bob": {allow("*", matching.ClusterScoped)},
 	}, nil))
 	in.Kinds = matching.NewKinds(served)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
 // SV-8: a quarantined binding grants nothing, while the deny rules of its role hold, with their conditions; the role
@@ -14,7 +15,7 @@ import (
 func TestQuarantinedBinding(t *testing.T) {
 	conditional := deny("update", "secrets")
 	conditional.When = "a"
-	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {allow("*", "*"), deny("delete", "pods"), conditional},
 		"bob":   {allow("*", "*")},
 	}, map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}, "alice": {allow("delete", "pods")}})
@@ -74,7 +75,7 @@ func TestQuarantinedBinding(t *testing.T) {
 // third namespace.
 func TestQuarantinedBindingToAThirdNamespace(t *testing.T) {
 	build := func(annotations map[string]string) *Index {
-		w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"alice": {allow("*", "*")}, "bob": {allow("*", "*")}})
+		w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"alice": {allow("*", "*")}, "bob": {allow("*", "*")}})
 		third := &policyv1alpha1.Policy{Roles: map[string]policyv1alpha1.PolicyRole{"guard": {Rules: []policyv1alpha1.PolicyRule{allow("*", "*"), deny("delete", "pods")}}}}
 		third.Namespace, third.Name = "anvil", "default"
 		entry := policyv1alpha1.PolicyRoleBinding{RoleName: "guard", UserNames: []string{"alice"}}

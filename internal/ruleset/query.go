@@ -95,11 +95,11 @@ func (q *Query) next(i int) (*subject, int) {
 }
 
 // grants returns what a subject has in a scope of the request.
-func (q *Query) grants(s *subject, kind scopeKind) grants {
+func (q *Query) grants(s *subject, kind Scope) grants {
 	switch kind {
-	case scopeMaster:
+	case ScopeMaster:
 		return s.master
-	case scopeCluster:
+	case ScopeCluster:
 		return s.cluster
 	}
 	if q.req.Namespace == "" || s.local.Len() == 0 {
@@ -109,7 +109,7 @@ func (q *Query) grants(s *subject, kind scopeKind) grants {
 	if !ok {
 		return nil
 	}
-	if kind == scopePolicy {
+	if kind == ScopePolicy {
 		return l.policy
 	}
 	return l.rbac

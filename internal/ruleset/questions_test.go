@@ -13,6 +13,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset/matching"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
 // PA-3: membership is being bound to exactly that role, directly or through a group, here or everywhere.
@@ -60,7 +61,7 @@ func TestBound(t *testing.T) {
 
 // PO-5: the bindings of a role, which stop it from being deleted.
 func TestBindingsOf(t *testing.T) {
-	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"view": {allow("get", "*")}}, nil)
+	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"view": {allow("get", "*")}}, nil)
 	w.PolicyBindings = append(w.PolicyBindings, &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "anvil", Name: "master"},
 		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"v": {RoleName: "view", UserNames: []string{"x"}}}})
 	ix := Build(inputOf(w))
@@ -79,7 +80,7 @@ func TestBindingsOf(t *testing.T) {
 // PO-2: a kind that is not served matches once it is, and no longer when it is gone; roles that do not mention it are
 // not compiled again.
 func TestSetKinds(t *testing.T) {
-	input := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	input := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {allow("get", "DeploymentConfig")},
 		"bob":   {allow("get", "pods")},
 	}, nil))
@@ -153,7 +154,7 @@ func TestCoverage(t *testing.T) {
 
 // PO-16: the rules of Policy as a rules review shows them: never more than what is allowed, and marked incomplete.
 func TestPolicyRulesFor(t *testing.T) {
-	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	ix := Build(inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"plain":   {allow("update", "deployments.apps"), {Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}},
 		"negated": {{Verbs: []string{"get", "-list"}, ResourceKinds: []string{"*", "-secrets", "-roles"}}},
 		"denied":  {allow("get", "Pod"), deny("get", "secrets")},
@@ -215,7 +216,7 @@ func FuzzBadRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, verb, kind, group string, denies bool) {
 		rule := policyv1alpha1.PolicyRule{Deny: denies, Verbs: []string{verb}, ResourceKinds: []string{kind}, APIGroups: []string{group}, ResourceNames: []string{group}}
-		w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {rule}}, nil)
+		w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {rule}}, nil)
 		ix := Build(inputOf(w))
 		r := ask("alice", strings.TrimPrefix(verb, "-"), kind)
 		r.APIGroup, r.Name = group, group
@@ -226,8 +227,24 @@ func FuzzBadRules(f *testing.F) {
 		if v.Certainty == Always && len(ix.Problems()) > 0 {
 			t.Fatalf("a rule with problems allows: %v", ix.Problems())
 		}
-		_ = ix.Covers(Grant{User: &user.DefaultInfo{Name: "alice"}, Policy: []policyv1alpha1.PolicyRule{rule}})
 		Coverage(&rule, someKinds)
 		ix.PolicyRulesFor(&user.DefaultInfo{Name: "alice"}, "hammer")
 	})
+}
+
+// PO-9, PO-12: RBAC's * has every verb and names none.
+func TestNames(t *testing.T) {
+	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"named": {{Verbs: []string{"*", "escalate"}, ResourceKinds: []string{"*"}}}, "star": {{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}},
+		"if": {{Verbs: []string{"escalate"}, ResourceKinds: []string{"*"}, When: "a"}}}, nil)
+	for name, verbs := range map[string][]string{"rbac-star": {"*"}, "rbac-named": {"get", "escalate"}} {
+		w.ClusterRoles = append(w.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}}}})
+		w.ClusterRoleBindings = append(w.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{{Kind: "User", Name: name}}})
+	}
+	ix := Build(inputOf(w))
+	for who, want := range map[string]bool{"named": true, "star": false, "if": false, "rbac-star": false, "rbac-named": true} {
+		a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "escalate", APIGroup: "rbac.authorization.k8s.io", Resource: "clusterroles", ResourceRequest: true}
+		if got := ix.Names(a, TierMaster, TierNamespace, TierRBAC); got != want {
+			t.Errorf("%s: %v, want %v", who, got, want)
+		}
+	}
 }

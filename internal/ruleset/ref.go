@@ -142,18 +142,23 @@ const (
 	TierRBAC
 )
 
-// scopeKind is where a binding holds.
-type scopeKind uint8
+// Scope is where a binding holds.
+type Scope uint8
 
+// The scopes.
 const (
-	scopeMaster scopeKind = iota + 1
-	scopePolicy
-	scopeCluster
-	scopeRBAC
+	// ScopeMaster is Policy in the master namespace, which holds everywhere.
+	ScopeMaster Scope = iota + 1
+	// ScopePolicy is Policy in another namespace.
+	ScopePolicy
+	// ScopeCluster are cluster role bindings.
+	ScopeCluster
+	// ScopeRBAC are role bindings.
+	ScopeRBAC
 )
 
 // scope is a place in which bindings hold: a kind, and for the namespaced ones a namespace.
 type scope struct {
-	kind scopeKind
+	kind Scope
 	ns   string
 }

@@ -25,8 +25,8 @@ type Rules struct {
 func (ix *Index) RBACRulesFor(u user.Info, namespace string) Rules {
 	var out Rules
 	out.Err = ix.visitRoles(u, namespace, TierRBAC, func(r *role) {
-		for i := range r.rbac {
-			src := &r.rbac[i]
+		for i := range r.RBAC {
+			src := &r.RBAC[i]
 			if len(src.Resources) > 0 {
 				out.Resources = append(out.Resources, &authorizer.DefaultResourceRuleInfo{
 					Verbs: src.Verbs, APIGroups: src.APIGroups, Resources: src.Resources, ResourceNames: src.ResourceNames})
@@ -77,8 +77,8 @@ func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
 	if !r.deny.Empty() || len(r.problems) > 0 {
 		out.Incomplete = true
 	}
-	for i, ru := range r.compiled {
-		src := &r.policy[i]
+	for i, ru := range r.Rules {
+		src := &r.Policy[i]
 		if ru == nil || ru.Deny {
 			continue
 		}

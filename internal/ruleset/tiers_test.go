@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
 
 func allow(verb, kind string) policyv1alpha1.PolicyRule {
@@ -39,7 +40,7 @@ func crb(in *Input, users ...string) {
 
 // PO-7: the order of the tiers, and to whom a namespace deny yields.
 func TestTiers(t *testing.T) {
-	input := inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	input := inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"clark":  {allow("*", "*")},
 		"ursula": {deny("delete", "pods"), allow("*", "*")},
 	}, map[string][]policyv1alpha1.PolicyRule{
@@ -79,7 +80,7 @@ func TestTiers(t *testing.T) {
 
 // PO-8: both reasons are there, each naming rule, binding, role and subject.
 func TestBothReasons(t *testing.T) {
-	ix := Build(inputOf(policyWorld(nil, map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("*", "pods"), deny("delete", "pods")}})))
+	ix := Build(inputOf(refmodel.PolicyWorld(nil, map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("*", "pods"), deny("delete", "pods")}})))
 	m := ix.PolicyNamespace(in("hammer", "edgar", "delete", "pods"))
 	if got, want := m.Allow.Reason(), `Policy: allowed by RoleBinding "hammer/edgar" of Role "hammer/edgar" to User "edgar", rule 0`; got != want {
 		t.Errorf("allow reason %q, want %q", got, want)
@@ -121,7 +122,7 @@ func TestRBACReasons(t *testing.T) {
 // PO-5: a binding whose role is missing grants nothing, is named in an error, and leaves all others alone; when the
 // role appears it takes effect.
 func TestMissingRole(t *testing.T) {
-	w := policyWorld(nil, map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("get", "pods")}})
+	w := refmodel.PolicyWorld(nil, map[string][]policyv1alpha1.PolicyRule{"edgar": {allow("get", "pods")}})
 	for _, b := range w.PolicyBindings {
 		if b.Namespace == "hammer" {
 			b.RoleBindings["gone"] = policyv1alpha1.PolicyRoleBinding{RoleName: "gone", UserNames: []string{"edgar"}}
@@ -166,7 +167,7 @@ func TestQuarantine(t *testing.T) {
 		r.When = "BROKEN"
 		return r
 	}
-	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	ix := Build(inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"alice": {broken(allow("get", "pods")), allow("list", "pods"), broken(deny("delete", "pods")), allow("delete", "*")},
 		"bob":   {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-pod*"}}, {Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"secret*"}, When: "a"}, allow("list", "*")},
 		"carl":  {{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}, AttributeRestrictions: &policyv1alpha1.AttributeRestrictions{Unrecognized: map[string]runtime.RawExtension{"x": {}}}}},
@@ -196,7 +197,7 @@ func TestQuarantine(t *testing.T) {
 // PO-6: non-resource requests are decided in the master namespace only.
 func TestNonResource(t *testing.T) {
 	urls := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics", "/debug/*"}}
-	ix := Build(inputOf(policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {urls}, "star": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"bob": {urls}})))
+	ix := Build(inputOf(refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {urls}, "star": {allow("*", "*")}}, map[string][]policyv1alpha1.PolicyRule{"bob": {urls}})))
 	for _, test := range []struct {
 		who, verb, path string
 		want            Certainty
@@ -213,7 +214,7 @@ func TestNonResource(t *testing.T) {
 
 // A reason that has been given before does not outlive what it was about.
 func TestReasonsAreNotStale(t *testing.T) {
-	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}, Description: "old"}, allow("list", "pods")}}, nil)
+	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"alice": {{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}, Description: "old"}, allow("list", "pods")}}, nil)
 	ix := Build(inputOf(w))
 	old := ix.PolicyMaster(ask("alice", "get", "pods")).Allow.Reason()
 	list := ix.PolicyMaster(ask("alice", "list", "pods")).Allow.Reason()

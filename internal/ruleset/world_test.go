@@ -16,6 +16,9 @@ import (
 // picker draws from a seed that is shown when a test fails.
 func picker(seed int64) refmodel.Pick { return refmodel.Pick(rand.New(rand.NewSource(seed)).Intn) }
 
+// rules are those of a role of Policy.
+type rules = []policyv1alpha1.PolicyRule
+
 // compileText stands for the CEL compiler: the condition is its text.
 // text is a condition that is only compared.
 type text string

@@ -9,7 +9,7 @@ import (
 	covers "k8s.io/component-helpers/auth/rbac/validation"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
-	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/escalation"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 	"proviso.dev/proviso/test/law"
 )
@@ -29,7 +29,7 @@ func TestCoversWhatUpstreamCovers(t *testing.T) {
 		resolver, _ := validation.NewTestRuleResolver(w.Roles, w.RoleBindings, w.ClusterRoles, w.ClusterRoleBindings)
 		held, _ := resolver.RulesFor(t.Context(), u, ns)
 		up, _ := covers.Covers(held, rules)
-		err := indexOf(w).Covers(ruleset.Grant{User: u, Namespace: ns, RBAC: rules})
+		err := escalation.Covers(indexOf(w), escalation.Grant{User: u, Namespace: ns, RBAC: rules})
 		if up && err != nil {
 			t.Fatalf("seed %d: upstream lets %v be granted with %v, we do not: %v", seed, rules, held, err)
 		}

@@ -1,4 +1,4 @@
-package ruleset
+package escalation
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 	"proviso.dev/proviso/test/law"
 )
@@ -64,7 +65,7 @@ func coversGainsNothing(t *testing.T, seed int64, pick refmodel.Pick) (accepted,
 	ns := []string{"hammer", "master"}[pick(2)]
 	to := grantees[pick(len(grantees))]
 	g := Grant{User: writing, Namespace: ns, Policy: grantable(pick, w, writing, ns), Grantees: to.named(pick), Lifted: pick(4) == 0}
-	if Build(inputOf(w)).Covers(g) != nil {
+	if Covers(ruleset.Build(inputOf(w)), g) != nil {
 		return 0, 0
 	}
 	return 1, requireNoGain(t, seed, w, granted(w, g, to), g, to)
@@ -75,25 +76,25 @@ var writing = &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:
 
 // grantee is somebody who gets rights: by whom a binding names, and as whom he makes requests.
 type grantee struct {
-	subject Subject
+	subject ruleset.Subject
 	user    user.DefaultInfo
 }
 
 var grantees = []grantee{
-	{Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}},
-	{Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"team-a", "system:authenticated"}}},
-	{Subject{Group: true, Name: "team-a"}, user.DefaultInfo{Name: "carol", Groups: []string{"team-a", "system:authenticated"}}},
-	{Subject{Name: "system:serviceaccount:hammer:bot"}, user.DefaultInfo{Name: "system:serviceaccount:hammer:bot",
+	{ruleset.Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}},
+	{ruleset.Subject{Name: "alice"}, user.DefaultInfo{Name: "alice", Groups: []string{"team-a", "system:authenticated"}}},
+	{ruleset.Subject{Group: true, Name: "team-a"}, user.DefaultInfo{Name: "carol", Groups: []string{"team-a", "system:authenticated"}}},
+	{ruleset.Subject{Name: "system:serviceaccount:hammer:bot"}, user.DefaultInfo{Name: "system:serviceaccount:hammer:bot",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:hammer", "system:authenticated"}}},
-	{Subject{Name: "system:anonymous"}, user.DefaultInfo{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
+	{ruleset.Subject{Name: "system:anonymous"}, user.DefaultInfo{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
 }
 
 // named is the grantee of a binding, or nobody: the check of a role, which holds for whoever has logged in.
-func (g grantee) named(pick refmodel.Pick) []Subject {
+func (g grantee) named(pick refmodel.Pick) []ruleset.Subject {
 	if pick(2) == 0 && g.subject.Name != "system:anonymous" {
 		return nil
 	}
-	return []Subject{g.subject}
+	return []ruleset.Subject{g.subject}
 }
 
 func (g grantee) rbac() []rbacv1.Subject {
@@ -246,7 +247,7 @@ func TestCoversNeverLetsPowerBeGainedByRBAC(t *testing.T) {
 			}
 			g.RBAC = append(g.RBAC, r)
 		}
-		if Build(inputOf(w)).Covers(g) != nil {
+		if Covers(ruleset.Build(inputOf(w)), g) != nil {
 			return 1
 		}
 		accepted++
@@ -351,7 +352,7 @@ func TestCoversIsReflexive(t *testing.T) {
 		w.Policies = []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{"own": {Rules: rules}}}}
 		w.PolicyBindings = []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"},
 			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"own": {RoleName: "own", UserNames: []string{"bob"}}}}}
-		if err := Build(inputOf(w)).Covers(Grant{User: &user.DefaultInfo{Name: "bob"}, Namespace: "hammer", Policy: rules}); err != nil {
+		if err := Covers(ruleset.Build(inputOf(w)), Grant{User: &user.DefaultInfo{Name: "bob"}, Namespace: "hammer", Policy: rules}); err != nil {
 			t.Fatalf("seed %d: %v\n%+v", seed, err, rules)
 		}
 		return 1

@@ -1,4 +1,4 @@
-package ruleset
+package escalation
 
 import (
 	"slices"
@@ -77,7 +77,7 @@ func (h *proof) checkURLs(w *matching.Rule, verbs []string, out *NotHeld) bool {
 			}
 			a := authorizer.AttributesRecord{Verb: verb, Path: path, Namespace: h.grant.Namespace}
 			var q matching.Request
-			q.Set(h.ix.seed, a)
+			q.Set(h.seed, a)
 			if w.CheckURL(&q) == matching.Misses {
 				continue
 			}
@@ -92,7 +92,7 @@ func (h *proof) checkURLs(w *matching.Rule, verbs []string, out *NotHeld) bool {
 // allows tells whether a wanted rule allows a request at a place, under its condition if it has one.
 func (h *proof) allows(w *matching.Rule, a authorizer.AttributesRecord, at *place) bool {
 	var q matching.Request
-	q.Set(h.ix.seed, a)
+	q.Set(h.seed, a)
 	q.Kind = at.kind
 	for _, p := range h.lens.at(at) {
 		if p.rule == w {

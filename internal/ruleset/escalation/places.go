@@ -1,4 +1,4 @@
-package ruleset
+package escalation
 
 import (
 	"encoding/binary"
@@ -116,7 +116,7 @@ func (h *proof) possible(group, resource, kind string) bool {
 	if resource == "*" {
 		return false // RBAC's word for a review about everything
 	}
-	return kind == "" || !h.ix.kinds.Settled(group, resource, kind)
+	return kind == "" || !h.ix.Kinds().Settled(group, resource, kind)
 }
 
 // sight is how all rules see a place. A rule's fit depends on the place through nothing else.

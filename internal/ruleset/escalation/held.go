@@ -1,7 +1,8 @@
-package ruleset
+package escalation
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
@@ -18,7 +20,7 @@ import (
 // can tell about resources that do not exist yet, and the names that the rules mention.
 type proof struct {
 	grant  Grant
-	ix     *Index
+	ix     *ruleset.Index
 	user   user.Info
 	wanted []*matching.Rule
 	rules  []*matching.Rule // the writer's and the wanted ones
@@ -28,6 +30,7 @@ type proof struct {
 	// verbs and objectNames are the names of the universe as the rules see them.
 	verbs, objectNames sights
 	budget             budget
+	seed               maphash.Seed // of nothing: places are compared by name
 }
 
 // maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
@@ -35,50 +38,35 @@ const maxRoles = 5000
 
 // writer is what the writer of a grant has where the grant will hold.
 type writer struct {
-	roles map[scopeKind][]writerRole
+	roles map[ruleset.Scope][]*ruleset.Definition
 	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and
 	// that the writer need not hold, has to ask about them.
-	local []writerRole
-}
-
-type writerRole struct {
-	id uint32
-	*role
+	local []*ruleset.Definition
 }
 
 // writerOf collects the writer's roles. Tiers that are not in the chain do not count.
-func (ix *Index) writerOf(g Grant) (*writer, error) {
-	var q Query
-	q.Reset(ix, authorizer.AttributesRecord{User: g.User, Namespace: g.Namespace, ResourceRequest: true})
-	w := &writer{roles: map[scopeKind][]writerRole{}}
+func writerOf(ix *ruleset.Index, g Grant) (*writer, error) {
+	w := &writer{roles: map[ruleset.Scope][]*ruleset.Definition{}}
 	n := 0
-	for _, tier := range g.Tiers {
-		for _, kind := range q.scopes(tier) {
-			for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
-				for _, rg := range q.grants(s, kind) {
-					r := ix.slots.Get(rg.id)
-					if r == nil || slices.ContainsFunc(w.roles[kind], func(has writerRole) bool { return has.id == rg.id }) {
-						continue
-					}
-					if n++; n > maxRoles {
-						return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
-					}
-					w.roles[kind] = append(w.roles[kind], writerRole{rg.id, r})
-				}
-			}
+	ix.RolesOf(g.User, g.Namespace, g.Tiers, func(scope ruleset.Scope, d *ruleset.Definition) bool {
+		if slices.Contains(w.roles[scope], d) {
+			return true
 		}
+		if n++; n <= maxRoles {
+			w.roles[scope] = append(w.roles[scope], d)
+		}
+		return n <= maxRoles
+	})
+	if n > maxRoles {
+		return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
 	}
-	if g.Lifted && g.Namespace == "" && slices.Contains(g.Tiers, TierNamespace) {
-		for s, i := q.next(0); s != nil; s, i = q.next(i) {
-			s.local.Each(func(_ string, l *local) bool {
-				for _, rg := range l.policy {
-					if r := ix.slots.Get(rg.id); r != nil && !r.deny.Empty() {
-						w.local = append(w.local, writerRole{rg.id, r})
-					}
-				}
-				return len(w.local) <= maxRoles
-			})
-		}
+	if g.Lifted && g.Namespace == "" && slices.Contains(g.Tiers, ruleset.TierNamespace) {
+		ix.LocalRolesOf(g.User, func(d *ruleset.Definition) bool {
+			if d.Denies() {
+				w.local = append(w.local, d)
+			}
+			return len(w.local) <= maxRoles
+		})
 		if len(w.local) > maxRoles {
 			return nil, &NotHeld{Reason: fmt.Sprintf("more than %d roles deny something to the writer", maxRoles)}
 		}
@@ -89,11 +77,11 @@ func (ix *Index) writerOf(g Grant) (*writer, error) {
 // anywhere is the writer in a namespace in which all denies of all namespaces hold.
 func (w *writer) anywhere() *writer {
 	out := &writer{roles: maps.Clone(w.roles)}
-	out.roles[scopePolicy] = nil
-	for _, r := range w.local {
-		moved := *r.role
-		moved.ref = RoleRef{Kind: PolicyRole, Namespace: anyNamespace, Name: r.ref.Namespace + "/" + r.ref.Name}
-		out.roles[scopePolicy] = append(out.roles[scopePolicy], writerRole{r.id, &moved})
+	out.roles[ruleset.ScopePolicy] = nil
+	for _, d := range w.local {
+		moved := *d
+		moved.Ref = ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: anyNamespace, Name: d.Ref.Namespace + "/" + d.Ref.Name}
+		out.roles[ruleset.ScopePolicy] = append(out.roles[ruleset.ScopePolicy], &moved)
 	}
 	return out
 }
@@ -103,10 +91,10 @@ const anyNamespace = "any namespace"
 
 // denied tells whether any deny rule reaches the writer but those that are shared.
 func (w *writer) denied(shared sharedDenies) bool {
-	for _, kind := range []scopeKind{scopeMaster, scopePolicy} {
-		for _, r := range w.roles[kind] {
-			for i, ru := range r.compiled {
-				if ru != nil && ru.Deny && !(kind == scopeMaster && shared.has(r.role, i)) {
+	for _, scope := range []ruleset.Scope{ruleset.ScopeMaster, ruleset.ScopePolicy} {
+		for _, d := range w.roles[scope] {
+			for i, ru := range d.Rules {
+				if ru != nil && ru.Deny && !(scope == ruleset.ScopeMaster && shared.has(d, i)) {
 					return true
 				}
 			}
@@ -117,29 +105,24 @@ func (w *writer) denied(shared sharedDenies) bool {
 
 // rbac lists the rules that RBAC gives the writer.
 func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
-	for _, kind := range []scopeKind{scopeCluster, scopeRBAC} {
+	for _, kind := range []ruleset.Scope{ruleset.ScopeCluster, ruleset.ScopeRBAC} {
 		for _, r := range w.roles[kind] {
-			rules = append(rules, r.role.rbac...)
+			rules = append(rules, r.RBAC...)
 		}
 	}
 	return rules
 }
 
 // proofOf prepares the comparison of what is wanted with what the writer holds.
-func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) (*proof, error) {
-	h := &proof{grant: g, user: &user.DefaultInfo{Name: "writer"}}
+func proofOf(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies) (*proof, error) {
+	h := &proof{grant: g, user: &user.DefaultInfo{Name: "writer"}, seed: maphash.MakeSeed()}
 	in := writerInput(ix, g.Namespace, w.roles)
-	in.Kinds, in.future = ix.kinds, true
-	in.skip = func(ref RoleRef, i int) bool { return shared.has(ix.role(ref), i) }
-	h.ix = Build(in)
+	in.Kinds, in.Future = ix.Kinds(), true
+	in.Skip = func(ref ruleset.RoleRef, i int) bool { return shared.has(ix.Definition(ref), i) }
+	h.ix = ruleset.Build(in)
 	h.take(wanted)
 	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *matching.Rule) bool { return r.Deny })
-	h.ix.ids.Each(func(_ RoleRef, id uint32) bool {
-		if r := h.ix.slots.Get(id); r != nil {
-			h.take(r)
-		}
-		return true
-	})
+	h.ix.Definitions(h.take)
 	h.names = universeOf(h.rules)
 	named := 0
 	for _, r := range h.rules {
@@ -155,8 +138,8 @@ func (ix *Index) proofOf(g Grant, w *writer, wanted *role, shared sharedDenies) 
 	return h, nil
 }
 
-func (h *proof) take(r *role) {
-	for _, ru := range r.compiled {
+func (h *proof) take(d *ruleset.Definition) {
+	for _, ru := range d.Rules {
 		if ru != nil {
 			h.rules = append(h.rules, ru)
 		}
@@ -165,56 +148,56 @@ func (h *proof) take(r *role) {
 
 // writerInput is the world with nobody in it but the writer. Conditions are taken over as they were compiled; a
 // quarantined rule stays so.
-func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) Input {
-	in := Input{MasterNamespace: ix.master}
-	in.CompileRule = func(ref RoleRef, i int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
-		if old := ix.role(ref); old != nil && i < len(old.compiled) && old.compiled[i] != nil && old.compiled[i].Cond != nil {
+func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]*ruleset.Definition) ruleset.Input {
+	in := ruleset.Input{MasterNamespace: ix.MasterNamespace()}
+	in.CompileRule = func(ref ruleset.RoleRef, i int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
+		if old := ix.Definition(ref); old != nil && i < len(old.Rules) && old.Rules[i] != nil && old.Rules[i].Cond != nil {
 			return asWritten{r}, nil
 		}
 		return nil, fmt.Errorf("the condition of %s, rule %d, was not compiled", ref, i)
 	}
 	policies := map[string]*policyv1alpha1.Policy{}
-	bindings := map[nsName]*policyv1alpha1.PolicyBinding{}
+	bindings := map[[2]string]*policyv1alpha1.PolicyBinding{}
 	users := []string{"writer"}
-	bindPolicy := func(ns string, r *role) {
-		p := policies[r.ref.Namespace]
+	bindPolicy := func(ns string, d *ruleset.Definition) {
+		p := policies[d.Ref.Namespace]
 		if p == nil {
-			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: r.ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
-			policies[r.ref.Namespace] = p
+			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
+			policies[d.Ref.Namespace] = p
 			in.Policies = append(in.Policies, p)
 		}
-		p.Roles[r.ref.Name] = policyv1alpha1.PolicyRole{Rules: r.policy}
-		key := nsName{ns, r.ref.Namespace}
+		p.Roles[d.Ref.Name] = policyv1alpha1.PolicyRole{Rules: d.Policy}
+		key := [2]string{ns, d.Ref.Namespace}
 		b := bindings[key]
 		if b == nil {
-			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.ns, Name: key.name}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
+			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key[0], Name: key[1]}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 			bindings[key] = b
 			in.PolicyBindings = append(in.PolicyBindings, b)
 		}
-		b.RoleBindings[r.ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: r.ref.Name, UserNames: users}
+		b.RoleBindings[d.Ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: d.Ref.Name, UserNames: users}
 	}
-	for _, r := range roles[scopeMaster] {
-		bindPolicy(ix.master, r.role)
+	for _, d := range roles[ruleset.ScopeMaster] {
+		bindPolicy(ix.MasterNamespace(), d)
 	}
-	for _, r := range roles[scopePolicy] {
-		bindPolicy(namespace, r.role)
+	for _, d := range roles[ruleset.ScopePolicy] {
+		bindPolicy(namespace, d)
 	}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "writer"}}
-	define := func(r *role) rbacv1.RoleRef {
-		if r.ref.Kind == ClusterRole {
-			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: r.ref.Name}, Rules: r.rbac})
-			return rbacv1.RoleRef{Kind: "ClusterRole", Name: r.ref.Name}
+	define := func(d *ruleset.Definition) rbacv1.RoleRef {
+		if d.Ref.Kind == ruleset.ClusterRole {
+			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: d.Ref.Name}, Rules: d.RBAC})
+			return rbacv1.RoleRef{Kind: "ClusterRole", Name: d.Ref.Name}
 		}
-		in.Roles = append(in.Roles, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: r.ref.Namespace, Name: r.ref.Name}, Rules: r.rbac})
-		return rbacv1.RoleRef{Kind: "Role", Name: r.ref.Name}
+		in.Roles = append(in.Roles, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: d.Ref.Name}, Rules: d.RBAC})
+		return rbacv1.RoleRef{Kind: "Role", Name: d.Ref.Name}
 	}
-	for i, r := range roles[scopeCluster] {
+	for i, d := range roles[ruleset.ScopeCluster] {
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(r.role), Subjects: subjects})
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(d), Subjects: subjects})
 	}
-	for i, r := range roles[scopeRBAC] {
+	for i, d := range roles[ruleset.ScopeRBAC] {
 		in.RoleBindings = append(in.RoleBindings, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(r.role), Subjects: subjects})
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(d), Subjects: subjects})
 	}
 	return in
 }
@@ -222,23 +205,23 @@ func writerInput(ix *Index, namespace string, roles map[scopeKind][]writerRole) 
 // why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
 func (h *proof) why(w *matching.Rule, a authorizer.AttributesRecord, at *place) string {
 	a.User = h.user
-	var q Query
+	var q ruleset.Query
 	q.Reset(h.ix, a)
-	q.req.Kind = at.kind
+	q.AsKind(at.kind)
 	if h.grant.Lifted {
-		return q.whyDenied()
+		return whyDenied(&q)
 	}
 	v := q.Decide(nil)
 	switch {
-	case v.Certainty == Always:
+	case v.Certainty == ruleset.Always:
 		return ""
-	case v.Certainty == Never && v.Deny.Found():
+	case v.Certainty == ruleset.Never && v.Deny.Found():
 		return deniedBy(v.Deny)
-	case v.Certainty == Never:
+	case v.Certainty == ruleset.Never:
 		return "no rule allows it"
 	}
 	for _, c := range v.Conditions {
-		if c.Effect() == Denies {
+		if c.Effect() == ruleset.Denies {
 			return deniedBy(c)
 		}
 	}
@@ -255,10 +238,10 @@ func (h *proof) why(w *matching.Rule, a authorizer.AttributesRecord, at *place) 
 }
 
 // whyDenied tells which deny rule reaches the request, under a condition or not, or "". Nothing has to allow it.
-func (q *Query) whyDenied() string {
-	m, tier := q.PolicyMaster(), TierMaster
+func whyDenied(q *ruleset.Query) string {
+	m, tier := q.PolicyMaster(), ruleset.TierMaster
 	if !m.Denies() && !m.Allow.Found() {
-		if m, tier = q.PolicyNamespace(), TierNamespace; m.Denies() && q.ClusterGrant().Found() {
+		if m, tier = q.PolicyNamespace(), ruleset.TierNamespace; m.Denies() && q.ClusterGrant().Found() {
 			return ""
 		}
 	}
@@ -266,13 +249,13 @@ func (q *Query) whyDenied() string {
 	case m.Deny.Found():
 		return deniedBy(m.Deny)
 	case m.ConditionalDeny:
-		return deniedBy(q.AppendConditional(nil, tier, Denies)[0])
+		return deniedBy(q.AppendConditional(nil, tier, ruleset.Denies)[0])
 	}
 	return ""
 }
 
-func deniedBy(h Hit) string {
-	if h.Condition() != nil || h.nameUnknown {
+func deniedBy(h ruleset.Hit) string {
+	if h.Condition() != nil || h.Names() != nil {
 		return fmt.Sprintf("%s, rule %d, denies it under a condition", h.Role(), h.RuleIndex())
 	}
 	return fmt.Sprintf("denied by %s, rule %d", h.Role(), h.RuleIndex())

@@ -1,4 +1,4 @@
-package ruleset
+package escalation
 
 import (
 	"strings"
@@ -9,30 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 )
-
-func policyWorld(master, hammer map[string][]policyv1alpha1.PolicyRule) *refmodel.World {
-	w := &refmodel.World{Master: "master", Served: []refmodel.Resource{{Plural: "pods", Kind: "Pod"}, {Plural: "nodes", Kind: "Node"}, {Plural: "services", Kind: "Service"}, {Plural: "secrets", Kind: "Secret"},
-		{Group: "apps", Plural: "deployments", Kind: "Deployment"}, {Group: "x.io", Plural: "gadgets", Kind: "Thing"}, {Group: "authorization.proviso.dev", Plural: "roles", Kind: "Role"}}}
-	for ns, roles := range map[string]map[string][]policyv1alpha1.PolicyRule{"master": master, "hammer": hammer} {
-		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
-		b := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: ns}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
-		for name, rules := range roles {
-			p.Roles[name] = policyv1alpha1.PolicyRole{Rules: rules}
-			b.RoleBindings[name] = policyv1alpha1.PolicyRoleBinding{RoleName: name, UserNames: []string{name}}
-		}
-		w.Policies, w.PolicyBindings = append(w.Policies, p), append(w.PolicyBindings, b)
-	}
-	return w
-}
-
-type rules = []policyv1alpha1.PolicyRule
 
 // PO-12: what people are told, and what people can do.
 func TestCoversByExample(t *testing.T) {
 	specials := []string{"*", "escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
-	w := policyWorld(map[string][]policyv1alpha1.PolicyRule{
+	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"clark":  {{Verbs: specials, ResourceKinds: []string{"*"}}, {Verbs: specials, NonResourceURLs: []string{"*"}}},
 		"edwina": {{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles", "-secrets"}}},
 		"noexec": {{Verbs: []string{"*", "-exec"}, ResourceKinds: []string{"*"}}},
@@ -53,7 +37,7 @@ func TestCoversByExample(t *testing.T) {
 	w.ClusterRoles = append(w.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"pods", "services", "nodes", "pods/status"}}}})
 	w.ClusterRoleBindings = append(w.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "some"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "some"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "somebody"}}})
-	ix := Build(inputOf(w))
+	ix := ruleset.Build(inputOf(w))
 	labels := &policyv1alpha1.AttributeRestrictions{FieldsMutable: []string{"labels"}}
 	for _, test := range []struct {
 		name, who, ns string
@@ -109,7 +93,7 @@ func TestCoversByExample(t *testing.T) {
 		{name: "unreadable", who: "clark", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pod*"}}}, want: "cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := ix.Covers(Grant{User: &user.DefaultInfo{Name: test.who}, Namespace: test.ns, Policy: test.policy, RBAC: test.rbac})
+			err := Covers(ix, Grant{User: &user.DefaultInfo{Name: test.who}, Namespace: test.ns, Policy: test.policy, RBAC: test.rbac})
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -118,7 +102,7 @@ func TestCoversByExample(t *testing.T) {
 			}
 		})
 	}
-	if err := ix.Covers(Grant{User: &user.DefaultInfo{Name: "x", Groups: []string{"system:masters"}}, Policy: rules{{Verbs: specials, ResourceKinds: []string{"*"}}}}); err != nil {
+	if err := Covers(ix, Grant{User: &user.DefaultInfo{Name: "x", Groups: []string{"system:masters"}}, Policy: rules{{Verbs: specials, ResourceKinds: []string{"*"}}}}); err != nil {
 		t.Errorf("system:masters: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package ruleset
+package escalation
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
@@ -24,11 +25,11 @@ type Grant struct {
 	Policy []policyv1alpha1.PolicyRule
 	RBAC   []rbacv1.PolicyRule
 	// Grantees are whom the rules are bound to. A role has none yet; Role then names it, if it exists.
-	Grantees []Subject
-	Role     RoleRef
+	Grantees []ruleset.Subject
+	Role     ruleset.RoleRef
 	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order.
 	// Rights of others do not count, and what RBAC grants ahead of Policy is not denied.
-	Tiers []Tier
+	Tiers []ruleset.Tier
 	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
 	Lifted bool
 	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the
@@ -51,7 +52,7 @@ func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 // Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests
 // that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and
 // for everything that will ever be served.
-func (ix *Index) Covers(g Grant) error {
+func Covers(ix *ruleset.Index, g Grant) error {
 	if g.User == nil {
 		return &NotHeld{Reason: "there is no user"}
 	}
@@ -61,32 +62,32 @@ func (ix *Index) Covers(g Grant) error {
 	if g.Implies == nil {
 		g.Implies = SameCondition
 	}
-	if g.Namespace == ix.master && len(g.RBAC) == 0 {
+	if g.Namespace == ix.MasterNamespace() && len(g.RBAC) == 0 {
 		g.Namespace = "" // what Policy grants in the master namespace it grants everywhere
 	}
 	if g.Tiers == nil {
-		g.Tiers = []Tier{TierMaster, TierNamespace, TierRBAC}
+		g.Tiers = []ruleset.Tier{ruleset.TierMaster, ruleset.TierNamespace, ruleset.TierRBAC}
 	}
-	w, err := ix.writerOf(g)
+	w, err := writerOf(ix, g)
 	if err != nil {
 		return err
 	}
 	refusal := &NotHeld{User: g.User.GetName(), Lifted: g.Lifted}
-	for _, shared := range ix.sharesOf(g, w) {
+	for _, shared := range sharesOf(ix, g, w) {
 		if !w.denied(shared) && len(w.local) == 0 && (g.Lifted || coversRBAC(w.rbac(), g.RBAC)) {
 			continue
 		}
-		wanted, err := ix.wantedRules(g)
+		wanted, err := wantedRules(ix, g)
 		if err != nil {
 			return err
 		}
-		if err := ix.compare(g, w, wanted, shared, refusal); err != nil {
+		if err := compare(ix, g, w, wanted, shared, refusal); err != nil {
 			return err
 		}
 		if len(w.local) > 0 {
 			g := g
 			g.Namespace = anyNamespace
-			if err := ix.compare(g, w.anywhere(), wanted, shared, refusal); err != nil {
+			if err := compare(ix, g, w.anywhere(), wanted, shared, refusal); err != nil {
 				return err
 			}
 		}
@@ -98,8 +99,8 @@ func (ix *Index) Covers(g Grant) error {
 }
 
 // compare notes what is wanted and not held.
-func (ix *Index) compare(g Grant, w *writer, wanted *role, shared sharedDenies, refusal *NotHeld) error {
-	held, err := ix.proofOf(g, w, wanted, shared)
+func compare(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies, refusal *NotHeld) error {
+	held, err := proofOf(ix, g, w, wanted, shared)
 	if err != nil {
 		return err
 	}
@@ -193,13 +194,9 @@ func (n *NotHeld) add(g Gap) {
 
 // wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it
 // could come to mean something later.
-func (ix *Index) wantedRules(g Grant) (*role, error) {
-	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: asText, future: true}
-	if len(g.RBAC) > 0 {
-		return c.rbacRole(RoleRef{Kind: ClusterRole}, g.RBAC), nil
-	}
-	out := c.policyRole(RoleRef{Kind: PolicyRole}, &roleSource{policy: g.Policy}, nil)
-	for _, p := range out.problems {
+func wantedRules(ix *ruleset.Index, g Grant) (*ruleset.Definition, error) {
+	out, problems := ix.Compile(g.Policy, g.RBAC, asText)
+	for _, p := range problems {
 		if !p.Deny {
 			return nil, &NotHeld{Reason: p.Err.Error()}
 		}
@@ -208,7 +205,7 @@ func (ix *Index) wantedRules(g Grant) (*role, error) {
 }
 
 // asText stands for the compiler of conditions where only their presence counts.
-func asText(_ RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
+func asText(_ ruleset.RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
 	return asWritten{r}, nil
 }
 
