@@ -102,6 +102,10 @@ conformance-sidecar: build ## The conformance tests on a stock kube-apiserver wi
 hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
 	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass
 
+.PHONY: faults-sidecar
+faults-sidecar: build ## Kill the parts of a stock kube-apiserver with a side-car while somebody tries forbidden things (ROUNDS=20)
+	PROVISO_SOAK=$(or $(ROUNDS),20) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 2h -v -run TestSidecarBesideAStockServer ./test/e2e
+
 # docs/testing.md has figures. upstream-full is every package that starts an API server and needs no node.
 UPSTREAM ?= auth,apiserver/apply
 UPSTREAM_FULL = auth,apiserver,apiserver/admissionwebhook,apiserver/anonymous,apiserver/apply,apiserver/cel,apiserver/certreload,apiserver/discovery,apiserver/flowcontrol,apiserver/oidc,$\
