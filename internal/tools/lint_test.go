@@ -1,9 +1,7 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/lint"
 )
@@ -22,19 +18,7 @@ var update = flag.Bool("update", false, "write what is generated from the code")
 // lints runs `proviso lint`.
 func lints(t *testing.T, args ...string) (out string, code int, said error) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := NewLintCommand(genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr})
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(t.Context())
-	var coded exit
-	switch {
-	case errors.As(err, &coded):
-		code = int(coded)
-	case err != nil:
-		code, said = codeUnanswered, err
-	}
-	return stdout.String() + stderr.String(), code, said
+	return execute(t, NewLintCommand, "", args...)
 }
 
 // sections reads a file of several: "-- name --" begins each.

@@ -1,0 +1,180 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/matrix"
+	"proviso.dev/proviso/internal/offline"
+	"proviso.dev/proviso/internal/plan"
+	"proviso.dev/proviso/internal/ruleset"
+)
+
+// MatrixOptions are the flags of `proviso matrix`.
+type MatrixOptions struct {
+	From                                   []string
+	Subjects, Namespaces, Resources, Verbs []string
+	Output                                 string
+	MasterNamespace                        string
+
+	genericiooptions.IOStreams
+}
+
+// NewMatrixCommand returns `proviso matrix`.
+func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &MatrixOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	cmd := &cobra.Command{
+		Use:   "matrix [DIR | FILE]...",
+		Short: "Show who may do what: subjects by resources, yes, if, no or denied",
+		Long: `Show who may do what by the policy in files: subjects by resources, with a cell for each verb, which is yes, if (under a condition, or for some
+names), no, or denied by a deny rule. Subjects, namespaces and resources with the same cells are one line; what is neither allowed
+nor denied is left out. The engine of the server decides every cell; no server is asked.
+
+A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
+policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' own cluster roles only if the files have them.`,
+		Example: `  # Everybody, everywhere
+  proviso matrix --from policies/
+
+  # One team in one namespace
+  proviso matrix policies/ --subject group:team-a --namespace hammer
+
+  # Who may read or delete secrets, for a spreadsheet
+  proviso matrix policies/ --resource secrets --verb get,delete -o csv > secrets.csv
+
+  # A page to look at
+  proviso matrix policies/ -o html > matrix.html`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.From = append(o.From, args...)
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.RunMatrix(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy.")
+	fs.StringSliceVar(&o.Subjects, "subject", nil, "Who: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, everybody who is bound to anything.")
+	fs.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "Where. Left out, every namespace and what belongs to none.")
+	fs.StringSliceVar(&o.Resources, "resource", nil, "What: plurals, such as pods, pods/exec or deployments.apps. Left out, everything.")
+	fs.StringSliceVar(&o.Verbs, "verb", nil, "The verbs. Left out, those of requests.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, html, csv or json.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *MatrixOptions) Validate() error {
+	switch {
+	case len(o.From) == 0:
+		return errors.New("--from: say where the policy is")
+	case !slices.Contains([]string{"table", "html", "csv", "json"}, o.Output):
+		return fmt.Errorf("-o %s: want table, html, csv or json", o.Output)
+	}
+	for _, s := range o.Subjects {
+		if _, err := parseSubject(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseSubject reads a user, group:NAME or serviceaccount:NAMESPACE/NAME.
+func parseSubject(text string) (ruleset.Subject, error) {
+	if group, ok := strings.CutPrefix(text, "group:"); ok && group != "" {
+		return ruleset.Subject{Group: true, Name: group}, nil
+	}
+	if account, ok := strings.CutPrefix(text, "serviceaccount:"); ok {
+		namespace, name, whole := strings.Cut(account, "/")
+		if !whole || namespace == "" || name == "" {
+			return ruleset.Subject{}, fmt.Errorf("%s: want serviceaccount:NAMESPACE/NAME", text)
+		}
+		return ruleset.Subject{Name: "system:serviceaccount:" + namespace + ":" + name}, nil
+	}
+	if user := strings.TrimPrefix(text, "user:"); user != "" && text != "group:" {
+		return ruleset.Subject{Name: user}, nil
+	}
+	return ruleset.Subject{}, fmt.Errorf("%q: want a user, group:NAME or serviceaccount:NAMESPACE/NAME", text)
+}
+
+// RunMatrix answers and prints.
+func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
+	documents, err := readDocuments(o.From, nil)
+	if err != nil {
+		return err
+	}
+	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	if err != nil {
+		return err
+	}
+	u, err := newUniverse(host)
+	if err != nil {
+		return err
+	}
+	in, err := o.input(host, u)
+	if err != nil {
+		return err
+	}
+	cells, err := matrix.Cells(ctx, in)
+	if err != nil {
+		return err
+	}
+	// system:masters may do everything, which is no news.
+	cells = slices.DeleteFunc(cells, func(c matrix.Cell) bool {
+		return len(o.Subjects) == 0 && c.Subject == ruleset.Subject{Group: true, Name: "system:masters"}
+	})
+	places := append(slices.Clone(u.namespaces), matrix.Elsewhere)
+	if len(o.Namespaces) > 0 {
+		places = nil // nothing holds everywhere if not everything was looked at
+	}
+	return printMatrix(o.Out, o.Output, in.Verbs, cells, places)
+}
+
+// input is what the flags ask for.
+func (o *MatrixOptions) input(host *offline.Host, u *universe) (in matrix.Input, err error) {
+	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
+		Namespaces: append(slices.Clone(u.namespaces), matrix.Elsewhere, ""), Names: u.names}
+	if len(o.Namespaces) > 0 {
+		in.Namespaces = o.Namespaces
+	}
+	if len(o.Verbs) > 0 {
+		in.Verbs = o.Verbs
+	}
+	for _, text := range o.Subjects {
+		s, err := parseSubject(text)
+		if err != nil {
+			return in, err
+		}
+		in.Subjects = append(in.Subjects, s)
+	}
+	if len(o.Resources) == 0 {
+		return in, nil
+	}
+	in.Resources = nil
+	for _, wanted := range o.Resources {
+		found := slices.DeleteFunc(slices.Clone(u.resources), func(r plan.Resource) bool {
+			return wanted != resourceName(r.Group, r.Resource, r.Subresource) && wanted != resourceName("", r.Resource, r.Subresource)
+		})
+		if len(found) == 0 {
+			return in, fmt.Errorf("--resource %s: no such resource is known", wanted)
+		}
+		in.Resources = append(in.Resources, found...)
+	}
+	return in, nil
+}
+
+// resourceName is deployments.apps/scale.
+func resourceName(group, resource, sub string) string {
+	if group != "" {
+		resource += "." + group
+	}
+	if sub != "" {
+		resource += "/" + sub
+	}
+	return resource
+}
