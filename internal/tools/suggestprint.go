@@ -1,0 +1,119 @@
+package tools
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/suggest"
+)
+
+// printSuggestion writes the objects, with what is proven of them.
+func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doing) error {
+	var b strings.Builder
+	who := subjectOf(in.Subject)
+	fmt.Fprintf(&b, "# The least rights that explain what %s was seen doing: %d requests, %d different ones.\n", who, d.requests, len(in.Uses))
+	if len(r.Refused) > 0 {
+		fmt.Fprintf(&b, "# The policy does not allow %d of them, which something else must have allowed: %s.\n", len(r.Refused), sample(r.Refused))
+	}
+	if r.Stays > 0 {
+		fmt.Fprintf(&b, "# Everybody may do %d of them: nothing is needed.\n", r.Stays)
+	}
+	switch {
+	case r.Allowed == r.Stays && len(r.Parts) == 0:
+		b.WriteString("# There is nothing to suggest.\n")
+	default:
+		fmt.Fprintf(&b, "# Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.\n", r.Allowed)
+		less := 0.0
+		if r.Before > 0 {
+			less = 100 * float64(r.Before-r.After) / float64(r.Before)
+		}
+		fmt.Fprintf(&b, "# Today: %d rights (verbs × resources × namespaces). With this instead: %d, which is %.1f%% less.\n", r.Before, r.After, less)
+	}
+	if slices.Contains(in.Who.GetGroups(), user.SystemPrivilegedGroup) {
+		fmt.Fprintf(&b, "# %s is in the group %s, which may do everything: it replaces that.\n", who, user.SystemPrivilegedGroup)
+	}
+	for _, ref := range r.Replaced {
+		fmt.Fprintf(&b, "# It replaces %s: take %s out of it.\n", ref, who)
+	}
+	for _, ref := range r.Kept {
+		fmt.Fprintf(&b, "# Keep %s: its role denies something.\n", ref)
+	}
+	objects, err := suggested(in, r)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		b.WriteString("---\n")
+		b.Write(o)
+	}
+	if len(objects) == 0 {
+		b.WriteString("---\n")
+	}
+	_, err = io.WriteString(out, b.String())
+	return err
+}
+
+// sample names the first ones.
+func sample(uses []suggest.Use) string {
+	var texts []string
+	for _, u := range uses[:min(len(uses), 3)] {
+		texts = append(texts, u.String())
+	}
+	if more := len(uses) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// suggested are the objects as text, namespace by namespace.
+func suggested(in suggest.Input, r *suggest.Result) (texts [][]byte, err error) {
+	objects := in.Objects(r.Parts)
+	add := func(kind, version string, object any) {
+		if err != nil {
+			return
+		}
+		var content map[string]any
+		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+			return
+		}
+		content["apiVersion"], content["kind"] = version, kind
+		delete(content, "status")
+		if meta, ok := content["metadata"].(map[string]any); ok {
+			delete(meta, "creationTimestamp")
+		}
+		var text []byte
+		if text, err = yaml.Marshal(content); err == nil {
+			texts = append(texts, text)
+		}
+	}
+	const rbacVersion = "rbac.authorization.k8s.io/v1"
+	for i, o := range objects.ClusterRoles {
+		add("ClusterRole", rbacVersion, o)
+		add("ClusterRoleBinding", rbacVersion, objects.ClusterRoleBindings[i])
+	}
+	for i, o := range objects.Roles {
+		add("Role", rbacVersion, o)
+		add("RoleBinding", rbacVersion, objects.RoleBindings[i])
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(objects.Policy)) {
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: in.Name}
+		add("Role", authz.SchemeGroupVersion.String(), &authz.Role{ObjectMeta: meta, Rules: objects.Policy[namespace]})
+		binding := &authz.RoleBinding{ObjectMeta: meta, RoleRef: authz.RoleRef{Namespace: namespace, Name: in.Name}}
+		if in.Subject.Group {
+			binding.GroupNames = []string{in.Subject.Name}
+		} else {
+			binding.UserNames = []string{in.Subject.Name}
+		}
+		add("RoleBinding", authz.SchemeGroupVersion.String(), binding)
+	}
+	return texts, err
+}
