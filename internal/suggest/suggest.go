@@ -109,6 +109,12 @@ func Make(in Input) (*Result, error) {
 		in.MaxNames = 20
 	}
 	out := &Result{}
+	in.Namespaces = slices.Clone(in.Namespaces)
+	for _, u := range in.Uses {
+		if u.Namespace != "" && !slices.Contains(in.Namespaces, u.Namespace) {
+			in.Namespaces = append(in.Namespaces, u.Namespace)
+		}
+	}
 	s := &suggester{Input: in, rights: map[right]*objects{}, allows: in.allowsOnly()}
 	for _, u := range in.Uses {
 		s.take(u, out)

@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -20,6 +21,7 @@ type coverage struct {
 	Percent int      `json:"percent"`
 	Never   []string `json:"never,omitempty"`
 
+	mu   sync.Mutex
 	hits map[string]bool // rule → it decided
 }
 
@@ -73,6 +75,8 @@ func (c *coverage) decided(rule authz.RuleTrace) {
 		return
 	}
 	key := ruleKey(rule.Role.Namespace, rule.Role.Name, int(rule.RuleIndex))
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, known := c.hits[key]; known {
 		c.hits[key] = true
 	}

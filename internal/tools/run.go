@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
@@ -62,12 +65,11 @@ func (r *runner) run(ctx context.Context, tests []*PolicyTest) (*report, error) 
 				return nil, err
 			}
 		}
-		for _, c := range test.Cases {
-			if r.only != nil && !r.only.MatchString(test.Metadata.Name+"/"+c.Name) {
-				continue
-			}
-			result := r.decide(ctx, host, &c)
-			result.File, result.Test, result.Case = test.file, test.Metadata.Name, c.Name
+		cases := slices.DeleteFunc(slices.Clone(test.Cases), func(c TestCase) bool {
+			return r.only != nil && !r.only.MatchString(test.Metadata.Name+"/"+c.Name)
+		})
+		for _, result := range r.decideAll(ctx, host, cases) {
+			result.File, result.Test = test.file, test.Metadata.Name
 			if result.Passed {
 				out.Passed++
 			} else {
@@ -77,6 +79,23 @@ func (r *runner) run(ctx context.Context, tests []*PolicyTest) (*report, error) 
 		}
 	}
 	return out, nil
+}
+
+// decideAll decides cases on all processors; the results are in the order of the cases.
+func (r *runner) decideAll(ctx context.Context, host *offline.Host, cases []TestCase) []tested {
+	results := make([]tested, len(cases))
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(cases)) {
+		done.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(cases)); i = next.Add(1) - 1 {
+				results[i] = r.decide(ctx, host, &cases[i])
+				results[i].Case = cases[i].Name
+			}
+		})
+	}
+	done.Wait()
+	return results
 }
 
 // decide asks for one case and compares.
@@ -91,7 +110,7 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 	problems := []string{}
 	for _, body := range []struct {
 		object map[string]any
-		to     **runtime.RawExtension
+		to     **apiruntime.RawExtension
 	}{{content, &spec.Content}, {old, &spec.OldContent}} {
 		if body.object == nil {
 			continue
@@ -100,7 +119,7 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 		if err != nil {
 			return tested{Problems: []string{err.Error()}}
 		}
-		*body.to = &runtime.RawExtension{Raw: raw}
+		*body.to = &apiruntime.RawExtension{Raw: raw}
 	}
 	who := &user.DefaultInfo{Name: c.User, Groups: c.Groups, Extra: c.Extra}
 	if !slices.Contains(who.Groups, user.AllUnauthenticated) && !slices.Contains(who.Groups, user.AllAuthenticated) {
