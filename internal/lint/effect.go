@@ -176,6 +176,7 @@ func (c *checker) differs(r role, i int, without *ruleset.Index, namespaces []st
 				others = append(others, h.Subject())
 			}
 		})
+		c.budget -= len(mine) + len(others)
 		seen.matched = seen.matched || len(mine) > 0
 		for _, s := range mine {
 			if c.matters(attrs, without, whocan.Judged(s), seen) {

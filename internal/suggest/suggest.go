@@ -247,8 +247,8 @@ func (s *suggester) note(u Use, place rulePlace, rule *policyv1alpha1.PolicyRule
 	o.names[u.Name] = true
 }
 
-// allowsOnly is the index without deny rules: each is replaced by one that matches nothing, so that the others keep their
-// places.
+// allowsOnly is the index without deny rules: each is replaced by one that matches nothing, so that the others keep
+// their places.
 func (in Input) allowsOnly() *ruleset.Index {
 	var changes []ruleset.Change
 	for _, p := range in.Policies {
@@ -302,8 +302,8 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 	}
 }
 
-// sameConditions tells that whatever the walk through the conditions allowed before, it allows now: for every allow there
-// is one of the same condition, or of none, that no other deny stands before.
+// sameConditions tells that whatever the walk through the conditions allowed before, it allows now: for every allow
+// there is one of the same condition, or of none, that no other deny stands before.
 func sameConditions(before, now ruleset.Standing) bool {
 	had, have := allowsOf(before), allowsOf(now)
 	return !slices.ContainsFunc(had, func(a allowance) bool {

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -275,14 +277,26 @@ func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
 	return uses
 }
 
-// slug is a name for objects.
+// slug is a name for objects, another one for every subject: sa.NAMESPACE.NAME, group.NAME or the user. A text that
+// cannot be a name is followed by what tells it from others.
 func slug(s planSubject) string {
-	text := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(s.String(), "service account "), "group "))
+	text := s.User
+	switch {
+	case s.Group != "":
+		text = "group." + s.Group
+	case s.ServiceAccount != "":
+		text = "sa." + strings.Replace(s.ServiceAccount, "/", ".", 1)
+	}
 	out := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
 			return r
 		}
 		return '-'
 	}, text)
-	return strings.Trim(out[:min(len(out), 200)], "-")
+	out = strings.Trim(out[:min(len(out), 200)], "-.")
+	if out != text || strings.Contains(out, "..") || s.User != "" && (strings.HasPrefix(out, "sa.") || strings.HasPrefix(out, "group.")) {
+		sum := sha256.Sum256([]byte(s.String()))
+		return strings.TrimLeft(strings.ReplaceAll(out, "..", "-")+"-"+hex.EncodeToString(sum[:4]), "-.")
+	}
+	return out
 }

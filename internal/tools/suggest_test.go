@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/offline"
@@ -128,5 +130,33 @@ func TestSuggestCommand(t *testing.T) {
 		if _, code, err := execute(t, NewSuggestCommand, "", args...); code != codeUnanswered || err == nil {
 			t.Errorf("%v: %d %v", args, code, err)
 		}
+	}
+}
+
+// Whoever chooses the name of a user or the path of a request, which are in comments, adds nothing to what is applied.
+func TestSuggestedCommentsEnd(t *testing.T) {
+	const event = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"%s","verb":"get","user":{"username":"eve\n---\nkind: Mischief\r\u2028kind: Mischief","groups":["team\nkind: Mischief"]},"requestURI":"/x%%0A---%%0Akind:%%20Mischief","responseStatus":{"code":404}}` + "\n"
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	out, _, err := execute(t, NewSuggestCommand, fmt.Sprintf(event, "1"), "--replay", "-", "--from", from)
+	if err != nil || !strings.Contains(out, "Mischief") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, line := range strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("\n\r\u2028\u2029\u0085", r) }) {
+		if !strings.HasPrefix(line, "#") && line != "---" {
+			t.Errorf("%q is outside of the comments", line)
+		}
+	}
+}
+
+// Two subjects never get objects of the same name.
+func TestSuggestedNamesDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for _, s := range []planSubject{{User: "ci-robot"}, {User: "ci.robot"}, {User: "ci_robot"}, {User: "CI-robot"}, {User: "sa.ci.robot"}, {User: "group.ci"}, {Group: "ci"}, {User: "ci"}, {ServiceAccount: "ci/robot"},
+		{ServiceAccount: "a-b/c"}, {ServiceAccount: "a/b-c"}, {User: "ci-robot-"}, {User: "-ci-robot"}, {User: "a..b"}, {User: "a-b"}, {User: "ä"}, {User: "ö"}, {User: strings.Repeat("x", 300)}, {User: strings.Repeat("x", 301)}} {
+		name := "suggested-" + slug(s)
+		if other, twice := seen[name]; twice || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Errorf("%v is called %s, as is %s", s, name, other)
+		}
+		seen[name] = s.String()
 	}
 }

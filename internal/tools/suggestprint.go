@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,32 +21,33 @@ import (
 func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doing) error {
 	var b strings.Builder
 	who := subjectOf(in.Subject)
-	fmt.Fprintf(&b, "# The least rights that explain what %s was seen doing: %d requests, %d different ones.\n", who, d.requests, len(in.Uses))
+	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
+	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.requests, len(in.Uses))
 	if len(r.Refused) > 0 {
-		fmt.Fprintf(&b, "# The policy does not allow %d of them, which something else must have allowed: %s.\n", len(r.Refused), sample(r.Refused))
+		comment("The policy does not allow %d of them, which something else must have allowed: %s.", len(r.Refused), sample(r.Refused))
 	}
 	if r.Stays > 0 {
-		fmt.Fprintf(&b, "# Everybody may do %d of them: nothing is needed.\n", r.Stays)
+		comment("Everybody may do %d of them: nothing is needed.", r.Stays)
 	}
 	switch {
 	case r.Allowed == r.Stays && len(r.Parts) == 0:
-		b.WriteString("# There is nothing to suggest.\n")
+		comment("There is nothing to suggest.")
 	default:
-		fmt.Fprintf(&b, "# Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.\n", r.Allowed)
+		comment("Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.", r.Allowed)
 		less := 0.0
 		if r.Before > 0 {
 			less = 100 * float64(r.Before-r.After) / float64(r.Before)
 		}
-		fmt.Fprintf(&b, "# Today: %d rights (verbs × resources × namespaces). With this instead: %d, which is %.1f%% less.\n", r.Before, r.After, less)
+		comment("Today: %d rights (verbs × resources × namespaces). With this instead: %d, which is %.1f%% less.", r.Before, r.After, less)
 	}
 	if slices.Contains(in.Who.GetGroups(), user.SystemPrivilegedGroup) {
-		fmt.Fprintf(&b, "# %s is in the group %s, which may do everything: it replaces that.\n", who, user.SystemPrivilegedGroup)
+		comment("%s is in the group %s, which may do everything: it replaces that.", who, user.SystemPrivilegedGroup)
 	}
 	for _, ref := range r.Replaced {
-		fmt.Fprintf(&b, "# It replaces %s: take %s out of it.\n", ref, who)
+		comment("It replaces %s: take %s out of it.", ref, who)
 	}
 	for _, ref := range r.Kept {
-		fmt.Fprintf(&b, "# Keep %s: its role denies something.\n", ref)
+		comment("Keep %s: its role denies something.", ref)
 	}
 	objects, err := suggested(in, r)
 	if err != nil {
@@ -60,6 +62,16 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doin
 	}
 	_, err = io.WriteString(out, b.String())
 	return err
+}
+
+// inLine keeps names of others from ending a comment: what follows it would be applied.
+func inLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 // sample names the first ones.
