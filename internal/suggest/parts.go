@@ -11,7 +11,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/connection"
-	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/escalation"
 )
 
 // line is a rule in the making: lists are ordered.
@@ -86,7 +86,7 @@ func (s *suggester) lines() (lines []line) {
 
 // anyName tells that a right is held for every name.
 func (s *suggester) anyName(l line) bool {
-	grant := ruleset.Grant{User: s.Who, Namespace: l.namespace}
+	grant := escalation.Grant{User: s.Who, Namespace: l.namespace}
 	if l.rule != nil || l.place.master {
 		grant.Policy = []policyv1alpha1.PolicyRule{l.policy()}
 		if grant.Namespace == "" {
@@ -95,7 +95,7 @@ func (s *suggester) anyName(l line) bool {
 	} else {
 		grant.RBAC = []rbacv1.PolicyRule{l.rbac()}
 	}
-	return s.allows.Covers(grant) == nil
+	return escalation.Covers(s.allows, grant) == nil
 }
 
 // join makes one line of those that differ in one list only.

@@ -9,6 +9,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/escalation"
 )
 
 const accountPrefix = "system:serviceaccount:"
@@ -88,7 +89,7 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 			if !slices.Contains(*list, s.Subject.Name) {
 				continue
 			}
-			if p := policies[home]; p != nil && ruleset.NeedsDeny(p.Roles[e.RoleName].Rules) {
+			if p := policies[home]; p != nil && escalation.NeedsDeny(p.Roles[e.RoleName].Rules) {
 				out.Kept = append(out.Kept, ref)
 				continue
 			}

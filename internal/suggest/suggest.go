@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/plan"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/ruleset/escalation"
 )
 
 // Use is something that somebody did.
@@ -269,7 +270,7 @@ func (in Input) allowsOnly() *ruleset.Index {
 func (s *suggester) held(parts []Part) error {
 	for _, p := range parts {
 		if len(p.RBAC) > 0 {
-			if err := s.allows.Covers(ruleset.Grant{User: s.Who, Namespace: p.Namespace, RBAC: p.RBAC}); err != nil {
+			if err := escalation.Covers(s.allows, escalation.Grant{User: s.Who, Namespace: p.Namespace, RBAC: p.RBAC}); err != nil {
 				return fmt.Errorf("the suggestion would grant more than is held: %w", err)
 			}
 		}
@@ -278,7 +279,7 @@ func (s *suggester) held(parts []Part) error {
 			if namespace == "" {
 				namespace = s.Index.MasterNamespace()
 			}
-			if err := s.allows.Covers(ruleset.Grant{User: s.Who, Namespace: namespace, Policy: p.Policy}); err != nil {
+			if err := escalation.Covers(s.allows, escalation.Grant{User: s.Who, Namespace: namespace, Policy: p.Policy}); err != nil {
 				return fmt.Errorf("the suggestion would grant more than is held: %w", err)
 			}
 		}
