@@ -56,6 +56,9 @@ func exampleRules(t *testing.T) (rules []exampleRule) {
 			if err != nil || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".md") {
 				return err
 			}
+			if strings.HasPrefix(path, "../../docs/reference/") {
+				return nil // what lint finds: rules as nobody should write them
+			}
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
