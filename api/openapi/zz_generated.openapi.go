@@ -1421,6 +1421,13 @@ func schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref common.Ref
 							},
 						},
 					},
+					"narrowedTo": {
+						SchemaProps: spec.SchemaProps{
+							Description: "narrowedTo is the selector that the server adds to a list or watch of this subject, or why it refuses the list. It is empty for other verbs.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"conditions"},
 			},
@@ -1449,6 +1456,13 @@ func schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref common.Referenc
 					"decidedBy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "decidedBy is the authorizer that decided. It is empty if nobody did, or if it depends on the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"narrowedTo": {
+						SchemaProps: spec.SchemaProps{
+							Description: "narrowedTo is the selector that the server adds to a list or watch that is allowed under conditions, or why it refuses the list. It is empty for other verbs.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -119,20 +119,22 @@ func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs aut
 	return v.narrow(ctx, snap.Served)
 }
 
-// Narrowed says to people what a list or watch is narrowed to, or why it is refused (RD-8).
-func (g *Gate) Narrowed(ctx context.Context, attrs authorizer.Attributes) string {
-	holder := handoff.From(ctx)
-	if holder == nil {
+// Narrowed says to people what a list or watch under a condition is narrowed to by a snapshot, or why it is refused
+// (RD-8); nothing of other requests.
+func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
+	if g.Reads == nil || !isList(attrs.GetVerb()) {
 		return ""
 	}
-	n, err := g.NarrowFor(ctx, holder.Snapshot, attrs)
+	n, err := g.NarrowFor(ctx, snap, attrs)
 	switch {
 	case err != nil:
 		return err.Error()
 	case n == nil:
 		return ""
+	case n.Box.IsNothing():
+		return "nothing: no object can meet the condition"
 	}
-	return "narrowed to " + n.Box.String()
+	return n.Box.String()
 }
 
 var (

@@ -63,9 +63,9 @@ func TestReadsAtTheGate(t *testing.T) {
 				t.Errorf("%v %q %v: %v, want %q", decision, reason, err, n, tc.narrowed)
 			}
 			if tc.reaches != nil {
-				said, want := gate.Narrowed(ctx, attrs), tc.refused
+				said, want := gate.Narrowed(ctx, store.Current(), attrs), tc.refused
 				if tc.narrowed != "" {
-					want = "narrowed to " + tc.narrowed
+					want = tc.narrowed
 				}
 				if !strings.Contains(said, want) || (said == "") != (want == "") {
 					t.Errorf("a review says %q, want %q", said, want)

@@ -28,6 +28,10 @@ func explainText(review *authz.SubjectAccessReview) string {
 	case authz.AnswerAllow:
 		fmt.Fprintf(&b, "yes%s - %s\n", with, s.AllowReason)
 	case authz.AnswerConditional:
+		if trace.NarrowedTo != "" {
+			fmt.Fprintf(&b, "Conditional: the list is narrowed to %s.\n", trace.NarrowedTo)
+			break
+		}
 		b.WriteString("Conditional: the conditions below decide. Give the object with -f, or --stored, to have them evaluated.\n")
 	default:
 		fmt.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)

@@ -218,6 +218,9 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, text)
 			kind, name = "", ""
 		}
+		if c.NarrowedTo != "" {
+			fmt.Fprintf(w, "%s\t%s\tnarrowed to\t%s\n", kind, name, c.NarrowedTo)
+		}
 	}
 	for _, b := range s.BlockedBy {
 		kind, name := subject(b.UserName, b.GroupName)

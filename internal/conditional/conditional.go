@@ -54,8 +54,10 @@ func reviews(k *system.Kernel) (system.Provider, error) {
 		},
 		AlsoNeeds: func(ctx context.Context, attrs authorizer.Attributes) string { return alsoNeeds(ctx, k.Gate, attrs) },
 		MaySee:    func(ctx context.Context, of user.Info) bool { return maySee(ctx, k.Gate.Chain, of) },
-		Narrowed:  k.Gate.Narrowed,
-		Evaluate:  authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
+		Narrowed: func(ctx context.Context, attrs authorizer.Attributes) string {
+			return k.Gate.Narrowed(ctx, authorize.SnapshotOf(ctx, k.Store), attrs)
+		},
+		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	})
 }
 

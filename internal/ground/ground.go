@@ -83,6 +83,7 @@ func fillRegistry(c *registry.Config, k *system.Kernel, cfg Config) {
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)
 	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
+	c.Reads = k.Gate.Reads != nil
 	c.Reviewer = Reviewer(k, cfg.Convert)
 	c.Permissions = &inquire.Permissions{Store: k.Store}
 	c.CheckRule = func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
@@ -111,7 +112,7 @@ func Reviewer(k *system.Kernel, convert func(*unstructured.Unstructured, schema.
 		Store: k.Store, Chain: k.Gate.Chain, Indexed: k.Indexed, Master: k.Master,
 		Convert: convert, Namespace: k.Namespace, Before: k.Before,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
-		Honours:  k.Gate.Evaluated, AlsoNeeds: k.Gate.AlsoNeeds,
+		Honours:  k.Gate.Evaluated, AlsoNeeds: k.Gate.AlsoNeeds, Narrowed: k.Gate.Narrowed,
 	}
 	if !k.Gate.Conditional {
 		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }

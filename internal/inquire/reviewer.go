@@ -36,6 +36,8 @@ type Reviewer struct {
 	Honours func(authorizer.Attributes) error
 	// AlsoNeeds is the verb that a subject needs beside the verb of the request (CA-9); nil if there is never one.
 	AlsoNeeds func(authorizer.Attributes) string
+	// Narrowed says what a list or watch under conditions is narrowed to (RD-8); nil says nothing.
+	Narrowed func(context.Context, *snapshot.Snapshot, authorizer.Attributes) string
 	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is
 	// nothing.
 	Before   func(context.Context, authorizer.Attributes) []review.ChainElement
@@ -52,7 +54,7 @@ var known = []string{"system-masters", "replicas", "policy-sync", "node-restrict
 
 // WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the
 // chain that is made of rules. Conditions are decided as far as the subject decides them, and count only where they
-// would be honoured: nobody reads anything under a condition.
+// would be honoured.
 func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	var status authz.ResourceAccessReviewStatus
 	snap := authorize.SnapshotOf(ctx, r.Store)
@@ -96,6 +98,11 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	for _, c := range answer.Conditional {
 		entry := authz.ConditionalSubject{Conditions: conditional[c.Subject]}
 		entry.UserName, entry.GroupName = names(c.Subject)
+		if !slices.ContainsFunc(entry.Conditions, func(c authz.Condition) bool { return c.Description == unseen }) {
+			asked := attrs
+			asked.User = userOf(c.Subject)
+			entry.NarrowedTo = r.narrowed(ctx, snap, asked)
+		}
 		status.Conditional = append(status.Conditional, entry)
 	}
 	status.BlockedBy = blockedBy(answer.Blocked, attrs, sees)
@@ -150,6 +157,13 @@ func (r *Reviewer) incomplete() (bool, string) {
 
 func (r *Reviewer) honours(attrs authorizer.Attributes) bool {
 	return r.Honours != nil && r.Honours(attrs) == nil
+}
+
+func (r *Reviewer) narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
+	if r.Narrowed == nil {
+		return ""
+	}
+	return r.Narrowed(ctx, snap, attrs)
 }
 
 func (r *Reviewer) alsoNeeds(attrs authorizer.Attributes) string {

@@ -123,6 +123,9 @@ func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []author
 	if status.Trace == nil {
 		return
 	}
+	if blind && status.Trace.NarrowedTo != "" {
+		status.Trace.NarrowedTo = unseen
+	}
 	for i := range status.Trace.Authorizers {
 		s.withholdTrace(&status.Trace.Authorizers[i])
 	}

@@ -74,6 +74,9 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	}
 	if spec.Trace {
 		status.Trace = asked.trace(ctx)
+		if status.Trace.Decision == authz.AnswerConditional {
+			status.Trace.NarrowedTo = r.narrowed(ctx, snap, asked.attrs)
+		}
 	}
 	if !concerns(caller, spec) {
 		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Chain, r.Chain.Scoped(asked.attrs)))
@@ -117,6 +120,8 @@ func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Dec
 	if decision != authorizer.DecisionAllow && q.Honours != nil {
 		if why := q.Honours(q.attrs); why != nil {
 			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")
+		} else if to := q.narrowed(ctx, authorize.SnapshotOf(ctx, q.Store), q.attrs); to != "" {
+			reason = strings.TrimPrefix(reason+"; narrowed to "+to, "; ")
 		}
 	}
 	return decision, reason, err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,5 +158,36 @@ func TestSixthSystem(t *testing.T) {
 		if err != nil || status.Allowed != want {
 			t.Errorf("%s: %+v, %v", name, status, err)
 		}
+	}
+}
+
+// RD-8: explain, reviews and who-can show a list under a condition with the selector that it is narrowed to, and a get
+// as conditional. Who may not see the rule sees neither.
+func TestReadsAreShownWithTheirSelector(t *testing.T) {
+	host, err := New(Config{Paths: []string{"../../examples/team-views/policy.yaml"}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const selector = "labelSelector team=a"
+	for verb, want := range map[string]string{"list": selector, "watch": selector, "get": "", "update": ""} {
+		spec := authz.SubjectAccessReviewSpec{Verb: verb, ResourceKind: "configmaps", GroupName: "team-a", Trace: true}
+		status, err := host.Review(t.Context(), "default", spec)
+		if err != nil || status.Allowed || status.Trace.Decision != authz.AnswerConditional || status.Trace.NarrowedTo != want || !strings.Contains(status.DenyReason, want) {
+			t.Errorf("%s: %+v, narrowed to %q (%v)", verb, status, status.Trace.NarrowedTo, err)
+		}
+		stranger := &user.DefaultInfo{Name: "stranger"}
+		if status, err = host.reviewer.SubjectCan(request.WithUser(t.Context(), stranger), stranger, "default", spec); err != nil || strings.Contains(fmt.Sprintf("%+v %+v", status, *status.Trace), "team=a") {
+			t.Errorf("%s, to somebody who may not see the rule: %+v %+v (%v)", verb, status, *status.Trace, err)
+		}
+	}
+	question := authz.ResourceAccessReviewSpec{Verb: "list", ResourceKind: "configmaps"}
+	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup}}
+	status, err := host.reviewer.WhoCan(request.WithUser(t.Context(), reader), "default", question)
+	if err != nil || len(status.Conditional) != 1 || status.Conditional[0].GroupName != "team-a" || status.Conditional[0].NarrowedTo != selector {
+		t.Errorf("who can: %+v (%v)", status, err)
+	}
+	status, err = host.reviewer.WhoCan(request.WithUser(t.Context(), &user.DefaultInfo{Name: "stranger"}), "default", question)
+	if err != nil || len(status.Conditional) != 1 || status.Conditional[0].NarrowedTo != "" {
+		t.Errorf("who can, to somebody who may not see the rule: %+v (%v)", status, err)
 	}
 }

@@ -51,6 +51,9 @@ type Config struct {
 	// API groups have, for warnings.
 	Unserved func(rule policy.PolicyRule) (unserved, guarded []string)
 
+	// Reads tells whether reads are decided under a condition, for warnings.
+	Reads bool
+
 	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that
 	// of the spec.
 	CheckFieldPermission func(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList

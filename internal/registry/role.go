@@ -53,7 +53,7 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 		warn: func(_ context.Context, r, old *authz.Role) []string {
 			warnings := ownersIgnored(r.ObjectMeta)
 			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
-				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Unserved)...)
+				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Unserved, cfg.Reads)...)
 				warnings = append(warnings, foldedImpersonation(r.Rules)...)
 			}
 			return warnings

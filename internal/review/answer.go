@@ -99,8 +99,10 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
 	}
-	if a.narrowed != nil && (attrs.Verb == "list" || attrs.Verb == "watch") && want != chainForMachines {
-		status.Reason = strings.TrimPrefix(status.Reason+"; "+a.narrowed(ctx, &attrs), "; ")
+	if a.narrowed != nil && want != chainForMachines {
+		if text := a.narrowed(ctx, &attrs); text != "" {
+			status.Reason = strings.TrimPrefix(status.Reason+"; narrowed to "+text, "; ")
+		}
 	}
 	switch want {
 	case tree:

@@ -17,9 +17,11 @@ import (
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
+	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/configured"
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/internal/lineup"
+	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/replicas"
 )
 
@@ -154,6 +156,9 @@ func (o *Options) validateOwn() error {
 	}
 	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))
+	}
+	if o.RecheckWatches && !o.switches().systems.Has(reads.Gate) {
+		errs = append(errs, fmt.Errorf("--authorization-recheck-watches: needs the feature gates %s and %s", conditional.Gate, reads.Gate))
 	}
 	return utilerrors.NewAggregate(errs)
 }

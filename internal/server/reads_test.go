@@ -238,6 +238,8 @@ func TestReadsUnderACondition(t *testing.T) {
 	watchesUnderACondition(t, s, admin)
 	readsOfCustomResources(t, s, admin)
 	readsOfPods(t, s, admin)
+	foldedWatchIsTheList(t, s, admin)
+	narrowedListCosts(t, s, admin)
 }
 
 // readsOfTwoRules: what differs in one key is one selector; otherwise the caller is told which to give.

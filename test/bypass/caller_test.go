@@ -35,6 +35,7 @@ func (r request) String() string { return fmt.Sprintf("%s: %s by %s", r.endpoint
 type outcome struct {
 	request
 	user, as string
+	by       *caller
 	auditID  string
 	code     int
 	answer   []byte
@@ -91,7 +92,7 @@ func (c *caller) impersonating(user string) *caller {
 
 // do makes a request. An answer that does not come is code 0.
 func (c *caller) do(ctx context.Context, r request) outcome {
-	out := outcome{request: r, user: c.user, as: c.as, auditID: fmt.Sprintf("hunt-%d", auditIDs.Add(1))}
+	out := outcome{request: r, user: c.user, as: c.as, by: c, auditID: fmt.Sprintf("hunt-%d", auditIDs.Add(1))}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	url := c.host + r.path

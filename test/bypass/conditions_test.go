@@ -70,7 +70,6 @@ func (w *world) conditions(t *testing.T) {
 func (w *world) adoption(t *testing.T) {
 	const system = "adoption"
 	c, namespace := w.caller("where-false"), w.settle("where-false")
-	mine := change{field: "labels", key: "mine", value: "yes"}
 	var broken atomic.Int64
 	w.each(func(gr schema.GroupResource, endpoints []endpoint) {
 		if everyones[gr.Group+"/"+gr.Resource] != "" {
@@ -81,8 +80,8 @@ func (w *world) adoption(t *testing.T) {
 			g := p.target(e)
 			var all []request
 			for _, r := range slices.Concat(oneOfEachSort(g.writes(mine)), g.connects(), oneOfEach(g.reads()), g.removals()) {
-				// What is created with the label is the caller's own.
-				if !strings.Contains(r.way, "create") && !(r.verb == "create" && e.sub == "") {
+				// What is created with the label is the caller's own. Lists show that, and are a hunt of their own.
+				if !strings.Contains(r.way, "create") && !(r.verb == "create" && e.sub == "") && r.verb != "list" && r.verb != "watch" {
 					all = append(all, r)
 				}
 			}
@@ -165,6 +164,9 @@ func (w *world) refused(t *testing.T, o outcome, broken *atomic.Int64) {
 		return // it selects nothing: objects are checked one by one
 	case o.code < 400:
 		t.Errorf("it went through: %s", o)
+		return
+	case o.verb == "get" && o.code == 404 && !o.endpoint.isConnect():
+		w.answeredAsAbsent(t, o.by, o) // what may not be seen is not there
 		return
 	}
 	again := o.request

@@ -12,6 +12,7 @@ func TestBypassHunt(t *testing.T) {
 	w := newWorld(t)
 	t.Logf("%d endpoints", len(w.endpoints))
 	t.Run("conditions", w.conditions)
+	t.Run("reads", w.readsUnderCondition)
 	t.Run("policy", w.policy)
 	t.Run("paths", w.paths)
 	t.Run("fields", w.fields)

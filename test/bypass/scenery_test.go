@@ -130,6 +130,7 @@ func (w *world) installPolicy() {
 			{"verbs": ["impersonate"], "resourceKinds": ["*"], "when": "impersonatedRequest.verb == 'never'"}]`,
 		"cond-true":   `[{"verbs": ["*", ` + special + `], "resourceKinds": ["*"], "when": "operation != 'NEVER'"}]`,
 		"where-false": `[{"verbs": ["*", ` + special + `], "resourceKinds": ["*"], "where": "resource.metadata.labels['mine'] == 'yes'", "description": "only mine"}]`,
+		"see-mine":    `[{"verbs": ["get", "list", "watch"], "resourceKinds": ["*"], "where": "resource.metadata.labels['mine'] == 'yes'", "description": "only mine"}]`,
 		"denied":      `[{"deny": true, "verbs": ["*", ` + special + `, "impersonate"], "resourceKinds": ["*"]}, {"deny": true, "verbs": ["*"], "nonResourceURLs": ["*"]}]`,
 		"no-secrets":  `[{"deny": true, "verbs": ["*"], "resourceKinds": ["secrets"]}]`,
 		"cond-denied": `[{"deny": true, "verbs": ["create", "update", "patch", "delete", "deletecollection", "exec", "proxy"], "resourceKinds": ["*"], "when": "operation != 'NEVER'", "description": "nothing"}]`,
@@ -186,6 +187,7 @@ func (w *world) awaitPolicy() {
 		{"outsider", widget("labels", "x"), false},
 		{"granular", widget("labels", "ok.example.com/x"), false},
 		{"cond-true", widget("labels", "x"), false},
+		{"see-mine", request{method: "GET", path: "/api/v1/nodes"}, false},
 		{"boss", widget("labels", "x"), false},
 	} {
 		c := quiet(probe.user)

@@ -27,7 +27,7 @@ type seeds struct {
 // TestSeeds: every example of the five designs works as it is written, but for what its file lists (CA-22, CA-23,
 // PO-13, DA-14, FP-3). testdata/seeds has one file for each, and each has a step here.
 func TestSeeds(t *testing.T) {
-	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks"), t: t}
+	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks", "--feature-gates=ConditionalReads=true"), t: t}
 	steps := map[string]func(t *testing.T){
 		"policy/02-project-admins.yaml":                   s.projectAdmins,
 		"policy/03-editors.yaml":                          s.editors,
@@ -241,15 +241,35 @@ func (s *seeds) kubelet(t *testing.T) {
 		_, err := as("delete", "pod", "here", "--wait=false", "--dry-run=server") // patch and label get the pod first
 		return err == nil
 	})
-	for _, args := range [][]string{
-		{"delete", "pod", "there", "--wait=false", "--dry-run=server"},
-		{"get", "pods"},
-		{"get", "pods", "--field-selector", "spec.nodeName=n2"},
+	if out, err := as("delete", "pod", "there", "--wait=false", "--dry-run=server"); err == nil || !strings.Contains(out, "orbidden") {
+		t.Errorf("delete of another node's pod: %v %s", err, out)
+	}
+	// RD-1, RD-4: it reads and watches its pods and nothing else.
+	for query, want := range map[string]string{
+		"get pods -o name":     "pod/here",
+		"get pods -A -o name":  "pod/here",
+		"get pod here -o name": "pod/here",
+		"get pods -o name --field-selector spec.nodeName=n2": "",
 	} {
-		if out, err := as(args...); err == nil || !strings.Contains(out, "orbidden") {
-			t.Errorf("%v: %v %s", args, err, out)
+		out, err := as(strings.Fields(query)...)
+		lines := slices.DeleteFunc(strings.Fields(strings.ReplaceAll(out, " ", "_")), func(l string) bool { return strings.HasPrefix(l, "Warning:") })
+		if err != nil || strings.Join(lines, " ") != want {
+			t.Errorf("%s: %v %s", query, err, out)
 		}
 	}
+	for query, refused := range map[string]string{"get pod there": `"there" not found`, "get pod nosuch": `"nosuch" not found`, "get nodes": "orbidden", "get secrets": "orbidden"} {
+		if out, err := as(strings.Fields(query)...); err == nil || !strings.Contains(out, refused) {
+			t.Errorf("%s: %v %s", query, err, out)
+		}
+	}
+	watch := spawn(t, binary(t), "kubectl", "--kubeconfig", s.kubeconfig, "--as", "kubelet-01", "--as-user-extra", "authentication.kubernetes.io/node-name=n1", "get", "pods", "-w", "-o", "name")
+	s.kubectl("run", "there-too", "--image=i", "--overrides", `{"spec":{"nodeName":"n2"}}`)
+	s.kubectl("run", "here-too", "--image=i", "--overrides", `{"spec":{"nodeName":"n1"}}`)
+	watch.await("a pod of its node", func() bool { return strings.Contains(watch.output.String(), "pod/here-too") })
+	if out := watch.output.String(); strings.Contains(out, "there") {
+		t.Errorf("the watch of the kubelet:\n%s", out)
+	}
+	watch.kill()
 }
 
 func (s *seeds) kubeletAttributes(t *testing.T) {

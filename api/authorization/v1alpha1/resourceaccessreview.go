@@ -93,6 +93,11 @@ type ConditionalSubject struct {
 	// conditions are the conditions: no Deny may be met, and one Allow has to be.
 	// +listType=atomic
 	Conditions []Condition `json:"conditions"`
+
+	// narrowedTo is the selector that the server adds to a list or watch of this subject, or why it refuses the list.
+	// It is empty for other verbs.
+	// +optional
+	NarrowedTo string `json:"narrowedTo,omitempty"`
 }
 
 // BlockedSubject is a user or group that a deny rule keeps from what an allow rule gives it.

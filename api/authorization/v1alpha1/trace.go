@@ -12,6 +12,11 @@ type DecisionTrace struct {
 	// +optional
 	DecidedBy string `json:"decidedBy,omitempty"`
 
+	// narrowedTo is the selector that the server adds to a list or watch that is allowed under conditions, or why it
+	// refuses the list. It is empty for other verbs.
+	// +optional
+	NarrowedTo string `json:"narrowedTo,omitempty"`
+
 	// authorizers are all authorizers of the server, in the order in which they are asked.
 	// +optional
 	// +listType=atomic

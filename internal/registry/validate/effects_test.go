@@ -20,7 +20,7 @@ func TestEffectsAreSaid(t *testing.T) {
 		{policy.PolicyRule{Deny: true, Verbs: []string{"*", "-delete"}, ResourceKinds: []string{"pods"}}, ""},
 		{policy.PolicyRule{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"configmaps"}}, ""},
 	} {
-		all := strings.Join(Warnings([]policy.PolicyRule{c.rule}, func(policy.PolicyRule) (unserved, guarded []string) { return nil, nil }), "\n")
+		all := strings.Join(Warnings([]policy.PolicyRule{c.rule}, func(policy.PolicyRule) (unserved, guarded []string) { return nil, nil }, false), "\n")
 		if strings.Contains(all, "controllers can still delete") != (c.want != "") || !strings.Contains(all, c.want) {
 			t.Errorf("%v: %q, want %q", c.rule, all, c.want)
 		}

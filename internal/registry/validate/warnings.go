@@ -17,8 +17,9 @@ var knownVerbs = []string{
 }
 
 // Warnings says which parts of the rules have no effect as they are written. names tells which kinds of a rule nothing
-// serves now, and which of its names do not reach what has them, since it is in a guarded API group.
-func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved, guarded []string)) []string {
+// serves now, and which of its names do not reach what has them, since it is in a guarded API group; reads tells
+// whether reads are decided under a condition.
+func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved, guarded []string), reads bool) []string {
 	var all []string
 	for i, rule := range rules {
 		warn := func(format string, args ...any) {
@@ -48,7 +49,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		if how := effects(rule); how != "" {
 			warn(": controllers can still delete %s; deny what sets them in motion too (docs/effects.md)", how)
 		}
-		if !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
+		if !reads && !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
 			warn(": get is never allowed by a rule whose condition needs the object: reads are not checked against it; grant get in a rule without a condition")
 		}
 	}

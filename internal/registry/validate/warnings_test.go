@@ -37,9 +37,14 @@ func TestWarnings(t *testing.T) {
 				return slices.DeleteFunc(slices.Clone(r.ResourceKinds), func(k string) bool { return k != name })
 			}
 			return only("podss"), only("policies")
-		})
+		}, false)
 		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
+	}
+	// RD-4: with conditional reads a get is decided on the object.
+	rule := policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods, Where: "resource.x == 1"}
+	if got := Warnings([]policy.PolicyRule{rule}, func(policy.PolicyRule) (unserved, guarded []string) { return nil, nil }, true); len(got) > 0 {
+		t.Errorf("get with where, and conditional reads: %q", got)
 	}
 }
