@@ -82,7 +82,7 @@ test: ## Unit and in-process tests (TESTFLAGS="-run X -v")
 .PHONY: e2e
 e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 	@if [ ! -d test/e2e ]; then echo 'e2e: there is no test/e2e yet'; exit 1; fi
-	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 20m $(TESTFLAGS) ./test/e2e/...
+	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) test -count=1 -timeout 40m $(TESTFLAGS) ./test/e2e/...
 
 .PHONY: conformance
 conformance: build ## Upstream's conformance tests that need no node, all gates on and all off
