@@ -39,7 +39,7 @@ func TestContributorsFindTheirWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, example := range []string{"a new kind of restriction in a rule", "a new system"} {
+	for _, example := range []string{"a new kind of restriction in a rule", "a new system", "a lint finding"} {
 		if !strings.Contains(string(text), "## Worked example: "+example+"\n") {
 			t.Errorf("CONTRIBUTING.md has no worked example about %s", example)
 		}
