@@ -38,6 +38,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_AuthorizerTrace(ref),
 		authorizationv1alpha1.BlockedSubject{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_BlockedSubject(ref),
 		authorizationv1alpha1.Condition{}.OpenAPIModelName():                  schema_proviso_api_authorization_v1alpha1_Condition(ref),
+		authorizationv1alpha1.ConditionPart{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_ConditionPart(ref),
 		authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref),
 		authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName():         schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref),
 		authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref),
@@ -57,6 +58,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.SubjectAccessReview{}.OpenAPIModelName():        schema_proviso_api_authorization_v1alpha1_SubjectAccessReview(ref),
 		authorizationv1alpha1.SubjectAccessReviewSpec{}.OpenAPIModelName():    schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref),
 		authorizationv1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName():  schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref),
+		authorizationv1alpha1.SubjectRules{}.OpenAPIModelName():               schema_proviso_api_authorization_v1alpha1_SubjectRules(ref),
 		authorizationv1alpha1.TracedObject{}.OpenAPIModelName():               schema_proviso_api_authorization_v1alpha1_TracedObject(ref),
 		authorizationv1alpha1.TracedSubject{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_TracedSubject(ref),
 		policyv1alpha1.AttributeRestrictions{}.OpenAPIModelName():             schema_proviso_api_policy_v1alpha1_AttributeRestrictions(ref),
@@ -1314,6 +1316,49 @@ func schema_proviso_api_authorization_v1alpha1_Condition(ref common.ReferenceCal
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_ConditionPart(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConditionPart is a part of a condition with its value.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"depth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "depth is how deep the part is nested: 0 is the whole condition, or one of those that are joined in it.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"expression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expression is the part, in the language of the condition.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is what it evaluates to, in the same language, or in words if that would be too long.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "error is why it has no value.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"expression"},
+			},
+		},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1375,10 +1420,30 @@ func schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref common.Referen
 							Format:      "",
 						},
 					},
+					"parts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "parts are the parts of the condition with their values, each before its own parts. It is filled if there is an object, for a condition whose text is shown.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.ConditionPart{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"id", "effect", "value"},
 			},
 		},
+		Dependencies: []string{
+			authorizationv1alpha1.ConditionPart{}.OpenAPIModelName()},
 	}
 }
 
@@ -1834,6 +1899,34 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref comm
 							Format:      "",
 						},
 					},
+					"includeRules": {
+						SchemaProps: spec.SchemaProps{
+							Description: "includeRules asks also by which rules the users and groups of the answer can, or cannot.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"nameContains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nameContains limits the answer to users and groups that have this text in their name, in any case.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"limit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limit is how many users and groups the answer lists at most. If there may be more, status.continue is set. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "continue is status.continue of the answer before, to get the next part. The rest of the question has to be the same. Every part is right at the time when it is asked for: policy that changes between two parts changes the parts that are still to come.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
@@ -1922,6 +2015,38 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewStatus(ref co
 							},
 						},
 					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules are the rules behind the answer, for each of its users and groups. It is filled when spec.includeRules is true.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.SubjectRules{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "continue is set if the answer may go on: ask again with it as spec.continue. It means nothing to anybody but the server.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"remainingAtMost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remainingAtMost is how many users and groups may follow. It is an upper bound: those who follow have not been looked at.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"incomplete": {
 						SchemaProps: spec.SchemaProps{
 							Description: "incomplete is true when some authorizer of the server, such as a webhook, cannot be asked for all it would allow. There may then be others who can.",
@@ -1947,7 +2072,7 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewStatus(ref co
 			},
 		},
 		Dependencies: []string{
-			authorizationv1alpha1.BlockedSubject{}.OpenAPIModelName(), authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName()},
+			authorizationv1alpha1.BlockedSubject{}.OpenAPIModelName(), authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName(), authorizationv1alpha1.SubjectRules{}.OpenAPIModelName()},
 	}
 }
 
@@ -2489,6 +2614,60 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref com
 		},
 		Dependencies: []string{
 			authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_SubjectRules(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SubjectRules are the rules that apply to the question for a user or group.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"userName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "userName is the user. Either it or groupName is set.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"groupName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "groupName is the group. Either it or userName is set.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules are the rules, those that deny first. There are none for system:masters, which no rule is asked about.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"moreRules": {
+						SchemaProps: spec.SchemaProps{
+							Description: "moreRules is how many further rules apply that are not listed.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()},
 	}
 }
 

@@ -91,6 +91,15 @@ func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.Conditions
 	return authorizer.ConditionEvaluationResultBoolean(holds)
 }
 
+// Values are the values of the parts of a condition, for people: only a rule's condition has some.
+func Values(ctx context.Context, condition authorizer.Condition, data authorizer.ConditionsData) []expr.PartValue {
+	c, ok := condition.(*ruleCondition)
+	if !ok || c.hit.ByDelete() {
+		return nil
+	}
+	return c.residual.Values(ctx, FactsOf(ctx, data))
+}
+
 // describe names the condition in a refusal, as a SelfSubjectAccessReview would.
 func (c *ruleCondition) describe() string {
 	if d := c.GetDescription(); d != "" {

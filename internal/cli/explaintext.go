@@ -160,7 +160,27 @@ func conditionNode(c authz.ConditionTrace) node {
 		n.text, description = fmt.Sprintf("%s %s (-o yaml has the condition)", word, oneLine(description)), ""
 	}
 	n.below = tree{{text: value(c) + describe(description)}}
+	if len(c.Parts) > 1 { // the only one is the condition itself
+		n.below = append(n.below, partNodes(c.Parts)...)
+	}
 	return n
+}
+
+// partNodes is the parts of a condition with their values, as a tree.
+func partNodes(parts []authz.ConditionPart) (nodes tree) {
+	for i := 0; i < len(parts); {
+		end := i + 1
+		for end < len(parts) && parts[end].Depth > parts[i].Depth {
+			end++
+		}
+		text := oneLine(parts[i].Expression) + " = " + parts[i].Value
+		if parts[i].Error != "" {
+			text = oneLine(parts[i].Expression) + ": " + parts[i].Error
+		}
+		nodes = append(nodes, node{text: text, below: partNodes(parts[i+1 : end])})
+		i = end
+	}
+	return nodes
 }
 
 func value(c authz.ConditionTrace) string {

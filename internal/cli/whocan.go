@@ -23,6 +23,10 @@ type WhoCanOptions struct {
 	Subresource string
 	Blocked     bool
 	HideSystem  bool
+	Rules       bool
+	Filter      string
+	Limit       int64
+	Continue    string
 
 	genericiooptions.IOStreams
 }
@@ -53,6 +57,9 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
   proviso who-can get /metrics
   proviso who-can '*' '*'
 
+  # Among a hundred thousand: whose name has "team-a" in it, a hundred at a time
+  proviso who-can get pods -n hammer --filter team-a --limit 100
+
   # Cluster-wide, for a script
   proviso who-can create namespaces -o json`,
 		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("who-can", args) },
@@ -64,6 +71,10 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
 	fs.BoolVar(&o.Blocked, "blocked", false, "Also list those whom a deny rule refuses.")
 	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, service accounts of kube-system and nodes included.")
+	fs.BoolVar(&o.Rules, "rules", false, "Also ask by which rules, for -o json and -o yaml.")
+	fs.StringVar(&o.Filter, "filter", "", "List users and groups with this text in their name only, in any case.")
+	fs.Int64Var(&o.Limit, "limit", 0, "List so many users and groups at most; standard error says how to go on. 0 is all.")
+	fs.StringVar(&o.Continue, "continue", "", "Go on where the answer before ended.")
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -84,7 +95,8 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	review := &authz.ResourceAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "ResourceAccessReview"},
-		Spec:     authz.ResourceAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, IncludeBlocked: o.Blocked},
+		Spec: authz.ResourceAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, IncludeBlocked: o.Blocked,
+			IncludeRules: o.Rules, NameContains: o.Filter, Limit: o.Limit, Continue: o.Continue},
 	}
 	if t.namespaced && !o.ClusterWide {
 		path += "/namespaces/" + namespace
@@ -109,6 +121,9 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if more := review.Status.Continue; more != "" {
+		fmt.Fprintf(o.ErrOut, "There may be up to %d more: ask again with --continue %s\n", review.Status.RemainingAtMost, more)
 	}
 	o.warn(review.Status)
 	return answered(code)
@@ -158,6 +173,12 @@ func hideSystem(s *authz.ResourceAccessReviewStatus) (hidden int) {
 	}
 	s.UserNames, s.GroupNames = keep(s.UserNames, person), keep(s.GroupNames, person)
 	s.Conditional = keep(s.Conditional, func(c authz.ConditionalSubject) bool { return person(c.UserName + c.GroupName) })
+	s.Rules = keep(s.Rules, func(r authz.SubjectRules) bool {
+		before := hidden
+		kept := person(r.UserName + r.GroupName)
+		hidden = before // it is counted where it is listed
+		return kept
+	})
 	s.BlockedBy = keep(s.BlockedBy, func(b authz.BlockedSubject) bool { return person(b.UserName + b.GroupName) })
 	return hidden
 }

@@ -66,6 +66,10 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		status.EvaluationError = problem
 		return status, nil
 	}
+	page, err := pageOf(namespace, spec)
+	if err != nil {
+		return status, err
+	}
 	honoured, verbs := r.honours(attrs), []string{attrs.Verb}
 	if also := r.alsoNeeds(attrs); also != "" {
 		verbs = append(verbs, also)
@@ -74,7 +78,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
-	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Judge: func(s ruleset.Subject) ruleset.Certainty {
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
 		certainty := ruleset.Always
 		for _, verb := range verbs {
 			asked := attrs
@@ -108,6 +112,12 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	status.BlockedBy = blockedBy(answer.Blocked, attrs, sees)
 	if answer.Err != nil {
 		status.EvaluationError = answer.Err.Error()
+	}
+	if spec.IncludeRules {
+		status.Rules = r.rulesOf(ctx, status, attrs, verbs, sees)
+	}
+	if answer.Last != nil {
+		status.Continue, status.RemainingAtMost = token{question: hash(namespace, spec), Last: *answer.Last}.String(), int64(answer.Left)
 	}
 	status.Incomplete, status.IncompleteReason = r.incomplete()
 	return status, nil

@@ -139,7 +139,7 @@ func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []author
 func (s *sight) withholdTrace(a *authz.AuthorizerTrace) {
 	blind := len(a.Conditions) > 0
 	for i := range a.Conditions {
-		a.Conditions[i].Condition, a.Conditions[i].Error = hidden(a.Conditions[i].Condition), ""
+		a.Conditions[i].Condition, a.Conditions[i].Error, a.Conditions[i].Parts = hidden(a.Conditions[i].Condition), "", nil
 	}
 	for i := range a.Rules {
 		blind = s.withholdRule(&a.Rules[i]) || blind
@@ -159,7 +159,7 @@ func (s *sight) withholdRule(r *authz.RuleTrace) bool {
 	}
 	r.Rule = unseen
 	if r.Condition != nil {
-		r.Condition.Condition, r.Condition.Error = hidden(r.Condition.Condition), ""
+		r.Condition.Condition, r.Condition.Error, r.Condition.Parts = hidden(r.Condition.Condition), "", nil
 	}
 	return true
 }

@@ -180,9 +180,24 @@ func (q *inquiry) value(ctx context.Context, rule authorize.Applied, visible boo
 		}
 		if q.content != nil {
 			setValue(&out, rule.Condition.Evaluate(ctx, q.content.data()))
+			if visible {
+				out.Parts = partsOf(authorize.Values(ctx, rule.Condition, q.content.data()))
+			}
 		}
 	}
 	return out
+}
+
+// partsOf shows the values of the parts of a condition.
+func partsOf(values []expr.PartValue) (parts []authz.ConditionPart) {
+	for _, v := range values {
+		part := authz.ConditionPart{Depth: int32(v.Depth), Expression: v.Text, Value: v.Value}
+		if v.Err != nil {
+			part.Error = v.Err.Error()
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 func setValue(c *authz.ConditionTrace, result authorizer.ConditionEvaluationResult) {
@@ -227,7 +242,7 @@ func (t *traced) rule(i int) authz.RuleTrace {
 	if t.rules[i].Condition != nil {
 		value := t.values[i]
 		if t.rules[i].Known == expr.Unresolved && value.Condition.Condition == "" {
-			value.Value, value.Error = authz.ConditionUnknown, "" // no review shows this condition
+			value.Value, value.Error, value.Parts = authz.ConditionUnknown, "", nil // no review shows this condition
 		}
 		out.Condition = &value
 	}

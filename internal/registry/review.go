@@ -70,7 +70,11 @@ func resourceAccessReviews(reviewer Reviewer) *review[*authz.ResourceAccessRevie
 		singular:  "resourceaccessreview",
 		newObject: func() *authz.ResourceAccessReview { return &authz.ResourceAccessReview{} },
 		validate: func(r *authz.ResourceAccessReview) field.ErrorList {
-			return question(r.Spec.Verb, r.Spec.ResourceKind)
+			errs := question(r.Spec.Verb, r.Spec.ResourceKind)
+			if r.Spec.Limit < 0 {
+				errs = append(errs, field.Invalid(field.NewPath("spec", "limit"), r.Spec.Limit, "want how many to list at most, or 0 for all"))
+			}
+			return errs
 		},
 		answer: func(ctx context.Context, namespace string, r *authz.ResourceAccessReview) (err error) {
 			r.Status, err = reviewer.WhoCan(ctx, namespace, r.Spec)

@@ -2,6 +2,7 @@ package whocan
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -26,6 +27,24 @@ type Question struct {
 	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
 	// that has anything to do with the request.
 	Judge func(ruleset.Subject) ruleset.Certainty
+	// Page asks for a part of the answer.
+	Page Page
+}
+
+// Page is a part of an answer, which is in the order of its subjects: users before groups, each by name. The pages of
+// an answer together are the answer, whatever their size.
+type Page struct {
+	// After is the last subject of the page before; nil asks for the first page.
+	After *ruleset.Subject
+	// Limit is how many subjects are listed at most; 0 is all.
+	Limit int
+	// Named tells whose names are asked about; nil is all.
+	Named func(name string) bool
+}
+
+// has tells whether a subject is on the page or on one after it.
+func (p Page) has(s ruleset.Subject) bool {
+	return (p.After == nil || s.Compare(*p.After) > 0) && (p.Named == nil || p.Named(s.Name))
 }
 
 // Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in
@@ -49,6 +68,10 @@ type Answer struct {
 	Conditional []Conditional
 	// Blocked cannot because of a deny rule; only if asked for.
 	Blocked []Blocked
+	// Last is the last subject of the page if there are more after it, and Left how many these are at most: only those
+	// on the page have been judged.
+	Last *ruleset.Subject
+	Left int
 	// Err names bindings that grant nothing because their role does not exist. The rest holds all the same.
 	Err error
 }
@@ -67,39 +90,83 @@ type Blocked struct {
 	Deny ruleset.Hit
 }
 
-// involved is what the bindings of a subject have to do with the request.
-type involved struct {
+// candidate is a subject with what its bindings have to do with the request.
+type candidate struct {
+	subject ruleset.Subject
 	allowed bool
 	denies  []ruleset.Hit
 }
 
+// queue has the candidates in their order: a page needs the first of them only.
+type queue []candidate
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].subject.Compare(q[j].subject) < 0 }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push is not used: nobody joins.
+func (q *queue) Push(any) {}
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
+}
+
 // Ask answers the question.
 func Ask(ix *ruleset.Index, q Question) Answer {
-	subjects := map[ruleset.Subject]*involved{}
-	ix.Everyone(q.Request, func(h ruleset.Hit) {
-		s := subjects[h.Subject()]
-		if s == nil {
-			s = &involved{}
-			subjects[h.Subject()] = s
+	at, all := map[ruleset.Subject]int{}, []candidate{}
+	find := func(s ruleset.Subject) *candidate {
+		i, known := at[s]
+		if !known {
+			i = len(all)
+			at[s], all = i, append(all, candidate{subject: s})
 		}
+		return &all[i]
+	}
+	ix.Everyone(q.Request, func(h ruleset.Hit) {
+		if !q.Page.has(h.Subject()) {
+			return
+		}
+		c := find(h.Subject())
 		if h.Effect() == ruleset.Allows {
-			s.allowed = true
+			c.allowed = true
 		} else {
-			s.denies = append(s.denies, h)
+			c.denies = append(c.denies, h)
 		}
 	})
-	answer := Answer{Groups: []string{mastersGroup}, Err: ix.Unresolved(q.Request.GetNamespace())}
-	for subject, s := range subjects {
-		if subject != (ruleset.Subject{Group: true, Name: mastersGroup}) { // nobody of ours is asked about them
-			answer.judge(ix, q, subject, s)
+	masters := ruleset.Subject{Group: true, Name: mastersGroup}
+	if q.Page.has(masters) {
+		find(masters)
+	}
+	waiting := queue(all)
+	heap.Init(&waiting)
+	answer := Answer{Err: ix.Unresolved(q.Request.GetNamespace())}
+	for listed := 0; len(waiting) > 0; {
+		c, _ := heap.Pop(&waiting).(candidate)
+		switch {
+		case c.subject == masters: // nobody of ours is asked about them
+			answer.Groups = append(answer.Groups, mastersGroup)
+			listed++
+		case answer.judge(ix, q, c):
+			listed++
+		}
+		if listed == q.Page.Limit && listed > 0 && len(waiting) > 0 {
+			answer.Last, answer.Left = &c.subject, len(waiting)
+			break
 		}
 	}
-	answer.sort()
+	slices.SortStableFunc(answer.Blocked, func(x, y Blocked) int {
+		return cmp.Or(x.Subject.Compare(y.Subject), x.Deny.Compare(y.Deny))
+	})
 	return answer
 }
 
-// judge decides the request for one subject and puts it where it belongs.
-func (a *Answer) judge(ix *ruleset.Index, q Question, subject ruleset.Subject, s *involved) {
+// judge decides the request for one subject, puts it where it belongs, and tells whether it is listed.
+func (a *Answer) judge(ix *ruleset.Index, q Question, s candidate) bool {
+	subject := s.subject
 	var query ruleset.Query
 	query.ResetFor(ix, q.Request, Judged(subject)...)
 	v := query.Decide(nil)
@@ -107,6 +174,7 @@ func (a *Answer) judge(ix *ruleset.Index, q Question, subject ruleset.Subject, s
 	if q.Judge != nil {
 		certainty = q.Judge(subject)
 	}
+	before := len(a.Blocked)
 	switch {
 	case certainty == ruleset.Always && s.allowed && subject.Group:
 		a.Groups = append(a.Groups, subject.Name)
@@ -121,14 +189,9 @@ func (a *Answer) judge(ix *ruleset.Index, q Question, subject ruleset.Subject, s
 		if v.Deny.Found() && v.Deny.Subject() != subject {
 			a.Blocked = append(a.Blocked, Blocked{subject, v.Deny})
 		}
+		return len(a.Blocked) > before
+	default:
+		return false
 	}
-}
-
-func (a *Answer) sort() {
-	slices.Sort(a.Users)
-	slices.Sort(a.Groups)
-	slices.SortFunc(a.Conditional, func(x, y Conditional) int { return x.Subject.Compare(y.Subject) })
-	slices.SortFunc(a.Blocked, func(x, y Blocked) int {
-		return cmp.Or(x.Subject.Compare(y.Subject), x.Deny.Compare(y.Deny))
-	})
+	return true
 }

@@ -233,6 +233,79 @@ func TestAskByExample(t *testing.T) {
 	}
 }
 
+// EX-3: the pages of an answer together are the answer, whatever their size, and a name filter leaves the others out.
+func TestPagesAreTheAnswer(t *testing.T) {
+	pages := 0
+	law.Rounds(t, 100, func(seed int64) int {
+		pick := refmodel.Pick(rand.New(rand.NewSource(seed)).Intn)
+		ix := build(pick.World())
+		for range 6 {
+			r := pick.Request()
+			var named func(string) bool
+			if pick(2) == 0 {
+				named = func(name string) bool { return strings.Contains(name, "a") }
+			}
+			whole := Ask(ix, Question{Request: r, IncludeBlocked: true, Page: Page{Named: named}})
+			var joined Answer
+			page := Page{Limit: 1 + pick(3), Named: named}
+			for {
+				part := Ask(ix, Question{Request: r, IncludeBlocked: true, Page: page})
+				pages++
+				joined.Users, joined.Groups = append(joined.Users, part.Users...), append(joined.Groups, part.Groups...)
+				joined.Conditional, joined.Blocked = append(joined.Conditional, part.Conditional...), append(joined.Blocked, part.Blocked...)
+				if part.Last == nil {
+					break
+				}
+				if n := len(part.Users) + len(part.Groups) + len(part.Conditional); n > page.Limit || part.Left == 0 {
+					t.Fatalf("seed %d: %d on a page of %d, %d left", seed, n, page.Limit, part.Left)
+				}
+				page.After = part.Last
+			}
+			for _, name := range slices.Concat(whole.Users, whole.Groups) {
+				if named != nil && !named(name) {
+					t.Fatalf("seed %d: %q does not have the name that was asked for", seed, name)
+				}
+			}
+			describe := func(a Answer) string {
+				a.Last, a.Left, a.Err = nil, 0, nil
+				text := fmt.Sprint(a.Users, a.Groups)
+				for _, c := range a.Conditional {
+					text += fmt.Sprint(c.Subject)
+				}
+				for _, b := range a.Blocked {
+					text += fmt.Sprint(b.Subject, b.Deny.Role(), b.Deny.RuleIndex(), b.Deny.Binding())
+				}
+				return text
+			}
+			if got, want := describe(joined), describe(whole); got != want {
+				t.Fatalf("seed %d: pages of %d are\n%s, the answer is\n%s", seed, page.Limit, got, want)
+			}
+		}
+		return 6
+	})
+	if pages < 500 {
+		law.TooFew(t, "%d pages", pages)
+	}
+}
+
+// BenchmarkAskPage asks for the first page of an answer with 100,000 users (EX-3).
+func BenchmarkAskPage(b *testing.B) {
+	w := &refmodel.World{Master: "master"}
+	w.ClusterRoles = []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "view"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}
+	for i := range 100_000 {
+		w.ClusterRoleBindings = append(w.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("view-%06d", i)},
+			RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "view"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: fmt.Sprintf("user-%06d", i)}}})
+	}
+	ix := build(w)
+	q := Question{Request: authorizer.AttributesRecord{Verb: "get", Namespace: "hammer", Resource: "pods", ResourceRequest: true}, Page: Page{Limit: 100}}
+	if a := Ask(ix, q); len(a.Users) != 100 || a.Left < 99_900 {
+		b.Fatalf("%d users, %d left", len(a.Users), a.Left)
+	}
+	for b.Loop() {
+		Ask(ix, q)
+	}
+}
+
 // BenchmarkAsk asks about a namespace among 10,000 with ten bindings each; the answer has a hundred subjects.
 func BenchmarkAsk(b *testing.B) {
 	w := &refmodel.World{Master: "master"}

@@ -39,6 +39,25 @@ type ResourceAccessReviewSpec struct {
 	// includeBlocked asks also for those who are given the right and lose it again through a deny rule.
 	// +optional
 	IncludeBlocked bool `json:"includeBlocked,omitempty"`
+
+	// includeRules asks also by which rules the users and groups of the answer can, or cannot.
+	// +optional
+	IncludeRules bool `json:"includeRules,omitempty"`
+
+	// nameContains limits the answer to users and groups that have this text in their name, in any case.
+	// +optional
+	NameContains string `json:"nameContains,omitempty"`
+
+	// limit is how many users and groups the answer lists at most. If there may be more, status.continue is set. 0 is
+	// no limit.
+	// +optional
+	Limit int64 `json:"limit,omitempty"`
+
+	// continue is status.continue of the answer before, to get the next part. The rest of the question has to be the
+	// same. Every part is right at the time when it is asked for: policy that changes between two parts changes the
+	// parts that are still to come.
+	// +optional
+	Continue string `json:"continue,omitempty"`
 }
 
 // ResourceAccessReviewStatus says who can. A user is judged with system:authenticated as its only group, and a group as
@@ -65,6 +84,22 @@ type ResourceAccessReviewStatus struct {
 	// +listType=atomic
 	BlockedBy []BlockedSubject `json:"blockedBy,omitempty"`
 
+	// rules are the rules behind the answer, for each of its users and groups. It is filled when spec.includeRules is
+	// true.
+	// +optional
+	// +listType=atomic
+	Rules []SubjectRules `json:"rules,omitempty"`
+
+	// continue is set if the answer may go on: ask again with it as spec.continue. It means nothing to anybody but the
+	// server.
+	// +optional
+	Continue string `json:"continue,omitempty"`
+
+	// remainingAtMost is how many users and groups may follow. It is an upper bound: those who follow have not been
+	// looked at.
+	// +optional
+	RemainingAtMost int64 `json:"remainingAtMost,omitempty"`
+
 	// incomplete is true when some authorizer of the server, such as a webhook, cannot be asked for all it would allow.
 	// There may then be others who can.
 	// +optional
@@ -78,6 +113,26 @@ type ResourceAccessReviewStatus struct {
 	// exist. The rest of the answer holds all the same.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+}
+
+// SubjectRules are the rules that apply to the question for a user or group.
+type SubjectRules struct {
+	// userName is the user. Either it or groupName is set.
+	// +optional
+	UserName string `json:"userName,omitempty"`
+
+	// groupName is the group. Either it or userName is set.
+	// +optional
+	GroupName string `json:"groupName,omitempty"`
+
+	// rules are the rules, those that deny first. There are none for system:masters, which no rule is asked about.
+	// +optional
+	// +listType=atomic
+	Rules []RuleTrace `json:"rules,omitempty"`
+
+	// moreRules is how many further rules apply that are not listed.
+	// +optional
+	MoreRules int32 `json:"moreRules,omitempty"`
 }
 
 // ConditionalSubject is a user or group that can under conditions.

@@ -165,6 +165,30 @@ type ConditionTrace struct {
 	// error is what went wrong.
 	// +optional
 	Error string `json:"error,omitempty"`
+
+	// parts are the parts of the condition with their values, each before its own parts. It is filled if there is an
+	// object, for a condition whose text is shown.
+	// +optional
+	// +listType=atomic
+	Parts []ConditionPart `json:"parts,omitempty"`
+}
+
+// ConditionPart is a part of a condition with its value.
+type ConditionPart struct {
+	// depth is how deep the part is nested: 0 is the whole condition, or one of those that are joined in it.
+	// +optional
+	Depth int32 `json:"depth,omitempty"`
+
+	// expression is the part, in the language of the condition.
+	Expression string `json:"expression"`
+
+	// value is what it evaluates to, in the same language, or in words if that would be too long.
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// error is why it has no value.
+	// +optional
+	Error string `json:"error,omitempty"`
 }
 
 // Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to

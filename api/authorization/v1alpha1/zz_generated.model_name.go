@@ -21,6 +21,11 @@ func (in Condition) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ConditionPart) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ConditionPart"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ConditionTrace) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.ConditionTrace"
 }
@@ -113,6 +118,11 @@ func (in SubjectAccessReviewSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SubjectAccessReviewStatus) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.SubjectAccessReviewStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SubjectRules) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.SubjectRules"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
