@@ -106,16 +106,6 @@ func (f *formula) eval(of func(*atom) ternary) (ternary, *atom) {
 	return result, first
 }
 
-// atoms calls f for every atom of the formula.
-func (f *formula) atoms(visit func(*atom)) {
-	if f.op == leaf {
-		visit(f.atom)
-	}
-	for _, kid := range f.kids {
-		kid.atoms(visit)
-	}
-}
-
 // side is one of the two that are compared: rules, of which the first that holds decides. An allow that fails does not
 // hold, a deny that fails does. Nothing is allowed that no rule allows.
 type side []rule

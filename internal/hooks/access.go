@@ -99,7 +99,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 		return silence, nil // RBAC says what it may try, and admission refuses it
 	}
 	if err := d.cfg.Served.Unknown(snap, attrs); err != nil {
-		return Answer{Reason: err.Error()}, nil
+		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the answer is no, and says why
 	}
 	if attrs.GetVerb() == unsafeDelete {
 		if why := d.cfg.Gate.DeniesUnsafe(ctx, attrs); why != "" {

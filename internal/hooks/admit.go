@@ -112,7 +112,7 @@ func (d *Decider) asksAboutConditions(ctx context.Context, r *admissionv1.Admiss
 	}
 	asked, err := review.Asked(&spec)
 	if err != nil {
-		return nil // the server says so itself
+		return nil //nolint:nilerr // the server says so itself
 	}
 	ctx, _, err = d.pin(ctx)
 	if err != nil {

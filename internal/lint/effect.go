@@ -74,11 +74,10 @@ func (c *checker) places(bindings []ruleset.BindingRef) (namespaces []string) {
 
 // change is what became of a rule.
 type change struct {
-	matched bool             // something
-	allowed bool             // something that it matches, to somebody who has it
-	denied  string           // by this rule
-	by      string           // this rule allows instead
-	subject *ruleset.Subject // for example
+	matched bool   // something
+	allowed bool   // something that it matches, to somebody who has it
+	denied  string // by this rule
+	by      string // this rule allows instead
 }
 
 // effect decides everything that a rule matches with it and without it.
@@ -220,7 +219,7 @@ func (c *checker) differs(r role, i int, without *ruleset.Index, namespaces []st
 
 // names are those that any rule tells apart, and of a rule with names its own.
 func (c *checker) names(r role, i int) []string {
-	own := []string(nil)
+	var own []string
 	if r.policy != nil {
 		own = r.policy[i].ResourceNames
 	} else {
@@ -233,7 +232,7 @@ func (c *checker) names(r role, i int) []string {
 }
 
 func (c *checker) paths(r role, i int) (paths []string) {
-	urls := []string(nil)
+	var urls []string
 	if r.policy != nil {
 		urls = r.policy[i].NonResourceURLs
 	} else {

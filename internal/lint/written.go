@@ -64,7 +64,7 @@ func (c *checker) kinds(r role, i int, rule *policyv1alpha1.PolicyRule) {
 
 // unknown is the remark on a name that nothing has. Where it is meant to protect, it protects nothing.
 func (c *checker) unknown(r role, at []any, wrote, resource, group string, hasGroup, grants bool) {
-	meant := ""
+	var meant string
 	if elsewhere := c.groupsOf(resource); len(elsewhere) > 0 {
 		meant = resource + "." + elsewhere[0]
 		if elsewhere[0] == "" {

@@ -207,7 +207,7 @@ func currentRevision(dir string) (revision int64, exists bool, err error) {
 	case errors.Is(err, bbolt.ErrTimeout):
 		return 0, true, fmt.Errorf("etcd directory %s: %w", dir, ErrInUse)
 	case err != nil:
-		return 0, true, nil //nolint:nilerr // as above
+		return 0, true, nil // as above
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	err = db.View(func(tx *bbolt.Tx) error {

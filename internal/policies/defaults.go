@@ -35,7 +35,7 @@ func ensureDefaults(ctx context.Context, clients *loopback.Clients, master strin
 		}
 		if err := writeDefaults(ctx, clients, master); err != nil {
 			klog.V(2).InfoS("Default roles are not written yet", "err", err)
-			return false, nil
+			return false, nil //nolint:nilerr // it is tried again
 		}
 		return true, nil
 	})

@@ -110,6 +110,7 @@ func (f *Filter) document(r *http.Request, name string, notes *Notes) *version {
 func (v *version) serve(w http.ResponseWriter, r *http.Request) {
 	if asked := r.URL.Query().Get("hash"); asked != "" {
 		if asked != v.hash {
+			//nolint:gosec // the path is that of a document that this handler serves, as upstream redirects it
 			http.Redirect(w, r, withHash(r.URL.Path, v.hash), http.StatusMovedPermanently)
 			return
 		}

@@ -62,7 +62,7 @@ func Run(ctx context.Context, dir string, kinds system.Kinds, announce func(stri
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another --listen in `proviso sidecar init`", set.Listen, err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	endpoints := set.Etcd.Servers
 	if len(endpoints) == 0 {
 		etcd, err := localetcd.Start(ctx, localetcd.Config{Dir: filepath.Join(dir, "etcd")})

@@ -43,7 +43,7 @@ func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host,
 }
 
 func (o *PlanOptions) readLog(ctx context.Context, name string, cfg recorded.Config) (recorded.Tally, error) {
-	var log io.Reader = o.In
+	log := o.In
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -204,7 +203,7 @@ func (o *SuggestOptions) input(host *offline.Host) (in suggest.Input, err error)
 
 // read collects what everybody did.
 func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, recorded.Tally, error) {
-	var log io.Reader = o.In
+	log := o.In
 	if o.Replay != "-" {
 		file, err := os.Open(o.Replay)
 		if err != nil {

@@ -50,6 +50,7 @@ func secret(name string) m {
 
 // Dynamic audit on the built server, with sinks behind real HTTP and HTTPS.
 func TestDynamicAudit(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	static := filepath.Join(dir, "static.log")
 	policy := filepath.Join(dir, "policy.yaml")

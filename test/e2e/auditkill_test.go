@@ -12,6 +12,7 @@ import (
 // DA-8, SV-9: the sink is down, the server is killed -9 in the middle of writes, again and again; once the sink is
 // back, every write that was acknowledged has its event there, and what was written is there as well.
 func TestKillLosesNoAuditEvent(t *testing.T) {
+	t.Parallel()
 	const each = 2000
 	rounds := soak(5)
 	dir := tempDir(t) + "/d"

@@ -9,6 +9,7 @@ import (
 
 // TestBackupBringsPolicyBack: a deny is deleted after a backup, and holds again after the restore. // OP-3
 func TestBackupBringsPolicyBack(t *testing.T) {
+	t.Parallel()
 	root := tempDir(t)
 	dir, file := filepath.Join(root, "d"), filepath.Join(root, "backup.db")
 	snapshot := func(args ...string) (string, error) {

@@ -57,6 +57,7 @@ func TestItSaysWhatItIs(t *testing.T) {
 
 // SV-6: the daily chores and the questions, on a real server.
 func TestDailyChores(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 	s.kubectl("create", "namespace", "hammer")
 	edgar, err := s.issue("edgar")

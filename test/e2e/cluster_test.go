@@ -24,6 +24,7 @@ spec:
 // SV-1, SV-3: a complete API server: namespaces with their service accounts, apply, patch, watch, custom resources,
 // garbage collection, quota and aggregation, all through the bundled kubectl.
 func TestItIsAKubernetes(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 
 	s.kubectl("create", "namespace", "hammer")

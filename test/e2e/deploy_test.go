@@ -120,6 +120,7 @@ func known(t *testing.T, args []string) {
 // TestCompose starts the processes of the compose file, with its flags, on this machine: three etcd and two replicas
 // with one PKI, which know the same. // OP-2
 func TestCompose(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Services map[string]struct {
 			Command []string

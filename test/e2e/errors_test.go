@@ -11,6 +11,7 @@ import (
 
 // SV-1, SV-7: what a user can get wrong ends with one clear line and a non-zero exit code.
 func TestMistakesEndWithOneLine(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,7 @@ func (p person) mayNot(why string, args ...string) {
 
 // PO-13: the Hubert and Edgar story, from the files that a user copies.
 func TestHubertAndEdgar(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 	hubert, edgar, bot := s.person("hubert"), s.person("edgar"), s.person("protector-bot")
 	s.kubectl("create", "namespace", "hammer")

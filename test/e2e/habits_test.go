@@ -24,6 +24,7 @@ userNames: [edgar]
 // PO-2, PO-4, PO-5, SV-8: roles and bindings are as kubectl users expect objects to be: applied twice, watched, waited
 // for, deleted by file; and people hear about what has no effect or does not compile.
 func TestRolesAreHandledLikeAnyObject(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 	s.kubectl("create", "namespace", "hammer")
 	if out, code := s.proviso(s.kubeconfig, "policy", "open", "hammer"); code != 0 {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -40,14 +41,24 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
+// ports hands out each port once, so that tests that run side by side never get the same one. It stays below those
+// that the system gives to clients.
+var ports atomic.Int32
+
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 12000, 20000
+	for range count {
+		port := first + (os.Getpid()*97+int(ports.Add(1)))%count
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return port
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // process is a running program whose output is kept.

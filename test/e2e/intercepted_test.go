@@ -8,6 +8,7 @@ import (
 // SV-13, CA-15, PO-14: an admission policy that matches everything, and refuses it, does not keep anybody from asking
 // what he may do: reviews of ours are out of its reach as Kubernetes' own are. Everything else is within it.
 func TestAdmissionPoliciesDoNotSeeReviews(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 	s.apply(`
 apiVersion: admissionregistration.k8s.io/v1

@@ -15,6 +15,7 @@ import (
 
 // SV-9: kill -9 in the middle of writes, again and again; every write that was acknowledged is there afterwards.
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t) + "/d"
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}

@@ -17,6 +17,7 @@ const allOff = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPe
 
 // SV-4: with all systems off the server is stock: no group of ours, upstream's reviews, upstream's refusals.
 func TestAllOffIsStock(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d", "--feature-gates", allOff)
 	if out := s.kubectl("api-versions"); strings.Contains(out, "proviso") || strings.Contains(out, "auditregistration") || strings.Contains(out, "authorization.k8s.io/v1alpha1") {
 		t.Errorf("groups of ours are served:\n%s", out)
@@ -70,6 +71,7 @@ func (e *etcd) flags() []string {
 // SV-2: replicas on one external etcd with TLS form one control plane; the controllers run once, and move when their
 // server is killed.
 func TestReplicasOnExternalEtcd(t *testing.T) {
+	t.Parallel()
 	e := startEtcd(t)
 	first := tempDir(t) + "/a"
 	a := serve(t, first, append(e.flags(), "--controllers", "*")...)
@@ -124,6 +126,7 @@ func TestReplicasOnExternalEtcd(t *testing.T) {
 // SV-2: a kube-apiserver command line as kubeadm writes it runs unchanged, generates nothing and runs no controllers;
 // Policy is put first in its chain.
 func TestDropInForKubeAPIServer(t *testing.T) {
+	t.Parallel()
 	e := startEtcd(t)
 	dir := tempDir(t)
 	port := freePort(t)

@@ -92,6 +92,7 @@ userNames: [edgar]
 // its deny rules deny without their condition, everything else takes effect, revocations first of all; status, metrics
 // and log tell, nothing of it is overwritten, and a restart changes none of it.
 func TestObjectsOfANewerVersion(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t) + "/d"
 	s := serve(t, dir)
 	edgar := s.person("edgar")

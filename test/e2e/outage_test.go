@@ -71,6 +71,7 @@ func (r *replica) decides(users int) string {
 // answering and writing, and a policy that changes meanwhile is in force on both replicas afterwards, also on the one
 // that was away.
 func TestAnyProcessMayFail(t *testing.T) {
+	t.Parallel()
 	cluster := startEtcdCluster(t)
 	first, second := tempDir(t)+"/a", tempDir(t)+"/b"
 	a := startReplica(t, "a", first, cluster.flags())

@@ -78,6 +78,7 @@ func readPage(t *testing.T, path string) *page {
 // SV-12: every command of README, guides and examples works as it is written, in one shell for a page as a reader has
 // one terminal, and prints what the page says: in order, and then again on the same server, in the other order.
 func TestDocumentsCanBePasted(t *testing.T) {
+	t.Parallel()
 	paths := []string{"README.md"}
 	for _, pattern := range []string{"docs/guide/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))

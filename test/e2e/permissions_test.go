@@ -24,6 +24,7 @@ func (s *server) proviso(kubeconfig string, args ...string) (string, int) {
 
 // FP-12: field permissions are found with kubectl and with our own commands, and access reviews work on their verbs.
 func TestPermissionsCanBeFound(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d")
 	s.kubectl("apply", "-f", "../../examples/exclusive-field/fieldpermissions.yaml", "-f", "../../examples/exclusive-field/roles.yaml", "-f", "../../examples/supersafe/rbac.yaml")
 	s.await("the declarations", func() bool {
@@ -129,6 +130,7 @@ func explainDeclared(s *server) {
 
 // FP-14: each of the two features that share an API group can be on without the other.
 func TestPermissionsByFeature(t *testing.T) {
+	t.Parallel()
 	for gates, want := range map[string]struct{ permissions, reviews bool }{
 		"FieldPermissions=false":    {false, true},
 		"PolicyAuthorization=false": {true, false},

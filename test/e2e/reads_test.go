@@ -72,6 +72,7 @@ var teamResources = []teamResource{
 // RD-1, RD-6, RD-7: kubectl, kubectl get -w, an informer of client-go and pages, as they are, show somebody whose only
 // rights are conditional exactly what is theirs, of built-in and of custom resources, while others write.
 func TestClientsReadUnderACondition(t *testing.T) {
+	t.Parallel()
 	s := serve(t, tempDir(t)+"/d", "--feature-gates=ConditionalReads=true", "--authorization-recheck-watches")
 	s.apply(teamReads)
 	s.apply(teamBinding)

@@ -27,6 +27,7 @@ type seeds struct {
 // TestSeeds: every example of the five designs works as it is written, but for what its file lists (CA-22, CA-23,
 // PO-13, DA-14, FP-3). testdata/seeds has one file for each, and each has a step here.
 func TestSeeds(t *testing.T) {
+	t.Parallel()
 	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks", "--feature-gates=ConditionalReads=true"), t: t}
 	steps := map[string]func(t *testing.T){
 		"policy/02-project-admins.yaml":                   s.projectAdmins,

@@ -20,6 +20,7 @@ type pair struct {
 // SV-5, SC-1, SC-2, SC-3, SC-11: on a real stock server, set up by init alone, each system decides as it does in a
 // server of ours; and whatever fails, nothing passes that should not.
 func TestSidecarBesideAStockServer(t *testing.T) {
+	t.Parallel()
 	sink := collect(t, false)
 	p := startPair(t, "--audit-dynamic-allow-insecure-sinks")
 	p.kubectl("apply", "-f", filepath.Join(p.Side, "cluster.yaml"))

@@ -93,7 +93,7 @@ func (s *Server) AwaitReady() {
 	s.Await("readiness", func() (bool, error) {
 		resp, err := client.Get(s.Admin.Host + "/readyz")
 		if err != nil {
-			return false, nil //nolint:nilerr // it does not listen yet
+			return false, nil // it does not listen yet
 		}
 		defer func() { _ = resp.Body.Close() }()
 		return resp.StatusCode == http.StatusOK, nil

@@ -20,10 +20,10 @@ type Request struct {
 	ResourceRequest        bool
 	evicts                 bool // it deletes a pod without asking for delete
 	HasSub                 bool
-	Special                special
+	Special                Special
 	Wild                   bool // the request, a review, asks about all verbs, resources, groups or subresources
 	Bit                    VerbBit
-	Family                 family
+	Family                 Family
 	resHash, NamespaceHash uint64
 }
 

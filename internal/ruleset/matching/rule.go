@@ -18,7 +18,7 @@ type Condition interface {
 type Rule struct {
 	Index int // in the role, as written
 	Deny  bool
-	Verbs verbSet
+	Verbs VerbSet
 	// Groups limits the rule to these API groups; nil is all of them.
 	Groups []string
 	// Names limits the rule to objects of these names, in order; nil is all of them.

@@ -47,17 +47,17 @@ func BitOf(verb string) VerbBit {
 	return 0
 }
 
-// family groups the connect subresources, on which the verbs of Policy mean something else.
-type family uint8
+// Family groups the connect subresources, on which the verbs of Policy mean something else.
+type Family uint8
 
 const (
-	FamilyNone  family = iota
+	FamilyNone  Family = iota
 	familyExec         // pods/exec, pods/attach, pods/portforward
 	familyProxy        // pods/proxy, services/proxy, nodes/proxy
 	Families
 )
 
-func FamilyOf(group, resource, sub string) family {
+func FamilyOf(group, resource, sub string) Family {
 	switch connection.Of(group, resource, sub) {
 	case connection.Exec:
 		return familyExec
@@ -76,13 +76,13 @@ const (
 	VerbGranular    = "granular:"
 )
 
-// special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power
+// Special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power
 // itself, or it is the right to a field that may be withheld from whoever has everything else.
-type special uint8
+type Special uint8
 
 const (
-	ordinary      special = 0
-	byName        special = 1 << (iota - 1) // matched by its name alone
+	ordinary      Special = 0
+	byName        Special = 1 << (iota - 1) // matched by its name alone
 	impersonating                           // also by impersonate*
 	granular                                // also by granular:*
 )
@@ -91,9 +91,9 @@ const (
 var NamedSpecials = []string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}
 
 // prefixVerbs are the patterns that name all verbs with a prefix.
-var prefixVerbs = map[string]special{VerbImpersonate + "*": impersonating, VerbGranular + "*": granular}
+var prefixVerbs = map[string]Special{VerbImpersonate + "*": impersonating, VerbGranular + "*": granular}
 
-func SpecialOf(verb string) special {
+func SpecialOf(verb string) Special {
 	switch verb {
 	case "escalate", "bind", "deny", "unsafe-delete-ignore-read-errors":
 		return byName
@@ -107,8 +107,8 @@ func SpecialOf(verb string) special {
 	return ordinary
 }
 
-// verbSet is a compiled list of verbs.
-type verbSet struct {
+// VerbSet is a compiled list of verbs.
+type VerbSet struct {
 	// Masks are the standard verbs that are covered, by family of the subresource.
 	Masks [Families]VerbBit
 	// Parent are those that exec and proxy cover through the parent resource: `exec` on `pods` is about pods/exec.
@@ -122,12 +122,12 @@ type verbSet struct {
 	// Proxy covers every verb of the proxy subresources but the special ones.
 	Proxy bool
 	// prefixes are the patterns impersonate* and granular:*.
-	prefixes special
+	prefixes Special
 	// Named and negated are the other verbs, literally.
 	Named, Negated []string
 	// negAll, negProxy and negPrefixes are the negations of *, proxy and the patterns.
 	negAll, negProxy bool
-	negPrefixes      special
+	negPrefixes      Special
 }
 
 // standard returns what one entry covers of the standard verbs, by family. Only exec, proxy, a named create and * reach
@@ -154,8 +154,8 @@ func standard(entry string) (masks [Families]VerbBit) {
 
 // PolicyVerbs compiles the verbs of a Policy rule. Negations bind tighter than anything else, whatever the order. The *
 // of a rule that denies covers every verb.
-func PolicyVerbs(positive, negative []string, deny bool) verbSet {
-	var v verbSet
+func PolicyVerbs(positive, negative []string, deny bool) VerbSet {
+	var v VerbSet
 	for _, e := range positive {
 		masks := standard(e)
 		for f := range masks {
@@ -195,9 +195,9 @@ func PolicyVerbs(positive, negative []string, deny bool) verbSet {
 	return v
 }
 
-// rbacVerbs compiles the verbs of an RBAC rule, in which everything is literal and * is everything.
-func RBACVerbs(verbs []string) verbSet {
-	var v verbSet
+// RBACVerbs compiles the verbs of an RBAC rule, in which everything is literal and * is everything.
+func RBACVerbs(verbs []string) VerbSet {
+	var v VerbSet
 	for _, e := range verbs {
 		bits := BitOf(e)
 		if e == VerbAll {
@@ -213,7 +213,7 @@ func RBACVerbs(verbs []string) verbSet {
 	return v
 }
 
-func (v *verbSet) Matches(q *Request) bool {
+func (v *VerbSet) Matches(q *Request) bool {
 	if q.Bit != 0 {
 		return v.Masks[q.Family]&q.Bit != 0
 	}
@@ -221,14 +221,14 @@ func (v *verbSet) Matches(q *Request) bool {
 }
 
 // MatchesParent tells whether the verbs reach a connect subresource although the rule names only its parent.
-func (v *verbSet) MatchesParent(q *Request) bool {
+func (v *VerbSet) MatchesParent(q *Request) bool {
 	if q.Bit != 0 {
 		return v.Parent[q.Family]&q.Bit != 0
 	}
 	return q.Family == familyProxy && v.Proxy && q.Special == ordinary && !v.negates(q)
 }
 
-func (v *verbSet) other(q *Request) bool {
+func (v *VerbSet) other(q *Request) bool {
 	if v.negates(q) {
 		return false
 	}
@@ -246,11 +246,11 @@ func (v *verbSet) other(q *Request) bool {
 }
 
 // Name tells whether the verb of the request is named, by itself or by the pattern of its prefix.
-func (v *verbSet) Name(q *Request) bool {
+func (v *VerbSet) Name(q *Request) bool {
 	return v.prefixes&q.Special != 0 || slices.Contains(v.Named, q.Verb)
 }
 
-func (v *verbSet) negates(q *Request) bool {
+func (v *VerbSet) negates(q *Request) bool {
 	return len(v.Negated) > 0 && slices.Contains(v.Negated, q.Verb) ||
 		v.negPrefixes&q.Special != 0 ||
 		q.Special == ordinary && (v.negAll || v.negProxy && q.Family == familyProxy)
@@ -258,7 +258,7 @@ func (v *verbSet) negates(q *Request) bool {
 
 // overlaps is matches for a question about several things at once, where saying yes is the safe side: any of them could
 // be a connect subresource.
-func (v *verbSet) overlaps(q *Request) bool {
+func (v *VerbSet) overlaps(q *Request) bool {
 	if q.Verb == VerbAll {
 		return v.star || v.prefixes != 0 || len(v.Named) > 0 || v.Masks != [Families]VerbBit{}
 	}
@@ -274,7 +274,7 @@ func (v *verbSet) overlaps(q *Request) bool {
 
 // connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources
 // or groups can be about one.
-func (v *verbSet) connects(q *Request) bool {
+func (v *VerbSet) connects(q *Request) bool {
 	for f := familyExec; f < Families; f++ {
 		asked := *q
 		asked.Family = f
@@ -286,7 +286,7 @@ func (v *verbSet) connects(q *Request) bool {
 }
 
 // Bits is every verb that could be covered on any subresource, for the inverse index.
-func (v *verbSet) Bits() VerbBit {
+func (v *VerbSet) Bits() VerbBit {
 	var b VerbBit
 	for f := range v.Masks {
 		b |= v.Masks[f] | v.Parent[f]

@@ -114,7 +114,7 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 func buildSuite(ctx context.Context, dir string) (string, error) {
 	suite := filepath.Join(dir, "conformance.test")
 	fmt.Println("== building the conformance suite")
-	return suite, visible(exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", suite, "."))
+	return suite, visible(exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", suite, "."))
 }
 
 // ginkgo runs the suite in parallel processes. kubectl is the one inside of the binary under test.
