@@ -179,7 +179,8 @@ fuzz: ## Try every law and fuzz target on new inputs for FUZZTIME each (FUZZ=reg
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' FUZZ='$(or $(FUZZ),.)' LAWS='$(or $(LAWS),yes)' hack/fuzz.sh
 
 # Packages whose mistakes let somebody in, with the further tests that decide about them.
-MUTATE ?= ./internal/authorize=./test/law ./internal/enforce ./internal/handoff ./internal/snapshot ./internal/protect ./internal/ruleset
+MUTATE ?= ./internal/authorize=./test/law ./internal/enforce ./internal/handoff ./internal/snapshot ./internal/protect ./internal/ruleset \
+	./internal/ruleset/matching=./internal/ruleset ./internal/ruleset/persist ./internal/ruleset/escalation
 .PHONY: mutate
 mutate: ## Break the security-relevant packages in small ways and see that tests notice (MUTATEFLAGS='-n 30 -seed 7')
 	$(GO) run ./hack/mutate $(MUTATEFLAGS) $(MUTATE)

@@ -134,7 +134,7 @@ func TestCoverage(t *testing.T) {
 	if got, want := fmt.Sprint(c.Resources), "[nodes deployments.apps deploymentconfigs.apps.openshift.io]"; got != want {
 		t.Errorf("covers %s, want %s", got, want)
 	}
-	if !c.Wildcard || !slices.Equal(c.Unserved, []string{"Gadget"}) {
+	if !c.Wildcard || !slices.Equal(c.Unserved, []string{"Gadget"}) || c.Guarded != nil {
 		t.Errorf("wildcard %v, unserved %q", c.Wildcard, c.Unserved)
 	}
 	rule = policyv1alpha1.PolicyRule{ResourceKinds: []string{"Deployment", "pods/exec"}, APIGroups: []string{"apps"}}

@@ -321,6 +321,13 @@ func TestProtectionsFollowTheirSource(t *testing.T) {
 	if !index().Touches(map[string]string{"shelf": ""}, nil) {
 		t.Error("one of the next namespace does not count")
 	}
+	renamed := cluster.DeepCopy()
+	renamed.AttributeName = "rank"
+	s.put(t, ClusterProtectedAttributes, renamed)
+	if index().Touches(map[string]string{"tier": ""}, nil) || !index().Touches(map[string]string{"rank": ""}, nil) {
+		t.Error("a protection that was changed counts as it was")
+	}
+	s.put(t, ClusterProtectedAttributes, cluster)
 	s.remove(t, ClusterProtectedAttributes, cluster, true)
 	if index().Touches(map[string]string{"tier": ""}, nil) {
 		t.Error("a deleted protection counts")

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -59,6 +60,17 @@ func TestEverybodySpeaksForHimself(t *testing.T) {
 		if got := s.OwnKind(gr); got != want {
 			t.Errorf("%s has kind %q, want %q", gr, got, want)
 		}
+	}
+}
+
+// PO-10: what belongs to no namespace is said of what others serve; our own is told by its name.
+func TestClusterScopedOfOthers(t *testing.T) {
+	pair := func(gv string) *metav1.APIResourceList {
+		return list(gv, metav1.APIResource{Name: "fields", Kind: "Field"}, metav1.APIResource{Name: "fields/status", Kind: "Field"}, metav1.APIResource{Name: "oxen", Kind: "Ox", Namespaced: true})
+	}
+	s := Sources{Local: []*metav1.APIResourceList{pair("own.io/v1")}, Custom: []*metav1.APIResourceList{pair("farm.io/v1")}, Remote: []*metav1.APIResourceList{pair("far.io/v1")}}.Served()
+	if want := []schema.GroupResource{{Group: "farm.io", Resource: "fields"}, {Group: "far.io", Resource: "fields"}}; !slices.Equal(s.clusterScoped, want) {
+		t.Errorf("%v, want %v", s.clusterScoped, want)
 	}
 }
 

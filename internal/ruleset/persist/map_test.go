@@ -43,3 +43,31 @@ func TestMapVersions(t *testing.T) {
 		}
 	}
 }
+
+// Each visits everything once, or until it is told to stop, in small maps and in large ones.
+func TestMapEach(t *testing.T) {
+	for _, n := range []int{0, 1, 5, 3000} {
+		var m Map[int, int]
+		for i := range n {
+			m.Set(new(Owner), (uint64(i)+1)*0x9e3779b97f4a7c15, i, -i)
+		}
+		seen := map[int]int{}
+		m.Each(func(k, v int) bool {
+			seen[k] += v
+			return true
+		})
+		if len(seen) != n {
+			t.Errorf("visited %d of %d", len(seen), n)
+		}
+		for k, v := range seen {
+			if v != -k {
+				t.Errorf("%d of %d: %d", k, n, v)
+			}
+		}
+		visited := 0
+		m.Each(func(int, int) bool { visited++; return visited < 3 })
+		if visited != min(n, 3) {
+			t.Errorf("visited %d of %d, and was told to stop after 3", visited, n)
+		}
+	}
+}
