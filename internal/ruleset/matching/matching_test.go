@@ -176,6 +176,12 @@ func TestQuestionsThatARuleAnswers(t *testing.T) {
 		{written{verbs: []string{"*"}, kinds: []string{"pods/exec"}, deny: true}, ask("*", "*", "pods", ""), false},
 		{written{verbs: []string{"*"}, kinds: []string{"deployments.apps"}, deny: true}, ask("get", "", "*", ""), false},
 		{written{verbs: []string{"*"}, kinds: []string{"*"}, groups: []string{"apps"}, deny: true}, ask("*", "", "*", ""), false},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods/scale"}}, ask("get", "", "pods", "scale"), false},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods/scale"}}, ask("get", "", "pods", "status"), true},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods/scale"}}, ask("get", "", "pods", ""), true},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods/*"}}, ask("get", "", "pods", "status"), false},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods/*"}}, ask("get", "", "pods", ""), true},
+		{written{verbs: []string{"get"}, kinds: []string{"*", "-pods"}}, ask("get", "", "pods", "status"), false},
 	} {
 		if r, _ := c.rule.table(t, 0).Match(c.asked); (r != nil) != c.applies {
 			t.Errorf("%+v, asked for %s %s/%s in %q: %v, want %v", c.rule, c.asked.Verb, c.asked.Resource, c.asked.Sub, c.asked.Group, r != nil, c.applies)
@@ -263,6 +269,74 @@ func TestDeniesOfEvictions(t *testing.T) {
 	conditional.Cells[0].Rule.Cond = never{}
 	if got, open := conditional.Denies(evict); got != nil || !open {
 		t.Errorf("a deny of delete under a condition: %+v, open %v", got, open)
+	}
+}
+
+// PO-20: a deny rule with names holds for the object of a proxy request, however that is spelled, and may hold where
+// the request has no name; an allow rule means only what it says.
+func TestNamesOfRules(t *testing.T) {
+	for _, c := range []struct {
+		names                []string
+		verb, resource, sub  string
+		name                 string
+		allows, denies, open bool
+	}{
+		{[]string{"web"}, "get", "services", "", "web", true, true, false},
+		{[]string{"web"}, "get", "services", "", "other", false, false, false},
+		{[]string{"web"}, "get", "services", "", "https:web:443", false, false, false},
+		{[]string{"web"}, "get", "services", "", "", false, false, true},
+		{[]string{"web"}, "get", "services", "proxy", "https:web:443", false, true, false},
+		{[]string{"https:web:443"}, "get", "services", "proxy", "web", false, true, false},
+		{[]string{"https:web:443"}, "get", "services", "proxy", "https:web:443", true, true, false},
+		{[]string{"web"}, "get", "services", "proxy", "https:other:443", false, false, false},
+		{[]string{"web"}, "*", "services", "", "https:web:443", false, true, false},
+	} {
+		for _, deny := range []bool{false, true} {
+			all := written{verbs: []string{"*", "bind", "escalate", "deny", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*"}, kinds: []string{"services", "services/*"}, deny: deny}.table(t, 0)
+			for i := range all.Cells {
+				all.Cells[i].Rule.Names = c.names
+			}
+			q := &Request{}
+			q.Set(seed, authorizer.AttributesRecord{Verb: c.verb, Resource: c.resource, Subresource: c.sub, Name: c.name, ResourceRequest: true})
+			r, open := all.Match(q)
+			if want := deny && c.denies || !deny && c.allows; (r != nil) != want || open != (deny && c.open) {
+				t.Errorf("names %v, deny %v: %s %s/%s %q: %v, open %v", c.names, deny, c.verb, c.resource, c.sub, c.name, r != nil, open)
+			}
+		}
+	}
+}
+
+// PO-2: paths are matched as RBAC does it, and a question about all verbs of one is answered by all, or by any deny.
+func TestPaths(t *testing.T) {
+	for _, c := range []struct {
+		verbs, paths []string
+		deny         bool
+		verb, path   string
+		matches      bool
+	}{
+		{[]string{"get"}, []string{"/healthz"}, false, "get", "/healthz", true},
+		{[]string{"get"}, []string{"/healthz"}, false, "get", "/healthz/etcd", false},
+		{[]string{"get"}, []string{"/healthz*"}, false, "get", "/healthz/etcd", true},
+		{[]string{"get"}, []string{"/healthz**"}, false, "get", "/livez", false},
+		{[]string{"get"}, []string{"*"}, false, "get", "/anything", true},
+		{[]string{"get"}, []string{"*"}, false, "post", "/anything", false},
+		{[]string{"get"}, []string{"*"}, false, "*", "/anything", false},
+		{[]string{"*"}, []string{"*"}, false, "*", "/anything", true},
+		{[]string{"get"}, []string{"*"}, true, "*", "/anything", true},
+		{[]string{"get"}, []string{"*"}, true, "post", "/anything", false},
+	} {
+		r := &Rule{Deny: c.deny, Verbs: PolicyVerbs(c.verbs, nil, c.deny)}
+		r.URLs, r.Prefixes = SplitURLs(c.paths)
+		q := &Request{}
+		q.Set(seed, authorizer.AttributesRecord{Verb: c.verb, Path: c.path})
+		all := Table{URLs: []*Rule{r}}
+		if got, _ := all.Match(q); (got != nil) != c.matches {
+			t.Errorf("%v %v, deny %v: %s %s: %v", c.verbs, c.paths, c.deny, c.verb, c.path, got != nil)
+		}
+		r.Cond = never{}
+		if got, open := all.Match(q); got != nil || open != c.matches {
+			t.Errorf("%v %v under a condition: %s %s: %v, open %v", c.verbs, c.paths, c.verb, c.path, got != nil, open)
+		}
 	}
 }
 
