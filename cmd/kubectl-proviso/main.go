@@ -7,9 +7,14 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/cli"
+	"proviso.dev/proviso/internal/explorer"
+	"proviso.dev/proviso/internal/tools"
 )
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	os.Exit(cli.Execute(cli.NewPlugin(streams), streams.ErrOut))
+	plugin := cli.NewPlugin(streams)
+	plugin.AddCommand(tools.Commands(streams)...)
+	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, tools.Commands)))
+	os.Exit(cli.Execute(plugin, streams.ErrOut))
 }

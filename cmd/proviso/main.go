@@ -17,6 +17,7 @@ import (
 
 	"proviso.dev/proviso/internal/backup"
 	provisocli "proviso.dev/proviso/internal/cli"
+	"proviso.dev/proviso/internal/explorer"
 	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
 	"proviso.dev/proviso/internal/sidecar"
@@ -36,7 +37,9 @@ func main() {
 		}
 		os.Exit(cli.Run(cmd))
 	case "kubectl-proviso":
-		os.Exit(provisocli.Execute(provisocli.NewPlugin(streams), os.Stderr))
+		plugin := provisocli.NewPlugin(streams)
+		addTools(plugin, streams)
+		os.Exit(provisocli.Execute(plugin, os.Stderr))
 	}
 	// kubectl parses its own command line, global flags included.
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
@@ -98,6 +101,12 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		&cobra.Command{Use: "kubectl", Short: "The matching kubectl", DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}},
 	)
 	root.AddCommand(provisocli.Commands(streams)...)
-	root.AddCommand(tools.Commands(streams)...)
+	addTools(root, streams)
 	return root, nil
+}
+
+// addTools adds the commands that need no server of their own kind, and the page that shows what they say.
+func addTools(root *cobra.Command, streams genericiooptions.IOStreams) {
+	root.AddCommand(tools.Commands(streams)...)
+	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, tools.Commands)))
 }

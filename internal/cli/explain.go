@@ -27,6 +27,8 @@ type ExplainOptions struct {
 	*client
 	ClusterWide bool
 	Subresource string
+	// Subject is who is asked about, if it is not the caller.
+	Subject string
 	// File is the object, Old the stored one; Stored reads the stored one from the server.
 	File, Old string
 	Stored    bool
@@ -65,6 +67,9 @@ missing, which is one rule with the one verb, resource and name, bound to the on
   # Could I change the stored object into this one?
   proviso explain update configmaps/ledger -n hammer --stored -f ledger.yaml
 
+  # Why can a group not? (needs no right to impersonate; somebody is judged without his other groups)
+  proviso explain delete pods -n hammer --subject group:contractors
+
   # Apply what is missing
   proviso explain get secrets -n hammer --as edgar -o json | jq -r .status.trace.remedy.grant | kubectl apply -f -`,
 		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("explain", args) },
@@ -74,6 +79,7 @@ missing, which is one rule with the one verb, resource and name, bound to the on
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
+	fs.StringVar(&o.Subject, "subject", "", "Who is asked about: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, you, or whom --as names.")
 	fs.StringVarP(&o.File, "filename", "f", "", "Object to evaluate the conditions against; - for standard input.")
 	fs.StringVar(&o.Old, "old", "", "File with the stored object of an update.")
 	fs.BoolVar(&o.Stored, "stored", false, "Read the stored object from the server.")
@@ -148,9 +154,12 @@ func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"},
 		Spec:     authz.SubjectAccessReviewSpec{Verb: verb, ResourceKind: t.qualified(), ResourceName: t.name, Content: content, OldContent: old, Trace: true},
 	}
+	var err error
+	if review.Spec.UserName, review.Spec.GroupName, err = parseSubject(o.Subject); err != nil {
+		return nil, err
+	}
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	if t.namespaced && !o.ClusterWide {
-		var err error
 		if review.Namespace, err = o.namespace(); err != nil {
 			return nil, err
 		}
@@ -166,6 +175,24 @@ func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content
 		return nil, errors.New(review.Status.EvaluationError)
 	}
 	return nil, errors.New("the server gives no trace: it is older than this program; use the proviso of its release")
+}
+
+// parseSubject reads a user, group:NAME or serviceaccount:NAMESPACE/NAME; nothing is the caller.
+func parseSubject(text string) (userName, groupName string, err error) {
+	if group, ok := strings.CutPrefix(text, "group:"); ok && group != "" {
+		return "", group, nil
+	}
+	if account, ok := strings.CutPrefix(text, "serviceaccount:"); ok {
+		namespace, name, whole := strings.Cut(account, "/")
+		if !whole || namespace == "" || name == "" {
+			return "", "", fmt.Errorf("--subject %s: want serviceaccount:NAMESPACE/NAME", text)
+		}
+		return "system:serviceaccount:" + namespace + ":" + name, "", nil
+	}
+	if text == "group:" || text == "user:" {
+		return "", "", fmt.Errorf("--subject %s: the name is missing", text)
+	}
+	return strings.TrimPrefix(text, "user:"), "", nil
 }
 
 // objects reads what the conditions are evaluated against: the object, and the stored one if it is another.

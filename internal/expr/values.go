@@ -80,10 +80,14 @@ func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 		forChildren(e, func(c ast.Expr) { v.visit(ctx, c, depth) })
 		return
 	}
+	call := e.AsCall()
+	if optional[call.FunctionName()] {
+		v.visitOptional(ctx, e, depth)
+		return
+	}
 	if !v.show(ctx, e, depth) {
 		return
 	}
-	call := e.AsCall()
 	vars, args := loopVars(call)
 	switch {
 	case len(vars) > 0:
@@ -98,6 +102,16 @@ func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 	}
 	for _, a := range args {
 		v.visit(ctx, a, depth+1)
+	}
+}
+
+// optional are the steps of a path whose fields may be missing. Only its end has a value that people know.
+var optional = map[string]bool{operators.OptSelect: true, operators.OptIndex: true, "orValue": true, "value": true, "hasValue": true, "or": true}
+
+// visitOptional lists a path with optional steps as one part.
+func (v *valuer) visitOptional(ctx context.Context, e ast.Expr, depth int) {
+	if name := e.AsCall().FunctionName(); name != operators.OptSelect && name != operators.OptIndex && name != "or" {
+		v.show(ctx, e, depth)
 	}
 }
 

@@ -23,6 +23,7 @@ func TestValuesOfParts(t *testing.T) {
 		{"object.spec.replicas < 5", `object.spec.replicas < 5 = false|  object.spec.replicas = 7`},
 		{"request.userInfo.username == 'edgar' && object.spec.replicas < 5 || object.metadata.labels['app'] == 'web'",
 			`object.spec.replicas < 5 \|\| object.metadata.labels["app"] == "web" = true|  object.spec.replicas < 5 = false|    object.spec.replicas = 7|  object.metadata.labels["app"] == "web" = true|    object.metadata.labels["app"] = "web"`},
+		{"object.metadata.?labels.orValue({}).?app.orValue('') != ''", `object.metadata.?labels.orValue({}).?app.orValue("") != "" = true|  object.metadata.?labels.orValue({}).?app.orValue("") = "web"`},
 		{"object.spec.ports.all(p, p < 100)", `object.spec.ports.all(p, p < 100) = false|  object.spec.ports = [80, 443]`},
 		{"has(object.spec.paused) && object.spec.paused", `has(object.spec.paused) && object.spec.paused = false|  has(object.spec.paused) = false|  object.spec.paused ! condition fails: it could not be evaluated for this object`},
 		{"object != null && namespaceObject.metadata.labels['team'] == 'a'", `object != null && namespaceObject.metadata.labels["team"] == "a" = true|  object != null = true|` +

@@ -1,13 +1,13 @@
 package inquire
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -54,7 +54,7 @@ func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.Attribut
 			return nil, fmt.Errorf("no condition is evaluated on such a request: %w: leave content out", err)
 		}
 	}
-	if err := json.Unmarshal(spec.Content.Raw, &c.object.Object); err != nil || c.object.Object == nil {
+	if err := utiljson.Unmarshal(spec.Content.Raw, &c.object.Object); err != nil || c.object.Object == nil {
 		return nil, errors.New("not an object: want what kubectl get -o yaml shows")
 	}
 	if err := c.identify(attrs); err != nil {
@@ -80,7 +80,7 @@ func (c *content) withOld(raw *runtime.RawExtension) error {
 		return fmt.Errorf("oldContent: only update and patch have an old and a new object; leave it out for %s", c.attrs.Verb)
 	}
 	old := &content{reviewer: c.reviewer, served: c.served, operation: c.operation, object: &unstructured.Unstructured{}}
-	if err := json.Unmarshal(raw.Raw, &old.object.Object); err != nil || old.object.Object == nil {
+	if err := utiljson.Unmarshal(raw.Raw, &old.object.Object); err != nil || old.object.Object == nil {
 		return errors.New("oldContent is not an object: want what kubectl get -o yaml shows")
 	}
 	attrs := c.attrs

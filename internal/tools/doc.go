@@ -1,3 +1,3 @@
-// Package tools holds the commands that work on policy in files: no server is asked, and the same systems decide. They
-// are not part of the kubectl plugin, which stays free of their weight.
+// Package tools holds the commands that work on policy as a whole, of files or of a server: the same systems decide, in
+// this process.
 package tools

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ import (
 
 // MatrixOptions are the flags of `proviso matrix`.
 type MatrixOptions struct {
-	From                                   []string
+	Origin                                 origin
 	Subjects, Namespaces, Resources, Verbs []string
 	Output                                 string
 	MasterNamespace                        string
@@ -32,14 +31,17 @@ func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",
 		Short: "Show who may do what: subjects by resources, yes, if, no or denied",
-		Long: `Show who may do what by the policy in files: subjects by resources, with a cell for each verb, which is yes, if (under a condition, or for some
-names), no, or denied by a deny rule. Subjects, namespaces and resources with the same cells are one line; what is neither allowed
-nor denied is left out. The engine of the server decides every cell; no server is asked.
+		Long: `Show who may do what by the policy of a server, or in files: subjects by resources, with a cell for each verb, which is yes, if (under a
+condition, or for some names), no, or denied by a deny rule. Subjects, namespaces and resources with the same cells are one line; what is
+neither allowed nor denied is left out. The engine of the server decides every cell, in this process.
 
 A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
-policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' own cluster roles only if the files have them.`,
+policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' own cluster roles only if the server or the files have them.`,
 		Example: `  # Everybody, everywhere
   proviso matrix --from policies/
+
+  # What may Edgar do, by the policy of the cluster?
+  proviso matrix --subject edgar
 
   # One team in one namespace
   proviso matrix policies/ --subject group:team-a --namespace hammer
@@ -50,7 +52,7 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
   # A page to look at
   proviso matrix policies/ -o html > matrix.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.From = append(o.From, args...)
+			o.Origin.From = append(o.Origin.From, args...)
 			if err := o.Validate(); err != nil {
 				return err
 			}
@@ -58,7 +60,7 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy.")
+	o.Origin.addFlags(fs)
 	fs.StringSliceVar(&o.Subjects, "subject", nil, "Who: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, everybody who is bound to anything.")
 	fs.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "Where. Left out, every namespace and what belongs to none.")
 	fs.StringSliceVar(&o.Resources, "resource", nil, "What: plurals, such as pods, pods/exec or deployments.apps. Left out, everything.")
@@ -70,10 +72,7 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 
 // Validate checks the flags.
 func (o *MatrixOptions) Validate() error {
-	switch {
-	case len(o.From) == 0:
-		return errors.New("--from: say where the policy is")
-	case !slices.Contains([]string{"table", "html", "csv", "json"}, o.Output):
+	if !slices.Contains([]string{"table", "html", "csv", "json"}, o.Output) {
 		return fmt.Errorf("-o %s: want table, html, csv or json", o.Output)
 	}
 	for _, s := range o.Subjects {
@@ -81,7 +80,7 @@ func (o *MatrixOptions) Validate() error {
 			return err
 		}
 	}
-	return nil
+	return o.Origin.validate()
 }
 
 // parseSubject reads a user, group:NAME or serviceaccount:NAMESPACE/NAME.
@@ -104,7 +103,7 @@ func parseSubject(text string) (ruleset.Subject, error) {
 
 // RunMatrix answers and prints.
 func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
-	documents, err := readDocuments(o.From, nil)
+	documents, err := o.Origin.read(ctx)
 	if err != nil {
 		return err
 	}
