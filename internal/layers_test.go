@@ -43,7 +43,7 @@ var rings = map[string]ring{
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
-	"statusreport": stage, "settle": stage, "nodelimit": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
+	"statusreport": stage, "settle": stage, "nodelimit": stage, "refusal": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
 	"lineup": systems, "reads": systems, "configured": systems,

@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/refusal"
 )
 
 // AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
@@ -98,6 +99,14 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 
 // decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := g.fill(ctx, holder, slot, attrs)
+	if decision != authorizer.DecisionAllow {
+		refusal.Log(attrs, refusal.By{Stage: refusal.Authorization, Rules: []string{reason}})
+	}
+	return decision, reason, err
+}
+
+func (g *Gate) fill(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
 	ctx = g.forRead(ctx, attrs)
 	v := g.Chain.Decide(ctx, attrs)

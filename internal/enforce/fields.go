@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,24 +88,24 @@ func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 }
 
 // check refuses a write that changes a field without the permission for it: any field in granular mode, exclusive ones
-// otherwise.
-func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) error {
+// otherwise. It also names the permissions that are lacking.
+func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (rules []string, err error) {
 	if f == nil || holder.Snapshot.Fields == nil {
-		return nil
+		return nil, nil
 	}
 	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
-		return forbidden(known, "field permissions cannot be used here: the request writes no object")
+		return nil, forbidden(known, "field permissions cannot be used here: the request writes no object")
 	}
 	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
-		return nil
+		return nil, nil
 	}
 	table, target := holder.Snapshot.Fields, fieldTarget(holder.Snapshot.Served, known)
 	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
-		return forbidden(known, UnreadableReason(source))
+		return nil, forbidden(known, UnreadableReason(source))
 	}
 	target.Copied = mode == fieldperm.General && copies(known)
 	if mode == fieldperm.General && !table.Guards(target) {
-		return nil
+		return nil, nil
 	}
 	begin := time.Now()
 	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
@@ -114,17 +115,29 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 	}
 	record(ctx, mode, result, time.Since(begin))
 	if result.Allowed() {
-		return nil
+		return nil, nil
 	}
 	if result.Err != nil {
 		var answer apierrors.APIStatus
 		if isBinding(known) && errors.As(result.Err, &answer) {
-			return result.Err // its pod is not there, or has changed
+			return nil, result.Err // its pod is not there, or has changed
 		}
 		// The caller learns that it could not be examined, the log learns why.
 		klog.FromContext(ctx).Info("Field permissions could not be examined", "resource", known.GetResource(), "name", known.GetName(), "err", result.Err)
 	}
-	return apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
+	return lacking(result), apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
+}
+
+// lacking names the permissions that were asked for and not had, without their parameters, which can quote the object.
+func lacking(result fieldperm.Result) (names []string) {
+	for _, c := range result.Checks {
+		name, _, _ := strings.Cut(strings.TrimPrefix(c.Verb, fieldperm.VerbPrefix), ":")
+		name, _, _ = strings.Cut(name, "(")
+		if name = fieldperm.VerbPrefix + name; !c.Allowed && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // record writes what was asked into the audit event and the metrics.

@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/notes"
+	"proviso.dev/proviso/internal/refusal"
 )
 
 // Name is how the plugin shows up in metrics and in the list of plugins.
@@ -56,12 +57,23 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	if holder == nil || holder.Snapshot == nil {
 		return forbidden(attrs, "this request has no authorization decision")
 	}
+	by, err := p.validate(ctx, holder, attrs, objects)
+	if err != nil {
+		refusal.Log(holder.Attributes(), by)
+		return err
+	}
+	notes.Of(ctx).Admit()
+	return nil
+}
+
+// validate also says at which stage, and by what, a request was refused.
+func (p *Plugin) validate(ctx context.Context, holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) (refusal.By, error) {
 	known := p.facts(holder, attrs, objects)
 	mode := fieldperm.General
 	for _, slot := range slotsOf(holder, attrs) {
-		granular, err := p.resolve(ctx, holder, slot, known)
+		granular, out, err := p.resolve(ctx, holder, slot, known)
 		if err != nil {
-			return err
+			return refusal.By{Stage: refusal.Conditions, Authorizer: out.Authorizer, Rules: out.Conditions}, err
 		}
 		if granular {
 			mode = fieldperm.Granular
@@ -70,25 +82,24 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	}
 	if attrs.GetOperation() == admission.Connect {
 		if err := p.connect(ctx, holder, known); err != nil {
-			return err
+			return refusal.By{Stage: refusal.Connection}, err
 		}
 	}
-	if err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
-		return err
+	if rules, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+		return refusal.By{Stage: refusal.Fields, Rules: rules}, err
 	}
 	for _, next := range p.After {
 		if !next.Handles(attrs.GetOperation()) {
 			continue
 		}
 		if err := next.Validate(ctx, attrs, objects); err != nil {
-			return err
+			return refusal.By{Stage: refusal.Attributes}, err
 		}
 	}
 	if err := p.Effects.check(ctx, holder, known, objects); err != nil {
-		return err
+		return refusal.By{Stage: refusal.Effects}, err
 	}
-	notes.Of(ctx).Admit()
-	return nil
+	return refusal.By{}, nil
 }
 
 // slotsOf lists the passes an admission needs. An update or apply that creates needs its own and the create's.
@@ -103,16 +114,16 @@ func slotsOf(holder *handoff.Holder, attrs admission.Attributes) []handoff.Slot 
 
 // resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
 // the fields he changes: granular then is true.
-func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, known *facts) (granular bool, err error) {
+func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, known *facts) (granular bool, out handoff.Outcome, err error) {
 	d := holder.Get(slot)
 	pending := d.Pending()
 	switch {
 	case d.IsAllowed():
-		return false, nil
+		return false, out, nil
 	case pending == nil && !d.IsGranular():
-		return false, forbidden(known, "this request has no authorization decision")
+		return false, out, forbidden(known, "this request has no authorization decision")
 	}
-	out := handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
+	out = handoff.Outcome{Decision: authorizer.DecisionNoOpinion}
 	if pending != nil {
 		out = authorize.Enforce(ctx, pending, known)
 	}
@@ -120,13 +131,13 @@ func (p *Plugin) resolve(ctx context.Context, holder *handoff.Holder, slot hando
 		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
 		if reach.Decision == authorizer.DecisionAllow {
 			authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "allow", Authorizer: reach.Authorizer})
-			return true, nil
+			return true, out, nil
 		}
 		if d.IsGranular() {
 			out = reach
 		}
 	}
-	return false, settle(ctx, known, out)
+	return false, out, settle(ctx, known, out)
 }
 
 // settle turns an outcome into the answer of admission and records it.

@@ -38,7 +38,7 @@ func (p person) mayNot(why string, args ...string) {
 // PO-13: the Hubert and Edgar story, from the files that a user copies.
 func TestHubertAndEdgar(t *testing.T) {
 	t.Parallel()
-	s := serve(t, tempDir(t)+"/d")
+	s := serve(t, tempDir(t)+"/d", "--vmodule=refusal=2")
 	hubert, edgar, bot := s.person("hubert"), s.person("edgar"), s.person("protector-bot")
 	s.kubectl("create", "namespace", "hammer")
 
@@ -77,5 +77,11 @@ func TestHubertAndEdgar(t *testing.T) {
 	// The master namespace stays (PO-6).
 	if out, err := s.try("", "delete", "namespace", "master"); err == nil || !strings.Contains(out, "cannot be deleted") {
 		t.Errorf("the master namespace was deleted: %v\n%s", err, out)
+	}
+	// OP-7: the log has one line for each of these refusals.
+	for _, want := range []string{`"Request refused" stage="authorization" user="hubert" verb="delete" group="policy.proviso.dev" resource="policies" namespace="hammer" name="default"`, `user="edgar"`} {
+		if !strings.Contains(s.output.String(), want) {
+			t.Errorf("the log has no line with %s", want)
+		}
 	}
 }
