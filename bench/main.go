@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // measure runs everything, the in-process engines first.
 func measure(b *bench) error {
-	for _, group := range []func(*bench) error{authorizing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective} {
+	for _, group := range []func(*bench) error{authorizing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads} {
 		if err := group(b); err != nil {
 			return err
 		}

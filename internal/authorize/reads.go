@@ -87,12 +87,18 @@ func (g *Gate) decideRead(ctx context.Context, holder *handoff.Holder, attrs aut
 	}
 	if isList(attrs.GetVerb()) {
 		n, err := v.narrow(ctx, holder.Snapshot.Served)
+		if errors.Is(err, errUnreadable) {
+			// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
+			n, err = &handoff.Narrowing{Box: narrow.Nothing()}, nil
+		}
 		if err != nil {
 			audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
 			return decision, joinReasons(reason, err), nil
 		}
 		holder.Put(handoff.Request, attrs, handoff.Narrowed(n))
-		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, n.Box.String())
+		if !n.Box.IsEverything() { // the caller's own selectors do not say all of it
+			audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spellBox(n.Box))
+		}
 	} else {
 		holder.Put(handoff.Request, attrs, handoff.Conditional(v.Pending))
 	}
@@ -131,16 +137,32 @@ func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs auth
 		return err.Error()
 	case n == nil:
 		return ""
-	case n.Box.IsNothing():
+	}
+	return spellBox(n.Box)
+}
+
+// SayNarrowed puts what Narrowed says into the reason of an answer.
+func SayNarrowed(reason, narrowed string) string {
+	if !strings.HasPrefix(narrowed, errSelector.Error()) {
+		narrowed = "narrowed to " + narrowed
+	}
+	return strings.TrimPrefix(reason+"; "+narrowed, "; ")
+}
+
+// spellBox is a box as people read it.
+func spellBox(b narrow.Box) string {
+	if b.IsNothing() {
 		return "nothing: no object can meet the condition"
 	}
-	return n.Box.String()
+	return b.String()
 }
 
 var (
-	errForeign  = errors.New("the list cannot be narrowed: an authorizer gave a condition that is no rule of a policy")
-	errDenies   = errors.New("the list cannot be narrowed: it may be denied under a condition")
 	errSelector = errors.New("the list cannot be narrowed")
+	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is no rule of a policy", errSelector)
+	errDenies   = fmt.Errorf("%w: it may be denied under a condition", errSelector)
+	// errUnreadable is the caller's mistake, and answered as such.
+	errUnreadable = fmt.Errorf("%w: its selector cannot be read", errSelector)
 )
 
 // narrow turns the conditions of the whole chain into selectors: what any link would allow.
@@ -150,10 +172,10 @@ func (v Verdict) narrow(ctx context.Context, served *snapshot.Served) (*handoff.
 	}
 	w := v.rest.walk
 	if _, err := w.attrs.GetFieldSelector(); err != nil {
-		return nil, fmt.Errorf("%w: the field selector cannot be read: %w", errSelector, err)
+		return nil, fmt.Errorf("%w: field selector: %w", errUnreadable, err)
 	}
 	if _, err := w.attrs.GetLabelSelector(); err != nil {
-		return nil, fmt.Errorf("%w: the label selector cannot be read: %w", errSelector, err)
+		return nil, fmt.Errorf("%w: label selector: %w", errUnreadable, err)
 	}
 	var rules []*ruleCondition
 	for _, d := range w.Answers(ctx) {

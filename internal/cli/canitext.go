@@ -41,15 +41,32 @@ type clause struct {
 // conditionalText says under which conditions something is allowed, and under which it is refused.
 func conditionalText(s reviewv1.SubjectAccessReviewStatus) string {
 	clauses := clausesOf(s)
+	narrowed := ""
+	for _, words := range []string{"narrowed to ", cannotNarrow} {
+		if _, rest, ok := strings.Cut("; "+s.Reason, "; "+words); ok {
+			narrowed = "    " + words + rest + "\n"
+		}
+	}
 	if len(clauses) == 1 {
-		return fmt.Sprintf("Conditional: %s\n    %s\n", strings.TrimSpace(clauses[0].words+" "+clauses[0].text), clauses[0].note)
+		return fmt.Sprintf("Conditional: %s\n    %s\n", strings.TrimSpace(clauses[0].words+" "+clauses[0].text), clauses[0].note) + narrowed
 	}
 	var b strings.Builder
 	b.WriteString("Conditional:\n")
 	for _, c := range clauses {
 		fmt.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(c.words+" "+c.text), c.note)
 	}
-	return b.String()
+	return b.String() + narrowed
+}
+
+// cannotNarrow is how the reason begins for which a list is refused although its conditions may hold.
+const cannotNarrow = "the list cannot be narrowed"
+
+// narrowing says in words what a list is narrowed to, or why it cannot be.
+func narrowing(words, to string) string {
+	if strings.HasPrefix(to, cannotNarrow) {
+		return strings.Repeat("\t", strings.Count(words, "\t")) + to
+	}
+	return words + to
 }
 
 // clausesOf lists the conditions in the order of the chain. What is allowed by one condition alone is allowed only if

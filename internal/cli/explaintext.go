@@ -29,7 +29,7 @@ func explainText(review *authz.SubjectAccessReview) string {
 		fmt.Fprintf(&b, "yes%s - %s\n", with, s.AllowReason)
 	case authz.AnswerConditional:
 		if trace.NarrowedTo != "" {
-			fmt.Fprintf(&b, "Conditional: the list is narrowed to %s.\n", trace.NarrowedTo)
+			fmt.Fprintf(&b, "Conditional: %s.\n", narrowing("the list is narrowed to ", trace.NarrowedTo))
 			break
 		}
 		b.WriteString("Conditional: the conditions below decide. Give the object with -f, or --stored, to have them evaluated.\n")

@@ -169,6 +169,9 @@ func runPlain(t *testing.T, args ...string) (string, error) {
 func TestExitCodes(t *testing.T) {
 	conditional := reviewv1.SubjectAccessReviewStatus{ConditionsChain: []reviewv1.SubjectAccessReviewConditionSet{{AuthorizerName: "policy-namespace",
 		Conditions: []reviewv1.SubjectAccessReviewCondition{{ID: "p/a", Effect: reviewv1.EffectAllow, Condition: `object.x == 1 && object.y < 2`, Description: "only x"}}}}}
+	// RD-8
+	narrowed, refused := conditional, conditional
+	narrowed.Reason, refused.Reason = "narrowed to labelSelector x=1", "conditional; the list cannot be narrowed: why"
 	for _, tc := range []struct {
 		status     reviewv1.SubjectAccessReviewStatus
 		args       string
@@ -180,6 +183,8 @@ func TestExitCodes(t *testing.T) {
 		{plain(authorizationv1.SubjectAccessReviewStatus{Allowed: true}), "", 0, "yes\n", "", true},
 		{plain(authorizationv1.SubjectAccessReviewStatus{Reason: "because"}), "", 1, "no - because\n", "", true},
 		{conditional, "", 2, "Conditional: allowed only if object.x == 1 && object.y < 2\n    only x (policy-namespace, p/a)\n", "", true},
+		{narrowed, "", 2, "Conditional: allowed only if object.x == 1 && object.y < 2\n    only x (policy-namespace, p/a)\n    narrowed to labelSelector x=1\n", "", true},
+		{refused, "", 2, "Conditional: allowed only if object.x == 1 && object.y < 2\n    only x (policy-namespace, p/a)\n    the list cannot be narrowed: why\n", "", true},
 		{conditional, "-q", 2, "", "", true},
 		{conditional, "-o name", 2, "conditional\n", "", true},
 		{reviewv1.SubjectAccessReviewStatus{}, "-o name", 1, "no\n", "", true},

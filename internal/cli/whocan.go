@@ -240,7 +240,7 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 			kind, name = "", ""
 		}
 		if c.NarrowedTo != "" {
-			fmt.Fprintf(w, "%s\t%s\tnarrowed to\t%s\n", kind, name, c.NarrowedTo)
+			fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, narrowing("narrowed to\t", c.NarrowedTo))
 		}
 	}
 	for _, b := range s.BlockedBy {

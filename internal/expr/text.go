@@ -66,10 +66,10 @@ func (p *Program) fallback(req *Request, effect Effect) string {
 }
 
 // versionsOf names the versions of the object that a request with this verb
-// touches.
+// touches. Both are the same where it is read (RD-4).
 func versionsOf(verb string) []string {
 	switch verb {
-	case "create":
+	case "create", "get", "list", "watch":
 		return []string{varObject}
 	case "delete", "deletecollection":
 		return []string{varOldObject}
@@ -112,7 +112,7 @@ func forVersions(e ast.Expr, verb string, effect Effect) ast.Expr {
 // time of admission.
 func allExist(verb string) bool {
 	switch verb {
-	case "create", "update", "patch", "delete", "deletecollection":
+	case "create", "update", "patch", "delete", "deletecollection", "get", "list", "watch":
 		return true
 	}
 	return false

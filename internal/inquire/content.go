@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// content is an object that somebody asks about: the object on create, the stored object on delete, both on update. The
-// stored object itself is never read.
+// content is an object that somebody asks about: the object on create, the stored object on get and delete, both on
+// update. The stored object itself is never read.
 type content struct {
 	reviewer  *Reviewer
 	served    *snapshot.Served
@@ -32,6 +32,10 @@ type content struct {
 	old *content
 }
 
+// operationGet is what conditions see as the operation of a get: object and oldObject are the state that is read
+// (RD-4).
+const operationGet admission.Operation = "GET"
+
 // contentOf reads the content and refuses what could not be the object of the request: an answer about something else
 // would be final, and wrong. What the request would take from the object, its name, goes into the attributes.
 func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.AttributesRecord, spec authz.SubjectAccessReviewSpec) (*content, error) {
@@ -43,8 +47,10 @@ func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.Attribut
 		c.operation = admission.Update
 	case "delete", "deletecollection":
 		c.operation = admission.Delete
+	case "get":
+		c.operation = operationGet
 	default:
-		return nil, fmt.Errorf("verb %q has no object: leave content out, or ask about create, update, patch, delete or deletecollection", spec.Verb)
+		return nil, fmt.Errorf("verb %q has no object: leave content out, or ask about get, create, update, patch, delete or deletecollection", spec.Verb)
 	}
 	if attrs.APIGroup == "" && connection.Connects(attrs.Subresource) {
 		return nil, fmt.Errorf("%s/%s has options and no object: leave content out", attrs.Resource, attrs.Subresource)
@@ -111,7 +117,7 @@ func (c *content) identify(attrs *authorizer.AttributesRecord) error {
 	}
 	c.own = c.kind.GroupKind() == own
 	switch sub := attrs.Subresource; {
-	case c.own && (sub == "" || c.served.OwnKind(subresource(resource, sub)) == own.Kind):
+	case c.own && (sub == "" || c.operation == operationGet || c.served.OwnKind(subresource(resource, sub)) == own.Kind):
 	case sub == "":
 		return fmt.Errorf("is %s, but %s are %s", c.kind.GroupKind(), resource, own)
 	default:

@@ -121,7 +121,7 @@ func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Dec
 		if why := q.Honours(q.attrs); why != nil {
 			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")
 		} else if to := q.narrowed(ctx, authorize.SnapshotOf(ctx, q.Store), q.attrs); to != "" {
-			reason = strings.TrimPrefix(reason+"; narrowed to "+to, "; ")
+			reason = authorize.SayNarrowed(reason, to)
 		}
 	}
 	return decision, reason, err

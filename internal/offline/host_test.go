@@ -180,6 +180,19 @@ func TestReadsAreShownWithTheirSelector(t *testing.T) {
 			t.Errorf("%s, to somebody who may not see the rule: %+v %+v (%v)", verb, status, *status.Trace, err)
 		}
 	}
+	// RD-4: with the object, a get is decided, of subresources too.
+	for _, tc := range []struct {
+		kind, object string
+		want         bool
+	}{
+		{"configmaps", `{"metadata": {"name": "x", "labels": {"team": "a"}}}`, true}, {"configmaps", `{"metadata": {"name": "x", "labels": {"team": "b"}}}`, false},
+		{"pods/log", `{"metadata": {"name": "x", "labels": {"team": "a"}}}`, true}, {"pods/log", `{"metadata": {"name": "x"}}`, false},
+	} {
+		spec := authz.SubjectAccessReviewSpec{Verb: "get", ResourceKind: tc.kind, GroupName: "team-a", Content: &runtime.RawExtension{Raw: []byte(tc.object)}}
+		if status, err := host.Review(t.Context(), "default", spec); err != nil || status.Allowed != tc.want {
+			t.Errorf("get of %s %s: %+v (%v)", tc.kind, tc.object, status, err)
+		}
+	}
 	question := authz.ResourceAccessReviewSpec{Verb: "list", ResourceKind: "configmaps"}
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup}}
 	status, err := host.reviewer.WhoCan(request.WithUser(t.Context(), reader), "default", question)

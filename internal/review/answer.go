@@ -101,7 +101,7 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	}
 	if a.narrowed != nil && want != chainForMachines {
 		if text := a.narrowed(ctx, &attrs); text != "" {
-			status.Reason = strings.TrimPrefix(status.Reason+"; narrowed to "+text, "; ")
+			status.Reason = authorize.SayNarrowed(status.Reason, text)
 		}
 	}
 	switch want {

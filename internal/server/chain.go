@@ -31,7 +31,7 @@ import (
 //	» announce                     /readyz names stored objects that cannot be read                           source
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
-//	  visible                      if ConditionalReads is on: selectors narrow a list to what its caller may see                         visible
+//	» visible                      selectors narrow a list to what its caller may see                        visible
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fields
 //	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fields
 //	  aggregator → our groups → kube → extensions   which server serves it

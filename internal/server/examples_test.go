@@ -285,15 +285,19 @@ func (x *examples) csrSigner(t *testing.T) {
 	_, err := bot.Create(ctx, with(t, with(t, request, "kubernetes.io/kube-apiserver-client", "spec", "signerName"), "evil", "metadata", "name"), metav1.CreateOptions{})
 	refusedWith(t, "a request to another signer", err, why)
 
-	// CA-16
+	// CA-16, RD-1
 	list, err := bot.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=example.com/signer"})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("list of its own requests: %v, %v", list, err)
 	}
-	_, err = bot.List(ctx, metav1.ListOptions{})
-	refusedWith(t, "list of all requests", err, "selector")
-	_, err = bot.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName!=example.com/signer"})
-	refusedWith(t, "list of the requests of others", err, "selector")
+	other := with(t, with(t, request, "example.com/other", "spec", "signerName"), "other", "metadata", "name")
+	x.create(t, other)
+	if list, err = bot.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != request.GetName() {
+		t.Errorf("list without a selector: %v, %v", list, err)
+	}
+	if list, err = bot.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName!=example.com/signer"}); err != nil || len(list.Items) != 0 {
+		t.Errorf("list of the requests of others: %v, %v", list, err)
+	}
 }
 
 func (x *examples) tokenAudience(t *testing.T) {

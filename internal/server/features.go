@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -25,17 +24,14 @@ func Features() []featuregate.Feature {
 
 var registerFeatures sync.Once
 
-// RegisterFeatures adds our gates next to Kubernetes' own, all but ConditionalReads on. It must run before flags are
-// parsed; feature gates are process-wide, so that running it again does nothing.
+// RegisterFeatures adds our gates next to Kubernetes' own, all of them on. It must run before flags are parsed; feature
+// gates are process-wide, so that running it again does nothing.
 func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
 		for _, f := range Features() {
 			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
-			if f == reads.Gate { // it is new: whoever wants it switches it on
-				gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: false, PreRelease: featuregate.Alpha}}
-			}
 		}
 		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)
 	})
@@ -62,7 +58,7 @@ type switches struct {
 func (o *Options) switches() switches {
 	s := switches{gates: gates()}
 	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
-		return (s.gates[f] || slices.Contains(o.switchedOn, f)) && (f != reads.Gate || s.gates[conditional.Gate]) // there are no conditional reads without conditions
+		return s.gates[f] && (f != reads.Gate || s.gates[conditional.Gate]) // there are no conditional reads without conditions
 	})
 	return s
 }

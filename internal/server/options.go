@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/featuregate"
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
@@ -57,8 +56,6 @@ type Options struct {
 	auditEvaluator audit.PolicyRuleEvaluator
 	// configured may change the configuration of the built-in resources before the others are copied from it.
 	configured func(c *config, generic *genericapiserver.Config) error
-	// switchedOn are systems that are on whatever their gates say; tests set it, since gates are those of the process.
-	switchedOn []featuregate.Feature
 	// changed tells whether the user gave a flag; a given flag is never overridden.
 	changed func(name string) bool
 }

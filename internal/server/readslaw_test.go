@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -179,46 +177,4 @@ func fold(w watch.Interface, objects map[string]string, complete bool) (states [
 		}
 	}
 	return states, bookmarks, nil
-}
-
-// narrowedListCosts: RD-9. The same list, narrowed by the server and typed by somebody who needs no condition,
-// in turn; the best of each counts. What was measured is printed; only what no busy machine explains fails.
-func narrowedListCosts(t *testing.T, s *instance, admin dynamic.Interface) {
-	t.Helper()
-	ctx := t.Context()
-	client := kubernetes.NewForConfigOrDie(s.admin)
-	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cost"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 300 {
-		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", i), Labels: map[string]string{"team": []string{"c", "d"}[i%2]}}, Data: map[string]string{"x": fmt.Sprint(i)}}
-		if _, err := client.CoreV1().ConfigMaps("cost").Create(ctx, o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	grantReads(t, admin, "see-cost", "cora", readRule(`resource.metadata.labels.team == "c"`, "configmaps"))
-	cora, boss := newReader(t, s.as("cora")), newReader(t, s.admin)
-	const all = "/api/v1/namespaces/cost/configmaps"
-	s.await("the right to list", func() (bool, error) { return cora.get(all).code == http.StatusOK, nil })
-	for _, pages := range []string{"", "&limit=50"} {
-		best := map[string]time.Duration{}
-		for range 40 {
-			for query, who := range map[string]*reader{"?x=y": cora, "?labelSelector=team%3Dc": boss} {
-				begin := time.Now()
-				got := who.get(all + query + pages)
-				took := time.Since(begin)
-				if got.code != http.StatusOK {
-					t.Fatal(got)
-				}
-				if b, ok := best[query]; !ok || took < b {
-					best[query] = took
-				}
-			}
-		}
-		narrowed, typed := best["?x=y"], best["?labelSelector=team%3Dc"]
-		t.Logf("a list of 150 of 300 (%q): narrowed %s, typed %s: %.2f times", pages, narrowed, typed, float64(narrowed)/float64(typed))
-		if narrowed > 3*typed {
-			t.Errorf("a narrowed list costs %s, and %s with the selector typed", narrowed, typed)
-		}
-	}
 }

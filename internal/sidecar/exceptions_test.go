@@ -40,7 +40,7 @@ func TestExceptionsAreListed(t *testing.T) {
 		"an update has to be allowed as a patch":    refused(asked("anna", "patch", "configmaps", "team", "a"), "ConfigMap", big, big),
 		"connections need `create`":                 nil,
 		"conditions on `nodes` and on proxies":      silent(asked("anna", "create", "nodes", "", "")),
-		"other conditional reads do not allow":      silent(asked("rob", "get", "configmaps", "team", "a")),
+		"a `get` under one is refused":              silent(asked("rob", "get", "configmaps", "team", "a")),
 		"resources of other API servers":            nil,
 		"for the identities of `init --exempt`":     silent(asked("system:kube-scheduler", "create", "configmaps", "team", "")),
 		"RBAC's own escalation check":               silent(asked("anna", "escalate", "configmaps", "team", "a")),

@@ -87,16 +87,18 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	out.URL.RawQuery = query.Encode()
 	out.RequestURI = out.URL.RequestURI()
 	if !n.Box.IsEverything() {
-		warning.AddWarning(ctx, "", fmt.Sprintf("only what you may see is shown: %s was added by condition %s", added(n.Box), strings.Join(n.Rules, ", ")))
+		warning.AddWarning(ctx, "", added(n))
 	}
 	return out, nil
 }
 
-func added(b narrow.Box) string {
-	if b.IsNothing() {
-		return "a selector that matches nothing"
+// added says what was added, and by which rules.
+func added(n *handoff.Narrowing) string {
+	rules := strings.Join(n.Rules, ", ")
+	if n.Box.IsNothing() {
+		return "nothing is shown: what you ask for is nothing that you may see by condition " + rules
 	}
-	return b.String()
+	return fmt.Sprintf("only what you may see is shown: %s was added by condition %s", n.Box, rules)
 }
 
 func set(query url.Values, name, value string) {

@@ -69,7 +69,9 @@ type caller struct {
 	user, as string
 	host     string
 	client   *http.Client
-	ledger   *ledger
+	// upgrading makes connections that can be taken over, as web sockets need them.
+	upgrading *http.Client
+	ledger    *ledger
 }
 
 var auditIDs atomic.Int64
@@ -80,7 +82,14 @@ func newCaller(t testing.TB, config *rest.Config, user string, l *ledger) *calle
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &caller{user: user, host: config.Host, client: client, ledger: l}
+	first := rest.CopyConfig(config)
+	first.NextProtos = []string{"http/1.1"}
+	tls, err := rest.TLSConfigFor(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upgrading := &http.Client{Transport: &http.Transport{TLSClientConfig: tls}}
+	return &caller{user: user, host: config.Host, client: client, upgrading: upgrading, ledger: l}
 }
 
 // impersonating is the same caller in somebody else's name.
@@ -112,7 +121,11 @@ func (c *caller) do(ctx context.Context, r request) outcome {
 	if c.as != "" {
 		req.Header.Set("Impersonate-User", c.as)
 	}
-	resp, err := c.client.Do(req)
+	client := c.client
+	if req.Header.Get("Upgrade") != "" {
+		client = c.upgrading
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		out.answer = []byte(err.Error())
 		c.ledger.add(out)

@@ -24,7 +24,7 @@ var mine = change{field: "labels", key: "mine", value: "yes"}
 func (w *world) readsUnderCondition(t *testing.T) {
 	const system = "reads"
 	c, namespace := w.caller("see-mine"), w.settle("see-mine")
-	var shown, unseen atomic.Int64
+	var shown, unseen, streamed, past atomic.Int64
 	w.each(func(gr schema.GroupResource, endpoints []endpoint) {
 		if everyones[gr.Group+"/"+gr.Resource] != "" {
 			return
@@ -46,13 +46,16 @@ func (w *world) readsUnderCondition(t *testing.T) {
 			if own.missing != "" {
 				continue
 			}
-			together(own.target(e).reads(), func(r request) {
+			together(slices.Concat(own.target(e).reads(), own.target(e).socketReads()), func(r request) {
 				o := w.try(system, c, r)
 				w.showsNothing(t, o, hidden)
 				uid, _ := child(own.before, "metadata")["uid"].(string)
 				switch {
 				case o.succeeded() && strings.Contains(string(o.answer), uid):
 					shown.Add(1)
+					if o.code == http.StatusSwitchingProtocols {
+						streamed.Add(1)
+					}
 				case r.way == "plain" && e.sub == "" && !elsewhere(gr):
 					t.Errorf("what may be seen is not shown: %s", o)
 				}
@@ -61,13 +64,16 @@ func (w *world) readsUnderCondition(t *testing.T) {
 		if diff := hidden.touched(); diff != "" {
 			t.Errorf("%v was changed by reading: %s", gr, diff)
 		}
+		if own.missing == "" {
+			past.Add(int64(w.readsOfThePast(t, c, endpoints, namespace)))
+		}
 	})
 	if n := w.backend.by("see-mine"); n > 0 {
 		t.Errorf("%d reads reached another API server, where nobody evaluates the condition", n)
 	}
 	w.covered(t, system, []string{"get", "list", "watch"}, everyones)
-	t.Logf("%d reads showed what may be seen, %d showed nothing of the rest", shown.Load(), unseen.Load())
-	if shown.Load() < 100 && !w.partial {
+	t.Logf("%d reads showed what may be seen, %d of them by web sockets, and %d showed it as it was once; %d showed nothing of the rest", shown.Load(), streamed.Load(), past.Load(), unseen.Load())
+	if (shown.Load() < 100 || streamed.Load() < 20 || past.Load() < 20) && !w.partial {
 		t.Error("almost nothing may be seen: what the hunt tries proves little")
 	}
 }
@@ -213,8 +219,22 @@ func (g target) slyReads() []request {
 		see("watch as a table", "watch", collection, "watch=1&timeoutSeconds=1", jsonType+table)
 		see("watch by CBOR", "watch", collection, "watch=1&timeoutSeconds=1", "application/cbor-seq")
 		see("watch by protobuf", "watch", collection, "watch=1&timeoutSeconds=1", protobufType+";stream=watch")
+		all = append(all, g.socketReads()...)
 		see("watch of one with its name", "watch", g.collection("watch", g.namespace)+"/"+g.name, "timeoutSeconds=1&resourceVersion=0&fieldSelector="+name, "")
 		see("watch of one by its path", "get", g.item(g.namespace, g.name), "watch=true&timeoutSeconds=1", "")
+	}
+	return all
+}
+
+// socketReads are watches over web sockets, which take the connection over.
+func (g target) socketReads() []request {
+	if g.isConnect() || !g.has("watch") || g.sub != "" {
+		return nil
+	}
+	var all []request
+	for _, query := range []string{"", "&resourceVersion=0", "&labelSelector=hunted"} {
+		all = append(all, request{endpoint: g.endpoint, way: "web socket" + query, verb: "watch", method: "GET", path: g.collection("", g.namespace), query: "watch=1&timeoutSeconds=1" + query,
+			header: map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "aHVudGVkLWh1bnRlZC1odQ==", "Origin": "https://localhost"}})
 	}
 	return all
 }

@@ -25,7 +25,7 @@ func serve(t testing.TB) *host {
 		return serveBeside(t, proviso)
 	}
 	s := byflags.Serve(t, "--controllers=serviceaccount", "--runtime-config=api/all=true",
-		"--feature-gates=CBORServingAndStorage=true,ConditionalReads=true", "--audit-dynamic-allow-insecure-sinks")
+		"--feature-gates=CBORServingAndStorage=true", "--audit-dynamic-allow-insecure-sinks")
 	return &host{Server: s, t: t, admin: s.Admin}
 }
 

@@ -128,12 +128,31 @@ func explainDeclared(s *server) {
 	}
 }
 
+// readsWithout: RD-8. Without ConditionalReads a conditional read is refused, but for lists whose selectors imply the
+// condition (CA-16).
+func readsWithout(s *server) {
+	s.t.Helper()
+	s.kubectl("apply", "-f", "../../examples/team-views/policy.yaml")
+	team := func(args ...string) (string, error) {
+		return s.try("", append([]string{"--as", "ann", "--as-group", "team-a", "-n", "default"}, args...)...)
+	}
+	s.await("the right to list by a selector", func() bool {
+		_, err := team("get", "configmaps", "-l", "team=a")
+		return err == nil
+	})
+	for _, args := range [][]string{{"get", "configmaps"}, {"get", "configmaps", "-w"}, {"get", "configmap", "kube-root-ca.crt"}, {"get", "configmap", "nosuch"}} {
+		if out, err := team(args...); err == nil || !strings.Contains(out, "a conditional permission cannot be used") {
+			s.t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // FP-14: each of the two features that share an API group can be on without the other.
 func TestPermissionsByFeature(t *testing.T) {
 	t.Parallel()
 	for gates, want := range map[string]struct{ permissions, reviews bool }{
-		"FieldPermissions=false":    {false, true},
-		"PolicyAuthorization=false": {true, false},
+		"FieldPermissions=false,ConditionalReads=false": {false, true},
+		"PolicyAuthorization=false":                     {true, false},
 	} {
 		s := serve(t, tempDir(t)+"/d", "--feature-gates", gates)
 		out := s.kubectl("api-resources", "--api-group", "authorization.proviso.dev", "-o", "name")
@@ -143,6 +162,9 @@ func TestPermissionsByFeature(t *testing.T) {
 		out, code := s.proviso(s.kubeconfig, "permissions")
 		if (code == 0) != want.permissions || !want.permissions && !strings.Contains(out, "feature gate FieldPermissions is off") {
 			t.Errorf("%s: exit code %d\n%s", gates, code, out)
+		}
+		if want.reviews {
+			readsWithout(s)
 		}
 		s.stop()
 	}

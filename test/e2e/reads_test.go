@@ -73,7 +73,7 @@ var teamResources = []teamResource{
 // rights are conditional exactly what is theirs, of built-in and of custom resources, while others write.
 func TestClientsReadUnderACondition(t *testing.T) {
 	t.Parallel()
-	s := serve(t, tempDir(t)+"/d", "--feature-gates=ConditionalReads=true", "--authorization-recheck-watches")
+	s := serve(t, tempDir(t)+"/d", "--authorization-recheck-watches")
 	s.apply(teamReads)
 	s.apply(teamBinding)
 	s.kubectl("wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=120s")

@@ -28,7 +28,7 @@ type seeds struct {
 // PO-13, DA-14, FP-3). testdata/seeds has one file for each, and each has a step here.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
-	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks", "--feature-gates=ConditionalReads=true"), t: t}
+	s := &seeds{server: serve(t, tempDir(t)+"/d", "--audit-dynamic-allow-insecure-sinks"), t: t}
 	steps := map[string]func(t *testing.T){
 		"policy/02-project-admins.yaml":                   s.projectAdmins,
 		"policy/03-editors.yaml":                          s.editors,
