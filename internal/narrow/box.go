@@ -144,12 +144,19 @@ func (b Box) sayable() bool {
 // TooWide is the error of a union that no selector can say. Each part can be asked for by itself.
 type TooWide struct{ Parts []Box }
 
+// Choices are the boxes that can be asked for, one at a time.
+func (e *TooWide) Choices() []Box {
+	var all []Box
+	for _, p := range e.Parts {
+		all = append(all, p.split()...)
+	}
+	return all
+}
+
 func (e *TooWide) Error() string {
 	var parts []string
-	for _, p := range e.Parts {
-		for _, one := range p.split() {
-			parts = append(parts, one.String())
-		}
+	for _, one := range e.Choices() {
+		parts = append(parts, one.String())
 	}
 	slices.Sort(parts)
 	const shown = 8

@@ -12,6 +12,7 @@ type Notes struct {
 	granular bool
 	claim    bool
 	admitted bool
+	seen     bool
 
 	keeping sync.Mutex
 	kept    map[any]any
@@ -45,6 +46,12 @@ func (n *Notes) Admit() { n.set(func(n *Notes) { n.admitted = true }) }
 
 // Admitted tells whether the enforcer let an object pass.
 func (n *Notes) Admitted() bool { return n.get(func(n *Notes) bool { return n.admitted }, false) }
+
+// See records whether the caller may get the state of the object that the last attempt to change it was about.
+func (n *Notes) See(may bool) { n.set(func(n *Notes) { n.seen = may }) }
+
+// MaySee tells whether he may: what is said about the attempt may quote that state.
+func (n *Notes) MaySee() bool { return n.get(func(n *Notes) bool { return n.seen }, false) }
 
 func (n *Notes) set(write func(*Notes)) {
 	if n == nil {

@@ -4,16 +4,21 @@ import "testing"
 
 func TestNotesTravel(t *testing.T) {
 	ctx := With(t.Context())
-	if n := Of(ctx); n.WasGranular() || n.Claims() || n.Admitted() {
+	if n := Of(ctx); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
 		t.Error("empty notes say something")
 	}
 	Of(ctx).Granular()
 	Of(ctx).Claim()
 	Of(ctx).Admit()
-	if n := Of(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() {
+	Of(ctx).See(true)
+	if n := Of(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() || !n.MaySee() {
 		t.Error("a note got lost on its way")
 	}
-	if n := Of(With(ctx)); n.WasGranular() || n.Claims() || n.Admitted() {
+	Of(ctx).See(false)
+	if Of(ctx).MaySee() {
+		t.Error("the last state does not count")
+	}
+	if n := Of(With(ctx)); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
 		t.Error("a request sees the notes of another")
 	}
 }
@@ -24,7 +29,8 @@ func TestNoNotesFailClosed(t *testing.T) {
 	n.Granular()
 	n.Claim()
 	n.Admit()
-	if !n.WasGranular() || !n.Claims() || n.Admitted() {
+	n.See(true)
+	if !n.WasGranular() || !n.Claims() || n.Admitted() || n.MaySee() {
 		t.Error("missing notes let something pass")
 	}
 	if got := n.Keep("key", func() any { return 1 }); got != 1 {

@@ -238,6 +238,7 @@ func TestReadsUnderACondition(t *testing.T) {
 	readsOfCustomResources(t, s, admin)
 	readsOfPods(t, s, admin)
 	foldedWatchIsTheList(t, s, admin)
+	changesTellWhatMayBeSeen(t, s, admin)
 	hiddenReadsAreAudited(t, s, audited)
 	readsOfThePast(t, s, admin)
 }

@@ -133,11 +133,14 @@ func TestConditionsReachEveryServer(t *testing.T) {
 			_, err = client.Apply(ctx, badApply.GetName(), badApply, metav1.ApplyOptions{FieldManager: "t"})
 			wantForbidden(t, "apply that creates a bad object", err)
 
-			// reads have no object: refused, with the reason
-			_, err = client.Get(ctx, good.GetName(), metav1.GetOptions{})
-			wantForbidden(t, "get", err)
-			if !strings.Contains(err.Error(), "conditional permission cannot be used") {
-				t.Errorf("get: the message does not say why: %v", err)
+			// RD-1, RD-4: a get is decided on the object, whoever gave the condition; a list only by rules of a policy
+			if _, err = client.Get(ctx, good.GetName(), metav1.GetOptions{}); err != nil {
+				t.Errorf("get of a good object: %v", err)
+			}
+			_, err = client.List(ctx, metav1.ListOptions{})
+			wantForbidden(t, "list", err)
+			if !strings.Contains(err.Error(), "the list cannot be narrowed: an authorizer gave a condition that is no rule of a policy") {
+				t.Errorf("list: the message does not say why: %v", err)
 			}
 
 			if err := client.Delete(ctx, good.GetName(), metav1.DeleteOptions{}); err != nil {
@@ -195,6 +198,9 @@ func TestConditionsReachEveryServer(t *testing.T) {
 		wantForbidden(t, "deletecollection", err)
 		if _, err := admin.CoreV1().ConfigMaps("default").Get(ctx, "dc-bad", metav1.GetOptions{}); err != nil {
 			t.Errorf("the bad object must still be there: %v", err)
+		}
+		if _, err := condTyped.CoreV1().ConfigMaps("default").Get(ctx, "dc-bad", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("get of a bad object: %v", err)
 		}
 	})
 }

@@ -18,8 +18,9 @@ import (
 )
 
 // Filter keeps what is wrong with a change from a caller who was let through on a condition, or for the sake of single
-// fields, and may not read the object. Validation comes before the enforcer, and its errors quote what is stored: a
-// change that is refused for being invalid would show an object that the caller may neither read nor change.
+// fields, and may not read the object: not at all, or not in the state that the change was tried on. Validation comes
+// before the enforcer, and its errors quote what is stored: a change that is refused for being invalid would show an
+// object that the caller may neither read nor change.
 func Filter(chain authorizer.UnconditionalAuthorizer, codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := handoff.From(r.Context())
@@ -34,7 +35,7 @@ func Filter(chain authorizer.UnconditionalAuthorizer, codecs runtime.NegotiatedS
 		}
 		attrs := holder.Attributes()
 		decision, _, _ := chain.Authorize(r.Context(), authorize.WithVerb(attrs, "get"))
-		if decision == authorizer.DecisionAllow {
+		if decision == authorizer.DecisionAllow || held.notes.MaySee() {
 			w.WriteHeader(held.code)
 			_, _ = w.Write(held.body)
 			return
@@ -65,12 +66,15 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 	if code == http.StatusConflict {
 		reason, what = metav1.StatusReasonConflict, "is in conflict with what is stored"
 	}
+	const why = "why is not shown, because it would tell what is stored: the permission to make the change depends on the object, and there is no permission to get it"
+	details := &metav1.StatusDetails{Name: attrs.GetName(), Group: attrs.GetAPIGroup(), Kind: attrs.GetResource()}
+	if reason == metav1.StatusReasonInvalid { // of which kubectl shows the causes, and not the message
+		details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "the change", Message: why}}
+	}
 	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
-		Details: &metav1.StatusDetails{Name: attrs.GetName(), Group: attrs.GetAPIGroup(), Kind: attrs.GetResource()},
-		Message: fmt.Sprintf("%s %q: the change %s; why is not shown, because it would tell what is stored: the permission to make "+
-			"the change depends on the object, and there is no permission to get it", resource, attrs.GetName(), what),
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Details: details,
+		Message: fmt.Sprintf("%s %q: the change %s; %s", resource, attrs.GetName(), what, why),
 	}}
 }
 
