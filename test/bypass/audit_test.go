@@ -3,6 +3,9 @@ package bypass
 import (
 	"testing"
 	"time"
+
+	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
 )
 
 // audit: DA-3, DA-6, DA-8. Every request of the hunt, allowed or refused, is in the sink: with who made it, in whose
@@ -65,6 +68,10 @@ func differs(o outcome, e event) string {
 		return "another level"
 	case o.endpoint.Resource != "" && (e.ObjectRef == nil || e.ObjectRef.Resource != o.endpoint.Resource || e.ObjectRef.Subresource != o.endpoint.sub || e.ObjectRef.APIGroup != o.endpoint.Group):
 		return "another resource"
+	case o.user == "see-mine" && o.succeeded() && e.Annotations[authorize.AnnotationPending] == "":
+		return "no word of the condition" // RD-4: the event knows better than the caller
+	case o.user == "see-mine" && o.succeeded() && o.verb == "get" && e.Annotations[enforce.AnnotationDecision] != "allow":
+		return "no word of the decision"
 	case level == "Metadata" && e.RequestObject != nil:
 		return "a body that the sink did not ask for"
 	case level != "Metadata" && e.RequestObject == nil && o.succeeded() && o.verb == "create" && !o.endpoint.isConnect() && o.endpoint.Group != "agg.example.com" && !bodiless(o):

@@ -21,6 +21,7 @@ type event struct {
 	ObjectRef        *struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 	ResponseStatus   *struct{ Code int }
 	RequestObject    json.RawMessage
+	Annotations      map[string]string
 }
 
 // sink receives audit events as any collector would.
