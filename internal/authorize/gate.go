@@ -101,7 +101,11 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := g.fill(ctx, holder, slot, attrs)
 	if decision != authorizer.DecisionAllow {
-		refusal.Log(attrs, refusal.By{Stage: refusal.Authorization, Rules: []string{reason}})
+		by := refusal.By{Stage: refusal.Authorization}
+		if decision == authorizer.DecisionDeny {
+			by.Rules = []string{reason}
+		}
+		refusal.Note(attrs, by)
 	}
 	return decision, reason, err
 }

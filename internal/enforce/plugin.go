@@ -59,7 +59,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	}
 	by, err := p.validate(ctx, holder, attrs, objects)
 	if err != nil {
-		refusal.Log(holder.Attributes(), by)
+		refusal.Note(holder.Attributes(), by)
 		return err
 	}
 	notes.Of(ctx).Admit()

@@ -28,8 +28,9 @@ type By struct {
 	Rules      []string
 }
 
-// Log writes the line. It costs next to nothing while nobody wants it.
-func Log(attrs authorizer.Attributes, by By) {
+// Note counts a refusal, and writes the line if somebody wants it.
+func Note(attrs authorizer.Attributes, by By) {
+	count(by)
 	log := klog.V(level)
 	if !log.Enabled() || attrs == nil {
 		return

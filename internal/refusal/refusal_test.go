@@ -3,11 +3,13 @@ package refusal
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 )
 
@@ -37,11 +39,40 @@ func TestOneLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Reset()
-		Log(c.attrs, c.by)
+		Note(c.attrs, c.by)
 		klog.Flush()
 		_, line, _ := strings.Cut(out.String(), "] ")
 		if got := strings.TrimSuffix(line, "\n"); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.vmodule, got, c.want)
 		}
 	}
+}
+
+// OP-5: refusals are counted by stage and rule, and rules without end make no series without end.
+func TestRefusalsAreCounted(t *testing.T) {
+	Note(nil, By{Stage: Fields, Rules: []string{"granular:scale"}})
+	for i := range 2 * maxRules {
+		Note(nil, By{Stage: Authorization, Rules: []string{fmt.Sprint("rule ", i)}})
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "proviso_refusals_total" {
+			continue
+		}
+		if n := len(f.GetMetric()); n > maxRules+3 {
+			t.Errorf("%d series", n)
+		}
+		sum := 0.0
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue()
+		}
+		if sum < 2*maxRules+1 {
+			t.Errorf("%v refusals were counted", sum)
+		}
+		return
+	}
+	t.Error("there is no such metric")
 }

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -83,5 +86,19 @@ func TestHubertAndEdgar(t *testing.T) {
 		if !strings.Contains(s.output.String(), want) {
 			t.Errorf("the log has no line with %s", want)
 		}
+	}
+	// OP-5: every metric of ours is in the reference.
+	reference, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := regexp.MustCompile(`(?m)^# TYPE (proviso_\S+) (\S+)$`).FindAllStringSubmatch(s.kubectl("get", "--raw", "/metrics"), -1)
+	for _, m := range served {
+		if !strings.Contains(string(reference), fmt.Sprintf("| `%s` | %s |", m[1], m[2])) {
+			t.Errorf("the reference does not have the %s %s", m[2], m[1])
+		}
+	}
+	if len(served) < 5 {
+		t.Errorf("%d metrics are served", len(served))
 	}
 }
