@@ -87,6 +87,21 @@ e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 	@if [ ! -d test/e2e ]; then echo 'e2e: there is no test/e2e yet'; exit 1; fi
 	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 40m $(TESTFLAGS) ./test/e2e/...
 
+.PHONY: browser
+browser: build ## The explorer in a real browser; installs Chromium where it may, and says so where it skips
+	@hack/chromium.sh
+	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) -C test/browser test -count=1 -timeout 15m $(TESTFLAGS) ./...
+
+.PHONY: explorer-shots
+explorer-shots: build ## The pictures of the explorer in the guide, taken anew
+	@hack/chromium.sh
+	PROVISO_SHOTS=$(CURDIR)/docs/img PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) -C test/browser test -count=1 -timeout 15m -run 'TestExplorer' ./...
+
+.PHONY: bench-explorer
+bench-explorer: build ## The explorer with a hundred thousand bindings: what EX-3 promises (BINDINGS=1000 for fewer); minutes
+	@hack/chromium.sh
+	PROVISO_BINDINGS=$(or $(BINDINGS),100000) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) -C test/browser test -count=1 -timeout 60m -v -run 'TestManyBindings' ./...
+
 .PHONY: conformance
 conformance: build ## Upstream's conformance tests that need no node, all gates on and all off
 	cd test/conformance && $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/specs.txt
@@ -144,6 +159,7 @@ verify: ## Everything that proves the product: formats, vet, layers, generated f
 	@$(MAKE) lint
 	@$(MAKE) test
 	@$(MAKE) e2e
+	@$(MAKE) browser
 	@$(MAKE) conformance-quick
 	@$(MAKE) vulncheck
 	@echo 'verify: all checks passed'
@@ -159,6 +175,7 @@ vet: ## go vet of every package, the nested modules' too
 	$(GO) -C bench vet ./...
 	$(GO) -C test/conformance vet ./...
 	$(GO) -C test/monitoring vet ./...
+	$(GO) -C test/browser vet ./...
 	$(GO) build -tags upstream ./internal/server ./test/upstream/...
 
 .PHONY: lint

@@ -80,6 +80,7 @@ func (h *handler) questions() map[string]func(http.ResponseWriter, *http.Request
 		"plan":       answered(h.plan),
 		"apply":      answered(h.apply),
 		"playground": answered(h.playground),
+		"shadow":     answered(h.shadow),
 	}
 }
 

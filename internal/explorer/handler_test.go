@@ -30,6 +30,8 @@ func TestScreensAreCommands(t *testing.T) {
 		{"matrix", `{"subjects":["group:team-a"],"namespaces":["hammer","anvil"]}`, "proviso matrix --subject group:team-a -n hammer -n anvil",
 			"matrix --subject=group:team-a --namespace=hammer --namespace=anvil --output=json --context=edgar"},
 		{"rights", `{"namespace":"hammer"}`, "proviso can-i --list -n hammer", "can-i --list --namespace=hammer --output=json --context=edgar"},
+		{"shadow", `{"namespace":"hammer"}`, "proviso shadow -n hammer", "shadow --namespace=hammer --output=json --context=edgar"},
+		{"shadow", `{}`, "proviso shadow -A", "shadow --all-namespaces --output=json --context=edgar"},
 		{"plan", `{"yaml":"kind: Role","delete":true}`, "proviso plan -f - --delete", "plan --filename=- --delete --output=json --context=edgar"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

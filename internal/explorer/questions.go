@@ -130,6 +130,19 @@ func (h *handler) rights(r *http.Request, q struct {
 	return h.ask(r.Context(), c)
 }
 
+// shadow is what rules that are not enforced would have done.
+func (h *handler) shadow(r *http.Request, q struct {
+	Namespace string `json:"namespace"`
+}) (*answer, error) {
+	c := &command{name: []string{"shadow"}, hidden: []string{"--output=json"}}
+	if q.Namespace == "" {
+		c.set("all-namespaces", true)
+	} else {
+		c.flag("namespace", q.Namespace)
+	}
+	return h.ask(r.Context(), c)
+}
+
 type planQuestion struct {
 	YAML   string `json:"yaml"`
 	Delete bool   `json:"delete"`

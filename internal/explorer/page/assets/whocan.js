@@ -26,7 +26,9 @@ export function groups(status) {
     found.get(id).subjects.push(b);
   }
   const order = { denied: 2, if: 1, yes: 0 };
-  return [...found.values()].sort((a, b) => order[a.state] - order[b.state]);
+  // People before the system, and the rules that most have before others.
+  const system = (g) => g.subjects.every((s) => (s.userName || s.groupName).startsWith("system:"));
+  return [...found.values()].sort((a, b) => order[a.state] - order[b.state] || system(a) - system(b) || b.subjects.length - a.subjects.length);
 }
 
 const joined = (old, next) => {
