@@ -51,7 +51,7 @@ var rings = map[string]ring{
 	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
 	"durable": foundation, "progress": foundation,
 
-	"server": host, "offline": filed, "recorded": filed, "replay": filed, "sidecar": host, "tools": host, "cli": host, "backup": host, "explorer": host,
+	"server": host, "offline": filed, "recorded": filed, "replay": filed, "sidecar": host, "tools": host, "cli": host, "backup": host, "docsite": host, "explorer": host,
 }
 
 // mayImport lists the rings that a ring sees. A host does not see another host: cmd/ puts them together, which keeps

@@ -15,8 +15,10 @@ import (
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
+	documents "proviso.dev/proviso"
 	"proviso.dev/proviso/internal/backup"
 	provisocli "proviso.dev/proviso/internal/cli"
+	"proviso.dev/proviso/internal/docsite"
 	"proviso.dev/proviso/internal/explorer"
 	"proviso.dev/proviso/internal/release"
 	"proviso.dev/proviso/internal/server"
@@ -102,6 +104,9 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	)
 	root.AddCommand(provisocli.Commands(streams)...)
 	addTools(root, streams)
+	site := docsite.NewCommand(streams, documents.Documents)
+	provisocli.FailsWith(site, 1)
+	root.AddCommand(site)
 	return root, nil
 }
 

@@ -44,6 +44,9 @@ func TestItSaysWhatItIs(t *testing.T) {
 		{link("kubectl"), "version --client", 0, "Client Version: v1."},
 		{link("kube-apiserver"), "--version", 0, "Kubernetes v1."},
 		{link("kubectl-proviso"), "version", 0, "proviso v"},
+		{binary(t), "docs --out " + filepath.Join(dir, "site"), 0, "begin with " + filepath.Join(dir, "site", "index.html")}, // OP-9
+		{binary(t), "docs --out " + filepath.Join(dir, "site"), 1, "is not empty"},
+		{binary(t), "docs --listen nowhere", 1, "--listen"},
 	} {
 		if out, code := run(tc.path, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(out, tc.with) {
 			t.Errorf("%s %s: exit code %d, want %d with %q\n%s", filepath.Base(tc.path), tc.args, code, tc.code, tc.with, out)
