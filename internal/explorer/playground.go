@@ -56,7 +56,7 @@ func (h *handler) playground(r *http.Request, q playQuestion) (*playAnswer, erro
 	out := &playAnswer{Command: "proviso test playground.test.yaml"}
 	if err := yaml.UnmarshalStrict([]byte(q.Rule), &rule); err != nil {
 		out.Problems = []string{strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")}
-		return out, nil //nolint:nilerr // what is wrong with the rule is the answer
+		return out, nil
 	}
 	if q.User == "" {
 		q.User = "somebody"
@@ -86,7 +86,7 @@ func (h *handler) playground(r *http.Request, q playQuestion) (*playAnswer, erro
 	content, old, err := contents(q)
 	if err != nil {
 		out.Problems = append(out.Problems, err.Error())
-		return out, nil //nolint:nilerr // what is wrong with the object is the answer
+		return out, nil
 	}
 	spec.Content, spec.OldContent = content, old
 	who := &user.DefaultInfo{Name: q.User, Groups: []string{user.AllAuthenticated}}
