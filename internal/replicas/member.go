@@ -33,6 +33,8 @@ type Config struct {
 	Trust func() (Trust, error)
 	// Agree changes the record to these settings.
 	Agree bool
+	// Knows is what this release knows.
+	Knows []string
 }
 
 // Member is one server among the replicas.
@@ -57,7 +59,8 @@ type state struct{ err error }
 
 // entry is what a server shows to the others.
 type entry struct {
-	Host string `json:"host"`
+	Host  string   `json:"host"`
+	Knows []string `json:"knows,omitempty"`
 	Trust
 }
 
@@ -116,7 +119,7 @@ func (m *Member) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(entry{Host: m.cfg.Host, Trust: trust})
+	data, err := json.Marshal(entry{Host: m.cfg.Host, Knows: m.cfg.Knows, Trust: trust})
 	if err != nil {
 		return err
 	}
@@ -223,7 +226,7 @@ func (m *Member) decode(data []byte, into *Settings) error {
 
 // judge compares the server with the record.
 func (m *Member) judge(record Settings) {
-	differences := m.cfg.Settings.differences(record)
+	differences := append(m.cfg.Settings.differences(record), m.cfg.unknown(record)...)
 	if len(differences) == 0 {
 		m.set(nil)
 		return
@@ -283,7 +286,7 @@ func (m *Member) refresh(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the file is being written, or broken: the server keeps what it had, too
 	}
-	data, err := json.Marshal(entry{Host: m.cfg.Host, Trust: trust})
+	data, err := json.Marshal(entry{Host: m.cfg.Host, Knows: m.cfg.Knows, Trust: trust})
 	if err != nil || string(data) == m.shown {
 		return err
 	}

@@ -13,6 +13,8 @@ type Settings struct {
 	MasterNamespace string `json:"masterNamespace"`
 	// Gates are the feature gates of our systems.
 	Gates map[string]bool `json:"gates"`
+	// Needs is what whoever serves has to know, and when that was said last.
+	Needs map[string]int64 `json:"needs"`
 }
 
 // differences lists, in words, where s is not what the record says. A gate that one of the two does not know belongs to
@@ -44,7 +46,7 @@ func (s Settings) missing(record Settings) bool {
 func (s Settings) completed(record Settings) Settings {
 	gates := maps.Clone(s.Gates)
 	maps.Copy(gates, record.Gates)
-	return Settings{MasterNamespace: record.MasterNamespace, Gates: gates}
+	return Settings{MasterNamespace: record.MasterNamespace, Gates: gates, Needs: record.Needs}
 }
 
 // DifferError says where a server differs from the record.
