@@ -3,7 +3,6 @@ package tools
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ import (
 
 // LintOptions are the flags of `proviso lint`.
 type LintOptions struct {
-	From            []string
+	origin
 	Output          string
 	Severity        string
 	Ignore          []string
@@ -40,7 +39,7 @@ func NewLintCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [DIR | FILE]...",
 		Short: "Find what is suspicious in policy: rules that do nothing, names that nobody knows, grants that equal everything",
-		Long: `Find what is suspicious in policy, in files alone: rules that do nothing, conditions that always or never hold or that fail, misspelled kinds and
+		Long: `Find what is suspicious in policy, in files or in what a server has: rules that do nothing, conditions that always or never hold or that fail, misspelled kinds and
 verbs, grants that are as good as every right, audit sinks that nobody reads. The engine of the server answers; where it has no
 certain answer, nothing is said.
 
@@ -54,6 +53,9 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 
   # Everything, notes included
   proviso lint policies/ --severity note
+
+  # What a server has now; what Kubernetes ships is left out
+  proviso lint --kubeconfig admin.kubeconfig
 
   # For a code-scanning tool
   proviso lint policies/ -o sarif > lint.sarif
@@ -69,7 +71,7 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy.")
+	o.addFlags(fs)
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or sarif.")
 	fs.StringVar(&o.Severity, "severity", o.Severity, "The least severity that is shown: error, warning or note.")
 	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes that are not looked for.")
@@ -87,14 +89,12 @@ func (o *LintOptions) Validate() error {
 	}
 	switch {
 	case o.Explain != "":
-	case len(o.From) == 0:
-		return errors.New("--from: say where the policy is")
 	case !slices.Contains([]string{"table", "json", "sarif"}, o.Output):
 		return fmt.Errorf("-o %s: want table, json or sarif", o.Output)
 	case !slices.Contains([]string{string(lint.Error), string(lint.Warning), string(lint.Note)}, o.Severity):
 		return fmt.Errorf("--severity %s: want error, warning or note", o.Severity)
 	}
-	return nil
+	return o.validate()
 }
 
 // RunLint looks and prints.
@@ -104,19 +104,19 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 		_, err := fmt.Fprintf(o.Out, "%s: %s\n\n%s\n\n%s\n", code.ID, code.Title, code.Why, code.Do)
 		return err
 	}
-	documents, err := readDocuments(o.From, nil)
+	documents, err := o.origin.read(ctx)
 	if err != nil {
 		return err
 	}
 	if len(documents) == 0 {
-		return fmt.Errorf("%s: there is no object in it", strings.Join(o.From, ", "))
+		return fmt.Errorf("%s: there is no object in it", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
 	}
 	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}
 	where := &places{}
-	if err := where.read(o.From); err != nil {
+	if err := where.all(o.From, documents); err != nil {
 		return err
 	}
 	result, err := linted(ctx, host, where, o.MasterNamespace)
@@ -167,7 +167,9 @@ func linted(ctx context.Context, host *offline.Host, where *places, master strin
 	}
 	out := &lintReport{APIVersion: toolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
 	for _, r := range remarks {
-		out.add(r, where.of(r))
+		if !where.shipped[r.Object] {
+			out.add(r, where.of(r))
+		}
 	}
 	slices.SortStableFunc(out.Findings, func(a, b lintFinding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Code, b.Code))

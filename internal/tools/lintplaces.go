@@ -34,6 +34,26 @@ func (p place) String() string {
 // places finds objects in files.
 type places struct {
 	objects map[lint.Object]node
+	// shipped are those that Kubernetes makes by itself.
+	shipped map[lint.Object]bool
+}
+
+// all takes in the objects of files or, without any, documents of a server.
+func (p *places) all(paths []string, documents []document) error {
+	if len(paths) > 0 {
+		return p.read(paths)
+	}
+	p.objects, p.shipped = map[lint.Object]node{}, map[lint.Object]bool{}
+	for _, d := range documents {
+		if err := p.file(d.Text.Name, d.Text.Data); err != nil {
+			return err
+		}
+		if d.object.GetLabels()["kubernetes.io/bootstrapping"] != "" {
+			kind := d.object.GroupVersionKind()
+			p.shipped[lint.Object{Group: kind.Group, Kind: kind.Kind, Namespace: d.object.GetNamespace(), Name: d.object.GetName()}] = true
+		}
+	}
+	return nil
 }
 
 type node struct {

@@ -24,13 +24,21 @@ func (o *origin) addFlags(fs *pflag.FlagSet) {
 	o.addServer(fs)
 }
 
-// addServer adds --kubeconfig and --context alone.
+// addServer adds --kubeconfig, --context and --as alone.
 func (o *origin) addServer(fs *pflag.FlagSet) {
+	o.addKubeconfig(fs)
+	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
+}
+
+// addKubeconfig adds --kubeconfig and --context alone, for a command whose --as is something else.
+func (o *origin) addKubeconfig(fs *pflag.FlagSet) {
 	o.config = genericclioptions.NewConfigFlags(true)
 	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig of the server that is asked.")
 	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
-	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
 }
+
+// live tells that a server is asked.
+func (o *origin) live() bool { return len(o.From) == 0 }
 
 // validate checks the flags.
 func (o *origin) validate() error {

@@ -26,7 +26,7 @@ import (
 
 // SuggestOptions are the flags of `proviso suggest`.
 type SuggestOptions struct {
-	From            []string
+	origin
 	Replay          string
 	For             []string
 	As              string
@@ -45,7 +45,7 @@ func NewSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Suggest the least rights that explain what somebody did, from an audit log: verbs, resources, namespaces and names, under the conditions under which
 they are held today. What is printed can be applied.
 
-Two things are proven before it is printed, by the engine of the server: every recorded request that the policy in --from allows is allowed with
+Two things are proven before it is printed, by the engine of the server: every recorded request that the policy of --from or --kubeconfig allows is allowed with
 the suggestion instead of the bindings that name the subject, and the suggestion grants nothing that the subject does not hold.
 Rights that everybody has (system:authenticated) stay as they are, and so do bindings to roles that deny something.
 
@@ -58,6 +58,9 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 
   # For one service account, as roles of Policy
   proviso suggest --replay audit.log.gz --from dump.yaml --for serviceaccount:ci/robot --as policy
+
+  # By the policy that a server has now
+  proviso suggest --replay audit.log --kubeconfig admin.kubeconfig --for dora
 
   # What would that change?
   proviso suggest --replay audit.log --from policies/ --for dora > least.yaml
@@ -72,7 +75,8 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.Replay, "replay", "", "The audit log, or what a sink was sent: JSON lines, also compressed with gzip; - is standard input.")
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is.")
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is. Without it a server is asked.")
+	o.addKubeconfig(fs)
 	fs.StringSliceVar(&o.For, "for", nil, "Whom: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, every user of the log.")
 	fs.StringVar(&o.As, "as", o.As, "What to write: rbac or policy.")
 	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "How many names of objects a rule lists; with more of them it is about all names, if that is held.")
@@ -85,8 +89,6 @@ func (o *SuggestOptions) Validate() error {
 	switch {
 	case o.Replay == "":
 		return errors.New("--replay: name the file with the recorded requests")
-	case len(o.From) == 0:
-		return errors.New("--from: say where the policy is that there is now")
 	case o.As != "rbac" && o.As != "policy":
 		return fmt.Errorf("--as %s: want rbac or policy", o.As)
 	case o.MaxNames < 1:
@@ -97,7 +99,7 @@ func (o *SuggestOptions) Validate() error {
 			return err
 		}
 	}
-	return nil
+	return o.validate()
 }
 
 // doing is what one subject was seen doing.
@@ -121,7 +123,7 @@ func (d *doing) add(who *user.DefaultInfo, u suggest.Use) {
 
 // RunSuggest reads, proves and prints.
 func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
-	documents, err := readDocuments(o.From, nil)
+	documents, err := o.origin.read(ctx)
 	if err != nil {
 		return err
 	}
