@@ -42,7 +42,7 @@ var rings = map[string]ring{
 	"restrict": engine, "compare": engine, "plan": engine, "lint": engine, "matrix": engine, "suggest": engine, "fieldexpr": engine, "connection": engine, "spelling": engine, "narrow": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
-	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
+	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "shadow": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
 	"statusreport": stage, "settle": stage, "nodelimit": stage, "refusal": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,

@@ -55,6 +55,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.RoleList{}.OpenAPIModelName():                   schema_proviso_api_authorization_v1alpha1_RoleList(ref),
 		authorizationv1alpha1.RoleRef{}.OpenAPIModelName():                    schema_proviso_api_authorization_v1alpha1_RoleRef(ref),
 		authorizationv1alpha1.RuleTrace{}.OpenAPIModelName():                  schema_proviso_api_authorization_v1alpha1_RuleTrace(ref),
+		authorizationv1alpha1.ShadowFlip{}.OpenAPIModelName():                 schema_proviso_api_authorization_v1alpha1_ShadowFlip(ref),
+		authorizationv1alpha1.ShadowRule{}.OpenAPIModelName():                 schema_proviso_api_authorization_v1alpha1_ShadowRule(ref),
+		authorizationv1alpha1.ShadowRuleList{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ShadowRuleList(ref),
+		authorizationv1alpha1.ShadowRuleStatus{}.OpenAPIModelName():           schema_proviso_api_authorization_v1alpha1_ShadowRuleStatus(ref),
+		authorizationv1alpha1.ShadowedObject{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ShadowedObject(ref),
 		authorizationv1alpha1.SubjectAccessReview{}.OpenAPIModelName():        schema_proviso_api_authorization_v1alpha1_SubjectAccessReview(ref),
 		authorizationv1alpha1.SubjectAccessReviewSpec{}.OpenAPIModelName():    schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref),
 		authorizationv1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName():  schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref),
@@ -2443,6 +2448,336 @@ func schema_proviso_api_authorization_v1alpha1_RuleTrace(ref common.ReferenceCal
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_ShadowFlip(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowFlip is a request that would have been answered differently.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is when it was made.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime"),
+						},
+					},
+					"user": {
+						SchemaProps: spec.SchemaProps{
+							Description: "user made it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"verb": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verb is what was asked for.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is the group of the resource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the resource; empty for a path.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"subresource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subresource is the subresource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the request.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the object, as far as the request says one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the path of a request that is about no resource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"was": {
+						SchemaProps: spec.SchemaProps{
+							Description: "was is what became of it: Allow or Deny.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"would": {
+						SchemaProps: spec.SchemaProps{
+							Description: "would is what would have become of it: Allow, Deny or Undecided.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"time", "verb", "was", "would"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime"},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_ShadowRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowRule is a rule, protected attribute or field permission that is not enforced, with what it would have changed. It can only be read. It is in the namespace of the object that it is about; what has no namespace is in the master namespace. The server that answers has counted what it served itself, in memory, since it first saw the rule.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name is made of the kind, the name and, in a role, the position of the rule: role.dev-volumes.0.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"about": {
+						SchemaProps: spec.SchemaProps{
+							Description: "about names what is not enforced.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(authorizationv1alpha1.ShadowedObject{}.OpenAPIModelName()),
+						},
+					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Warn or Shadow.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
+						},
+					},
+					"denies": {
+						SchemaProps: spec.SchemaProps{
+							Description: "denies is true if it would take something away, and false if it would give something.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description says what it is for.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what it would have changed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(authorizationv1alpha1.ShadowRuleStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"about", "enforcement"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", authorizationv1alpha1.ShadowRuleStatus{}.OpenAPIModelName(), authorizationv1alpha1.ShadowedObject{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_ShadowRuleList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowRuleList is a list of rules that are not enforced.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the rules, by namespace and name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.ShadowRule{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", authorizationv1alpha1.ShadowRule{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_ShadowRuleStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowRuleStatus is what something that is not enforced would have changed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "since is when this server began to count: when it saw the rule, or started.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"applied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "applied is the number of requests that the rule applied to, whether it would have changed anything or not.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"wouldAllow": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wouldAllow is the number of requests that were refused and would have been allowed.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"wouldDeny": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wouldDeny is the number of requests that were allowed and would have been denied.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"undecided": {
+						SchemaProps: spec.SchemaProps{
+							Description: "undecided is the number of requests of which cannot be told: they were refused before the object was read that the rule depends on.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"flips": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "flips are the latest requests that would have been answered differently, the newest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.ShadowFlip{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", authorizationv1alpha1.ShadowFlip{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_authorization_v1alpha1_ShadowedObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ShadowedObject names an object that is not enforced, or the rule of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is Role, ProtectedAttribute, ClusterProtectedAttribute or FieldPermission.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the object; empty if it has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rule is the position of the rule in a role, counted from 0.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_SubjectAccessReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2891,6 +3226,14 @@ func schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref common.Ref
 							Enum:        []interface{}{"IncludeTemplates", "ObjectOnly"},
 						},
 					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce (the default), Warn or Shadow. An attribute that is not enforced is not protected: what would have been refused is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
+						},
+					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status says whether the role exists. It is set by the server.",
@@ -3148,6 +3491,14 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref common.Reference
 							Description: "exclusiveWhen is a CEL expression over self (the new value) and oldSelf (the stored one) that narrows exclusive to some values, such as `self == true`. It needs exclusive.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
 						},
 					},
 				},
@@ -3826,6 +4177,14 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce (the default), Warn or Shadow. A rule that is not enforced is evaluated and decides nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too. Writing it takes the same rights as writing it enforced.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
+						},
+					},
 				},
 				Required: []string{"verbs"},
 			},
@@ -3989,6 +4348,14 @@ func schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref common.ReferenceC
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"IncludeTemplates", "ObjectOnly"},
+						},
+					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce (the default), Warn or Shadow. An attribute that is not enforced is not protected: what would have been refused is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
 						},
 					},
 					"status": {

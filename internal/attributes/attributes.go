@@ -35,7 +35,8 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 			return []snapshot.Part{part}, err
 		},
 		Enforce: func(p *enforce.Plugin) {
-			p.After = append(p.After, &enforce.ProtectedAttributes{Chain: k.Gate.Chain, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind})
+			p.Protected = &enforce.ProtectedAttributes{Chain: k.Gate.Chain, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind, Shadow: k.Shadow}
+			p.After = append(p.After, p.Protected)
 		},
 		Mutators: []system.Mutator{{Name: enforce.PinName, Plugin: &enforce.Pin{Behind: k.Behind}}},
 		Before: func(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement {

@@ -14,6 +14,7 @@ import (
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/refusal"
+	"proviso.dev/proviso/internal/shadow"
 )
 
 // AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
@@ -39,6 +40,8 @@ type Gate struct {
 	Limit func(authorizer.Attributes) error
 	// Reads lets reads pass on a condition; nil if they do not.
 	Reads *Reads
+	// Shadow is told what rules that are not enforced would have changed; nil if nobody wants to know.
+	Shadow *shadow.Recorder
 }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
@@ -119,6 +122,13 @@ func (g *Gate) fill(ctx context.Context, holder *handoff.Holder, slot handoff.Sl
 		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
 		span.End()
 	}
+	decision, reason, err := g.let(ctx, holder, slot, attrs, v)
+	g.suppose(ctx, holder, slot, attrs, v, decision)
+	return decision, reason, err
+}
+
+// let turns the verdict into a pass, and into the answer of the filter.
+func (g *Gate) let(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
 	switch {
 	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
 		holder.Put(slot, attrs, handoff.Allowed())
@@ -207,11 +217,20 @@ func (g *Gate) Ask(ctx context.Context, holder *handoff.Holder, verb string, dat
 		return handoff.Outcome{}
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, verb})
-	v.report(ctx)
-	if v.Pending == nil {
-		return v.outcome()
+	if !isQuiet(ctx) {
+		v.report(ctx)
 	}
-	if g.Conditional {
+	out := g.resolve(ctx, v, data)
+	g.supposeNow(ctx, withVerb{attrs, verb}, v.lastAsked(), out.Decision == authorizer.DecisionAllow, data)
+	return out
+}
+
+// resolve is what becomes of a verdict at once.
+func (g *Gate) resolve(ctx context.Context, v Verdict, data authorizer.ConditionsData) handoff.Outcome {
+	switch {
+	case v.Pending == nil:
+		return v.outcome()
+	case g.Conditional:
 		return v.Pending.Resolve(ctx, data)
 	}
 	out := handoff.Outcome{Authorizer: v.Authorizer}

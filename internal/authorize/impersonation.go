@@ -20,11 +20,14 @@ import (
 // evaluated at once.
 func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !g.Conditional || !ConditionalImpersonation(attrs.GetVerb()) {
-		return g.Chain.Authorize(ctx, attrs)
+		decision, reason, err := g.Chain.Authorize(ctx, attrs)
+		g.supposeNow(ctx, attrs, lastAsked{unknown: true}, decision == authorizer.DecisionAllow, nil)
+		return decision, reason, err
 	}
 	v := g.Chain.Decide(ctx, attrs)
 	v.report(ctx)
 	if v.Pending == nil {
+		g.supposeNow(ctx, attrs, v.lastAsked(), v.Decision == authorizer.DecisionAllow, nil)
 		return v.Decision, v.Reason, v.Err
 	}
 	own, err := filters.GetAuthorizerAttributes(ctx)
@@ -40,6 +43,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
 	}
+	g.supposeNow(ctx, attrs, v.lastAsked(), out.Decision == authorizer.DecisionAllow, &impersonation{attrs: attrs, data: expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)})})
 	return out.Decision, out.Reason, nil
 }
 

@@ -101,6 +101,28 @@ func (r Ruling) Put(holder *handoff.Holder, attrs authorizer.Attributes) {
 	holder.Put(handoff.Request, attrs, r.pass)
 }
 
+// SupposeAccess takes down, where authorization is a call of its own, what rules that are not enforced would have made
+// of a request that no admission follows. The others are settled there: see SupposeAdmission.
+func (g *Gate) SupposeAccess(ctx context.Context, attrs authorizer.Attributes, r Ruling) {
+	holder, decision := handoff.From(ctx), authorizer.DecisionDeny
+	if g.shadows(holder) == nil {
+		return
+	}
+	if r.Footing == Granted || r.Footing == Awaited {
+		if attrs.IsResourceRequest() && (!attrs.IsReadOnly() || isConnect(attrs)) {
+			return
+		}
+		decision = authorizer.DecisionAllow
+	}
+	r.Put(holder, attrs)
+	g.suppose(ctx, holder, handoff.Request, attrs, r.verdict, decision)
+}
+
+// SupposeAdmission is SupposeAccess for what is admitted: the enforcer settles it. The ruling was put into the holder.
+func (g *Gate) SupposeAdmission(ctx context.Context, attrs authorizer.Attributes, r Ruling) {
+	g.suppose(ctx, handoff.From(ctx), handoff.Request, attrs, r.verdict, authorizer.DecisionAllow)
+}
+
 // unlessDenied allows what nothing here allows, and nothing denies.
 type unlessDenied struct{ handoff.Pending }
 

@@ -23,6 +23,8 @@ type Tier struct {
 	// Local tells whether a resource is served in this process; nil means that everything is. Who serves it elsewhere
 	// need not honour selectors, so that there they imply nothing.
 	Local func(group, version string) bool
+	// supposed is a rule that counts as if it was enforced, for requests that it applies to; see Chain.supposing.
+	supposed ruleset.Hit
 }
 
 // NewPolicyMaster is the tier of the master namespace.
@@ -75,6 +77,11 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	var q ruleset.Query
 	q.Reset(ix, attrs)
 	m := t.match(&q)
+	if t.supposed.Found() {
+		if m = m.With(t.supposed); t.tier == ruleset.TierMaster && m.Allow.Found() && m.Deny.Yields() {
+			m.Deny = ruleset.Hit{}
+		}
+	}
 	if t.tier == ruleset.TierNamespace && m.Denies() && t.yields(ctx, &q, attrs) {
 		m = m.WithoutDenies()
 	}
@@ -145,7 +152,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 		return nil, nil, &d
 	}
 	if m.ConditionalDeny {
-		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Denies) {
+		for _, hit := range t.applying(q, ruleset.Denies) {
 			c := bind(hit)
 			switch o := c.decide(req, expr.Deny); o.Truth() {
 			case expr.False:
@@ -162,7 +169,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	if allowed {
 		why = m.Allow.Reason()
 	} else {
-		for _, hit := range q.AppendConditional(nil, t.tier, ruleset.Allows) {
+		for _, hit := range t.applying(q, ruleset.Allows) {
 			c := bind(hit)
 			switch o := c.decide(req, expr.Allow); o.Truth() {
 			case expr.True:
@@ -191,6 +198,15 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 		return decided(authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure))
 	}
 	return denies, allows, nil
+}
+
+// applying are the rules of the tier that apply under conditions.
+func (t *Tier) applying(q *ruleset.Query, effect ruleset.Effect) []ruleset.Hit {
+	hits := q.AppendConditional(nil, t.tier, effect)
+	if s := t.supposed; s.Found() && s.Effect() == effect && (s.Condition() != nil || s.Names() != nil) {
+		hits = append(hits, s)
+	}
+	return hits
 }
 
 // EvaluateConditions decides a set that this tier answered.

@@ -68,9 +68,18 @@ type RuleTracer interface {
 	Tier() ruleset.Tier
 	// Applying lists every rule that applies to the request, once per binding, denies first.
 	Applying(ctx context.Context, attrs authorizer.Attributes) []Applied
+	// Supposing is the link as if one more rule applied to the requests that it is asked about. It counts nothing.
+	Supposing(hit ruleset.Hit) authorizer.Authorizer
 }
 
 var _ RuleTracer = (*Tier)(nil)
+
+// Supposing implements RuleTracer.
+func (t *Tier) Supposing(hit ruleset.Hit) authorizer.Authorizer {
+	supposing := *t
+	supposing.supposed = hit
+	return &supposing
+}
 
 // Tier is the part of the index that is asked.
 func (t *Tier) Tier() ruleset.Tier { return t.tier }

@@ -13,6 +13,7 @@ func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
 		NewExplainCommand(streams),
 		NewPermissionsCommand(streams),
 		NewPolicyCommand(streams),
+		NewShadowCommand(streams),
 		NewAuditCommand(streams),
 		NewVersionCommand(streams),
 	}

@@ -6,9 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -24,6 +26,25 @@ type facts struct {
 	unreadable error
 	// evicted gives the deletion that an eviction is; nil for everything else.
 	evicted func(context.Context) *expr.Data
+	// aside are the same facts for rules that are not enforced, once these are asked for.
+	aside *facts
+	// reached tells that the fields were looked at, in this mode.
+	reached bool
+	mode    fieldperm.Mode
+}
+
+var _ authorize.Aside = (*facts)(nil)
+
+// Aside implements authorize.Aside: all rules that are not enforced share one budget, which decisions do not use.
+func (f *facts) Aside() authorizer.ConditionsData { return f.besides() }
+
+func (f *facts) besides() *facts {
+	if f.aside == nil {
+		aside := *f
+		aside.data = f.data.Aside()
+		f.aside = &aside
+	}
+	return f.aside
 }
 
 var _ authorize.Facts = (*facts)(nil)

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -37,6 +39,8 @@ type Fields struct {
 	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
+	// Shadow is told what field permissions that are not enforced would have changed.
+	Shadow *shadow.Recorder
 }
 
 // everywhere tells whether the request is granted for the whole cluster.
@@ -99,19 +103,11 @@ func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldpe
 	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
 		return nil, nil
 	}
-	table, target := holder.Snapshot.Fields, fieldTarget(holder.Snapshot.Served, known)
-	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
-		return nil, forbidden(known, UnreadableReason(source))
-	}
-	target.Copied = mode == fieldperm.General && copies(known)
-	if mode == fieldperm.General && !table.Guards(target) {
-		return nil, nil
-	}
+	known.reached, known.mode = true, mode
 	begin := time.Now()
-	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
-	result := table.Decide(w.request(target, mode))
-	if result.Allowed() {
-		result = w.otherVersions(table, target, result)
+	result, looked, err := f.decide(ctx, holder, holder.Snapshot.Fields, known, objects)
+	if err != nil || !looked {
+		return nil, err
 	}
 	record(ctx, mode, result, time.Since(begin))
 	if result.Allowed() {
@@ -138,6 +134,53 @@ func lacking(result fieldperm.Result) (names []string) {
 		}
 	}
 	return names
+}
+
+// suppose takes down what field permissions that are not enforced would have changed (TR-6). A write that was refused
+// before its fields were looked at, they would not have saved.
+func (f *Fields) suppose(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+	if f == nil || !known.reached {
+		return
+	}
+	target := fieldTarget(holder.Snapshot.Served, known)
+	for _, one := range holder.Snapshot.Shadow.Fields {
+		if !one.Concerns(target.Resource) {
+			continue
+		}
+		aside := known.besides()
+		aside.mode = known.mode
+		result, looked, err := f.decide(authorize.Quietly(ctx), holder, one.Table(), aside, objects)
+		would := shadow.Allow
+		if err != nil || looked && !result.Allowed() {
+			would = shadow.Deny
+		}
+		was := shadow.Allow
+		if !allowed {
+			was = shadow.Deny
+			if known.mode == fieldperm.General {
+				would = was // something else refuses it
+			}
+		}
+		f.Shadow.Note(ctx, one.Rule, holder.Attributes(), was, would)
+	}
+}
+
+// decide holds a write against a table; looked is false if no field of it needs a look.
+func (f *Fields) decide(ctx context.Context, holder *handoff.Holder, table *fieldperm.Table, known *facts, objects admission.ObjectInterfaces) (result fieldperm.Result, looked bool, err error) {
+	target, mode := fieldTarget(holder.Snapshot.Served, known), known.mode
+	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
+		return result, false, forbidden(known, UnreadableReason(source))
+	}
+	target.Copied = mode == fieldperm.General && copies(known)
+	if mode == fieldperm.General && !table.Guards(target) {
+		return result, false, nil
+	}
+	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
+	result = table.Decide(w.request(target, mode))
+	if result.Allowed() {
+		result = w.otherVersions(table, target, result)
+	}
+	return result, true, nil
 }
 
 // record writes what was asked into the audit event and the metrics.

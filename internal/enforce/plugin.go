@@ -14,6 +14,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/notes"
@@ -42,6 +43,8 @@ type Plugin struct {
 	Fields *Fields
 	// Effects looks at what others would do because of the request; nil while no rule can deny.
 	Effects *Effects
+	// Protected looks at protected attributes that are not enforced; those that are stand in After.
+	Protected *ProtectedAttributes
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -69,6 +72,29 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 // validate also says at which stage, and by what, a request was refused.
 func (p *Plugin) validate(ctx context.Context, holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) (refusal.By, error) {
 	known := p.facts(holder, attrs, objects)
+	by, err := p.admit(ctx, holder, known, objects)
+	p.suppose(ctx, holder, known, objects, err == nil)
+	return by, err
+}
+
+// suppose settles what would have become of it if everything was enforced that is not, after all is decided (TR-6).
+func (p *Plugin) suppose(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+	for _, slot := range slotsOf(holder, known.Attributes) {
+		for _, s := range holder.Supposed(slot) {
+			s.Settle(expr.WithBudget(ctx, nil), known.Aside(), allowed)
+		}
+	}
+	if len(holder.Snapshot.Shadow.Fields) > 0 {
+		p.Fields.suppose(ctx, holder, known, objects, allowed)
+	}
+	if len(holder.Snapshot.Shadow.Protect.Each) > 0 && p.Protected != nil {
+		p.Protected.suppose(ctx, holder, known, objects, allowed)
+	}
+}
+
+// admit decides.
+func (p *Plugin) admit(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces) (refusal.By, error) {
+	attrs := known.Attributes
 	mode := fieldperm.General
 	for _, slot := range slotsOf(holder, attrs) {
 		granular, out, err := p.resolve(ctx, holder, slot, known)

@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -30,6 +31,8 @@ type ProtectedAttributes struct {
 	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 	// Behind knows what the body does not show.
 	Behind *Behind
+	// Shadow is told what attributes that are not enforced would have refused.
+	Shadow *shadow.Recorder
 }
 
 var _ admission.ValidationInterface = (*ProtectedAttributes)(nil)
@@ -49,7 +52,24 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 		// Before the sync only the server itself and system:masters get this far, and both may touch everything.
 		return nil
 	}
-	index := holder.Snapshot.Protect
+	return p.check(ctx, holder, holder.Snapshot.Protect, attrs, objects)
+}
+
+// suppose takes down which protected attributes that are not enforced would have refused the write (TR-6).
+func (p *ProtectedAttributes) suppose(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+	shadows := holder.Snapshot.Shadow.Protect
+	if !allowed || !p.Handles(known.GetOperation()) || p.check(ctx, holder, shadows.Index, known.Attributes, objects) == nil {
+		return
+	}
+	for _, one := range shadows.Each {
+		if p.check(ctx, holder, one.Index, known.Attributes, objects) != nil {
+			p.Shadow.Note(ctx, one.Rule, holder.Attributes(), shadow.Allow, shadow.Deny)
+		}
+	}
+}
+
+// check holds the write against an index of protections.
+func (p *ProtectedAttributes) check(ctx context.Context, holder *handoff.Holder, index *protect.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	if index.Len() == 0 {
 		return nil
 	}
@@ -81,7 +101,7 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 			return forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason()))
 		}
 	}
-	return p.guardBinding(ctx, holder.Snapshot, attrs, objects)
+	return p.guardBinding(ctx, holder.Snapshot, index, attrs, objects)
 }
 
 // written is what is stored and what will be: behind a Binding its pod, in a ControllerRevision what its data holds.
@@ -159,7 +179,7 @@ func roleRef(r protect.Role) ruleset.RoleRef {
 
 // guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
 // Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
-func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, index *protect.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	resource := attrs.GetResource().GroupResource()
 	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {
 		return nil
@@ -182,7 +202,7 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 	if ref.Kind == protect.KindRole {
 		role.Namespace = namespace
 	}
-	if !snap.Protect.GuardsRole(role, namespace) {
+	if !index.GuardsRole(role, namespace) {
 		return nil
 	}
 	caller := attrs.GetUserInfo()

@@ -77,9 +77,7 @@ func (h *handler) applyOne(ctx context.Context, client dynamic.Interface, mapper
 	if err != nil {
 		return "", err
 	}
-	// Fields that others have written are taken over: the plan has shown what becomes of them.
-	force := true
-	_, err = target.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "proviso-explorer", FieldValidation: "Strict", Force: &force})
+	_, err = target.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "proviso-explorer", FieldValidation: "Strict"})
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

@@ -74,6 +74,14 @@ func NewData(cfg DataConfig) *Data {
 	return d
 }
 
+// Aside is the same request with a budget of its own, for what is evaluated and
+// decides nothing: it must not spend what a decision needs.
+func (d *Data) Aside() *Data {
+	cfg := d.cfg
+	cfg.Shared = nil
+	return NewData(cfg)
+}
+
 // Budget is what all expressions that are evaluated for one request share.
 func (d *Data) Budget() *Budget { return d.budget }
 

@@ -46,6 +46,26 @@ var (
 	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
 )
 
+// Carries tells whether objects of a resource are, or carry, objects of another, themselves or in what they carry.
+func Carries(r, inner Resource) bool {
+	if r == bindings {
+		r = pods
+	}
+	seen := map[Resource]bool{}
+	for todo := []Resource{r}; len(todo) > 0; todo = todo[1:] {
+		if todo[0] == inner {
+			return true
+		}
+		seen[todo[0]] = true
+		for _, c := range carriers[todo[0]] {
+			if !seen[c.inner] {
+				todo = append(todo, c.inner)
+			}
+		}
+	}
+	return false
+}
+
 // carriers are the built-in resources that carry others. A test walks every type that Kubernetes serves and fails when
 // a template is missing; what controllers copy field by field is what their sources do.
 var carriers = map[Resource][]carrier{

@@ -61,7 +61,7 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 			return &schemadoc.Filter{Next: next, Notes: (&shown{store: k.Store, local: k.Served.Local}).in}
 		}}},
 		Enforce: func(p *enforce.Plugin) {
-			p.Fields = &enforce.Fields{Ask: k.Gate.Ask, Schemas: r.schemas.of, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind}
+			p.Fields = &enforce.Fields{Ask: k.Gate.Ask, Schemas: r.schemas.of, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind, Shadow: k.Shadow}
 		},
 		Mutators: []system.Mutator{
 			{Name: crdschema.Name, Plugin: &crdschema.Plugin{Expressions: r.cel}},

@@ -1,15 +1,18 @@
 package ground
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -41,11 +44,15 @@ type Config struct {
 // New makes it. It has no gate: it is there as soon as any system is.
 func New(k *system.Kernel, cfg Config) (system.System, error) {
 	s := system.System{
-		Name:     "ground",
-		Parts:    func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
-		Registry: func(c *registry.Config) { fillRegistry(c, k, cfg) },
+		Name:      "ground",
+		Resources: []string{"shadowrules"},
+		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
+		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg) },
 		Enforce: func(p *enforce.Plugin) {
 			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
+			if k.Needs != nil {
+				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
+			}
 		},
 		Background: func(from snapshot.Source) ([]system.Runner, error) { return background(k, cfg, from) },
 	}
@@ -74,7 +81,46 @@ func background(k *system.Kernel, cfg Config, from snapshot.Source) ([]system.Ru
 		return nil, err
 	}
 	settler, err := settle.New(k.Master, cfg.Namespaces, from, client)
-	return []system.Runner{settler}, err
+	return []system.Runner{settler, system.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) })}, err
+}
+
+// keepShadows tells the recorder which rules are not enforced, so that it forgets the others, and the replicas whether
+// there are any: a backup may have brought them back, and an older release can serve again once there are none.
+func keepShadows(ctx context.Context, k *system.Kernel) {
+	again := time.NewTicker(time.Minute)
+	defer again.Stop()
+	told, some := false, false
+	for ctx.Err() == nil {
+		next := k.Store.Next()
+		if snap := k.Store.Current(); snap.Synced {
+			all := snap.Shadow.All()
+			k.Shadow.Keep(all)
+			if !told || some != (len(all) > 0) {
+				told, some = true, len(all) > 0
+				tellReplicas(ctx, k, some)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-next:
+		case <-again.C:
+			told = false
+		}
+	}
+}
+
+func tellReplicas(ctx context.Context, k *system.Kernel, some bool) {
+	var err error
+	switch {
+	case k.Needs == nil:
+	case some:
+		err = k.Needs.Need(ctx, false)
+	default:
+		err = k.Needs.NoNeed(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.V(2).InfoS("The replicas were not told of rules that are not enforced; the server tries again", "err", err)
+	}
 }
 
 // fillRegistry says how our own groups check what is written.
@@ -86,6 +132,7 @@ func fillRegistry(c *registry.Config, k *system.Kernel, cfg Config) {
 	c.Reads = k.Gate.Reads != nil
 	c.Reviewer = Reviewer(k, cfg.Convert)
 	c.Permissions = &inquire.Permissions{Store: k.Store}
+	c.ShadowRules = k.Shadow
 	c.CheckRule = func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
 		_, errs := k.Compiler.Rule(&rule, path, false)
 		return errs

@@ -1,6 +1,8 @@
 package ground
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -13,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/system"
 )
@@ -38,6 +41,8 @@ type KernelConfig struct {
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.
 	Agreed func() error
+	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	Needs system.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
 	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
 }
@@ -66,9 +71,10 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 	k := &system.Kernel{
 		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
 		Compiler: &restrict.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
-		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed,
-		Behind: newBehind(cfg.Clients, directory),
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Needs: cfg.Needs,
+		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
 	}
+	k.Gate.Shadow = k.Shadow
 	if cfg.Types != nil {
 		k.Compiler.Types = cfg.Types(store)
 	}

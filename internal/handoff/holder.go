@@ -102,9 +102,31 @@ type Holder struct {
 	// Snapshot is the policy of this request, from its authorization to its admission.
 	Snapshot *snapshot.Snapshot
 
-	mu     sync.Mutex
-	passes [slots]Pass
-	attrs  authorizer.Attributes
+	mu       sync.Mutex
+	passes   [slots]Pass
+	attrs    authorizer.Attributes
+	supposed [slots][]Supposition
+}
+
+// Supposition is a rule that is not enforced and whose answer waits for the object.
+type Supposition interface {
+	// Settle takes down what the rule would have made of it; allowed is what became of it. It is called once per
+	// object.
+	Settle(ctx context.Context, data authorizer.ConditionsData, allowed bool)
+}
+
+// Suppose adds a supposition to a slot.
+func (h *Holder) Suppose(slot Slot, s Supposition) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.supposed[slot] = append(h.supposed[slot], s)
+}
+
+// Supposed are the suppositions of a slot.
+func (h *Holder) Supposed(slot Slot) []Supposition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.supposed[slot]
 }
 
 type key struct{}

@@ -116,6 +116,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if err := d.unwatched(connection, attrs); err != nil && r.Footing != authorize.Denied && d.checked(ctx, snap, attrs) {
 		return Answer{Reason: err.Error()}, nil
 	}
+	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
 	switch {
 	case r.Footing == authorize.Denied:
 		return Answer{Reason: joined(r.Reason, r.Err)}, nil

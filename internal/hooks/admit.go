@@ -69,6 +69,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 		}
 		possible = true
 		ruling.Put(handoff.From(ctx), request)
+		d.cfg.Gate.SupposeAdmission(ctx, request, ruling)
 		err := d.cfg.Enforcer.Validate(ctx, attrs, attrs.objects)
 		if attrs.err != nil {
 			return refuse("the object cannot be read: " + attrs.err.Error())

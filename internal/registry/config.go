@@ -43,6 +43,9 @@ type Config struct {
 	// Permissions says which field permissions are in effect.
 	Permissions Permissions
 
+	// ShadowRules says what rules that are not enforced would have changed.
+	ShadowRules ShadowRules
+
 	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that
 	// of the rule.
 	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
@@ -104,6 +107,7 @@ func (c Config) validate() error {
 		{c.Roles == nil, "roles"},
 		{c.Reviewer == nil, "reviewer"},
 		{c.Permissions == nil, "permissions"},
+		{c.ShadowRules == nil, "list of rules that are not enforced"},
 		{c.CheckRule == nil, "rule check"},
 		{c.CheckFieldPermission == nil, "field permission check"},
 		{c.Unserved == nil, "list of kinds that are not served"},

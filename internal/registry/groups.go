@@ -61,6 +61,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"resourceaccessreviews": resourceAccessReviews(cfg.Reviewer),
 			"subjectaccessreviews":  subjectAccessReviews(cfg.Reviewer),
 			"permissions":           &permissions{table: cfg.Permissions},
+			"shadowrules":           &shadowRules{rules: cfg.ShadowRules, master: cfg.MasterNamespace},
 		}),
 		group(audit.GroupName, audit.SchemeGroupVersion.Version, map[string]rest.Storage{
 			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},

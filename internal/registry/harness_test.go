@@ -40,6 +40,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/api/openapi"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/shadow"
 )
 
 // etcdEndpoint is the one etcd of this package's tests. Each server has its own prefix in it.
@@ -196,7 +197,7 @@ func (w *world) config() Config {
 			}
 			return w.authorize(a), "", nil
 		}),
-		Escalation: w, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(),
+		Escalation: w, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(), ShadowRules: shadow.New(time.Now),
 		CheckRule: func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
 			if w.checkRule == nil {
 				return nil

@@ -48,7 +48,7 @@ func (ix *Index) Apply(changes ...Change) *Index {
 	if e.kindsSet {
 		next.kinds = e.kinds
 	}
-	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip}
+	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip, part: ix.part}
 	next.ids.Reserve(e.owner, len(e.roles))
 	next.bindings.Reserve(e.owner, len(e.bindings))
 	next.subjects.Reserve(e.owner, len(e.bindings))

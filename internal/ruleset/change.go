@@ -100,7 +100,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 		return
 	}
 	e.next.policies.Set(e.owner, h, p.Namespace, p)
-	over := e.next.limits.Policy(p, e.next.master)
+	over := e.next.limits.policy(p, e.next.master, e.next.part)
 	for name := range p.Roles {
 		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
 		e.roles[ref] = &roleSource{policy: rules, over: over}

@@ -31,6 +31,8 @@ type compiler struct {
 	future bool
 	// skip leaves rules of Policy out; nil leaves out none.
 	skip func(RoleRef, int) bool
+	// part is which rules of Policy are compiled.
+	part Part
 }
 
 // HasCondition tells whether a rule has any condition that the object has to meet.
@@ -42,11 +44,12 @@ func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 	rules := src.policy
 	out := &role{Definition: Definition{Ref: ref, Policy: rules, Rules: make([]*matching.Rule, len(rules))}, over: src.over}
-	whole, conditions := c.limits.Role(rules), cmp.Or(src.over, c.limits.Conditions(rules))
+	counted := c.part.of(rules)
+	whole, conditions := c.limits.Role(counted), cmp.Or(src.over, c.limits.Conditions(counted))
 	names := map[string]bool{}
 	twin, reported := ref != ref.plain(), false
 	for i := range rules {
-		if twin && !rules[i].Deny || c.skip != nil && c.skip(ref, i) {
+		if twin && !rules[i].Deny || !c.part.has(&rules[i]) || c.skip != nil && c.skip(ref, i) {
 			continue
 		}
 		over := whole
@@ -83,6 +86,9 @@ func (c *compiler) policyRule(out *role, i int, names map[string]bool, over erro
 	}
 	if len(src.Unrecognized) > 0 {
 		errs = append(errs, fmt.Errorf("rule %d has fields that are not known: remove them", i))
+	}
+	if !src.Enforcement.Known() {
+		errs = append(errs, fmt.Errorf("rule %d: enforcement %q is not known: give Enforce, Warn or Shadow", i, src.Enforcement))
 	}
 	positive, negative, err := splitVerbs(src.Verbs)
 	if err != nil {

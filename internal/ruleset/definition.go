@@ -93,9 +93,9 @@ func (ix *Index) BoundAnywhere(ref RoleRef, s Subject) bool {
 }
 
 // Compile compiles rules that are in no role of the index, of Policy or of RBAC, as they match everything that will
-// ever be served.
+// ever be served. Rules that are not enforced count as if they were: who writes them needs the same rights.
 func (ix *Index) Compile(policy []policyv1alpha1.PolicyRule, rbac []rbacv1.PolicyRule, conditions CompileRule) (*Definition, []Problem) {
-	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: conditions, future: true}
+	c := compiler{seed: ix.seed, kinds: ix.kinds, rule: conditions, future: true, part: Written}
 	if len(rbac) > 0 {
 		return &c.rbacRole(RoleRef{Kind: ClusterRole}, rbac).Definition, nil
 	}

@@ -34,6 +34,8 @@ type Input struct {
 	// for those who reason about rules, not for decisions.
 	Future bool
 	Skip   func(role RoleRef, rule int) bool
+	// Part is which rules of Policy the index holds: those that decide, unless it says otherwise.
+	Part Part
 }
 
 // Index is one immutable state of Policy and RBAC. All methods are safe for concurrent use.
@@ -45,6 +47,7 @@ type Index struct {
 	limits  Limits
 	future  bool // see compiler
 	skip    func(RoleRef, int) bool
+	part    Part
 
 	slots    persist.Slots[RoleRef, role]      // role number → compiled role
 	ids      persist.Map[RoleRef, uint32]      // role → number
@@ -74,7 +77,7 @@ type scopedRole struct {
 
 // Build compiles the input into an index.
 func Build(in Input) *Index {
-	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, limits: in.Limits, future: in.Future, skip: in.Skip}
+	empty := &Index{seed: maphash.MakeSeed(), master: in.MasterNamespace, kinds: in.Kinds, compile: in.CompileRule, limits: in.Limits, future: in.Future, skip: in.Skip, part: in.Part}
 	changes := make([]Change, 0, len(in.Policies)+len(in.PolicyBindings)+len(in.Roles)+len(in.ClusterRoles)+
 		len(in.RoleBindings)+len(in.ClusterRoleBindings))
 	for _, o := range in.Policies {

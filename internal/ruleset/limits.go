@@ -68,6 +68,11 @@ func (l Limits) Conditions(rules []policyv1alpha1.PolicyRule) error {
 // Policy says which limit the conditional rules of a namespace together exceed; nil if none. They are quarantined then,
 // and the others take effect.
 func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
+	return l.policy(p, master, Written)
+}
+
+// policy is Policy for a part of the rules.
+func (l Limits) policy(p *policyv1alpha1.Policy, master string, part Part) error {
 	factor := 1
 	if p.Namespace == master {
 		factor = max(1, l.MasterFactor)
@@ -76,7 +81,7 @@ func (l Limits) Policy(p *policyv1alpha1.Policy, master string) error {
 	for name := range p.Roles {
 		rules := p.Roles[name].Rules
 		for i := range rules {
-			if HasCondition(&rules[i]) {
+			if HasCondition(&rules[i]) && part.has(&rules[i]) {
 				n++
 				bytes += len(rules[i].Where) + len(rules[i].When)
 			}

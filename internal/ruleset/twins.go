@@ -37,5 +37,5 @@ func (e *edit) denialsOf(ref RoleRef) *roleSource {
 	if !slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
 		return nil
 	}
-	return &roleSource{policy: rules, over: e.next.limits.Policy(p, e.next.master)}
+	return &roleSource{policy: rules, over: e.next.limits.policy(p, e.next.master, e.next.part)}
 }

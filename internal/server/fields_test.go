@@ -43,6 +43,7 @@ func TestFieldPermissions(t *testing.T) {
 	t.Run("siblings", f.siblings)
 	t.Run("number of checks", f.numberOfChecks)
 	t.Run("removed again", f.removedAgain)
+	t.Run("not enforced", f.notEnforced)
 }
 
 // fieldWorld is the server with its users and objects.
@@ -85,6 +86,7 @@ type answer struct {
 	message string
 	body    map[string]any
 	auditID string
+	warning string
 }
 
 // as sends a request in the name of a user; body is JSON text.
@@ -119,7 +121,7 @@ func (f *fieldWorld) as(t *testing.T, user, method, path, contentType, body stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := answer{code: resp.StatusCode, auditID: resp.Header.Get("Audit-Id")}
+	a := answer{code: resp.StatusCode, auditID: resp.Header.Get("Audit-Id"), warning: strings.Join(resp.Header["Warning"], "\n")}
 	if err := json.Unmarshal(raw, &a.body); err != nil {
 		a.message = string(raw)
 		return a

@@ -46,7 +46,7 @@ func newMember(opts *completed) (*replicas.Member, error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	return replicas.New(replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust}), nil
+	return replicas.New(replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust, Knows: replicas.Known()}), nil
 }
 
 // joinReplicas registers this server with its replicas and follows what they agree on. The returned function gives the
@@ -88,4 +88,15 @@ func guardStock(aggregator *genericapiserver.Config, agreed func() error) error 
 // readyWhenAgreed makes readiness depend on what the replicas have agreed on.
 func readyWhenAgreed(server *genericapiserver.GenericAPIServer, agreed func() error) error {
 	return server.AddReadyzChecks(healthz.NamedCheck("replicas", func(*http.Request) error { return agreed() }))
+}
+
+// shadowNeeds tells the replicas of rules that are not enforced (TR-6).
+type shadowNeeds struct{ member *replicas.Member }
+
+func (n shadowNeeds) Need(ctx context.Context, dryRun bool) error {
+	return n.member.Need(ctx, replicas.ShadowRules, dryRun)
+}
+
+func (n shadowNeeds) NoNeed(ctx context.Context) error {
+	return n.member.NoNeed(ctx, replicas.ShadowRules)
 }

@@ -37,6 +37,7 @@ import (
 	"proviso.dev/proviso/internal/rbacguard"
 	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/source"
 	"proviso.dev/proviso/internal/system"
@@ -47,6 +48,7 @@ import (
 func newStages(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (*stages, error) {
 	authorize.RegisterMetrics()
 	enforce.RegisterMetrics()
+	shadow.RegisterMetrics()
 	s := &stages{health: source.NewHealth(), events: loopback.NewEvents(), resolver: &lateResolver{}}
 	clients := loopback.New(generic.LoopbackClientConfig)
 	types, err := ruleTypes(clients)
@@ -63,6 +65,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 		Warn:      s.events.Warn,
 		Agreed:    opts.member.Agreed,
+		Needs:     shadowNeeds{opts.member},
 		Types:     types,
 	}
 	if opts.systems.Has(reads.Gate) {

@@ -49,6 +49,7 @@ type Fields struct {
 	synced []cache.InformerSynced
 	dirty  atomic.Bool
 	table  *fieldperm.Table
+	shadow []ShadowFields
 	issues []fieldperm.Issue
 	// permissions and definitions are nil if there are none.
 	permissions, definitions Objects
@@ -125,12 +126,19 @@ func (f *Fields) Apply(next *Snapshot) {
 			f.cfg.Warmer.Wake()
 		}
 	}
-	next.Fields = f.table
+	next.Fields, next.Shadow.Fields = f.table, f.shadow
 }
 
 func (f *Fields) build() {
 	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}}
-	cfg.FieldPermissions = Of[*policyv1alpha1.FieldPermission](f.permissions)
+	var shadowed []*policyv1alpha1.FieldPermission
+	for _, p := range Of[*policyv1alpha1.FieldPermission](f.permissions) {
+		if p.Shadowed() {
+			shadowed = append(shadowed, p)
+		} else {
+			cfg.FieldPermissions = append(cfg.FieldPermissions, p)
+		}
+	}
 	var unreadable []fieldperm.Issue
 	definitions := Of[*apiextensionsv1.CustomResourceDefinition](f.definitions)
 	slices.SortFunc(definitions, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
@@ -152,5 +160,5 @@ func (f *Fields) build() {
 			klog.InfoS("Field permission has no effect, or only a part of it", "source", issue.Source, "reason", issue.Message)
 		}
 	}
-	f.table, f.issues = table, issues
+	f.table, f.issues, f.shadow = table, issues, newShadowFields(cfg, shadowed)
 }

@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/protect"
+	"proviso.dev/proviso/internal/shadow"
 )
 
 // ProtectionsConfig says what the index is made of.
@@ -28,6 +29,7 @@ type Protections struct {
 	synced []cache.InformerSynced
 	dirty  atomic.Bool
 	index  *protect.Index
+	shadow ShadowProtections
 	// namespaced and cluster are nil if there are none.
 	namespaced, cluster Objects
 
@@ -118,11 +120,20 @@ func (p *Protections) HasSynced() bool {
 func (p *Protections) Apply(next *Snapshot) {
 	if p.HasSynced() && p.dirty.Swap(false) {
 		cfg := protect.Config{ExemptUsers: p.cfg.ExemptUsers, ExemptGroups: p.cfg.ExemptGroups}
+		var shadowed []shadowedProtection
 		for _, a := range Of[*policyv1alpha1.ClusterProtectedAttribute](p.cluster) {
-			cfg.Protections = append(cfg.Protections, protect.FromCluster(a))
+			if a.Shadowed() {
+				shadowed = append(shadowed, shadowedProtection{shadow.OfClusterAttribute(a), protect.FromCluster(a)})
+			} else {
+				cfg.Protections = append(cfg.Protections, protect.FromCluster(a))
+			}
 		}
 		for _, a := range Of[*policyv1alpha1.ProtectedAttribute](p.namespaced) {
-			if p.counts(a) {
+			switch {
+			case !p.counts(a):
+			case a.Shadowed():
+				shadowed = append(shadowed, shadowedProtection{shadow.OfAttribute(a), protect.FromNamespaced(a)})
+			default:
 				cfg.Protections = append(cfg.Protections, protect.FromNamespaced(a))
 			}
 		}
@@ -130,7 +141,7 @@ func (p *Protections) Apply(next *Snapshot) {
 		if err != nil {
 			klog.ErrorS(err, "Protected attributes have no effect")
 		}
-		p.index = index
+		p.index, p.shadow = index, newShadowProtections(cfg, shadowed)
 	}
-	next.Protect = p.index
+	next.Protect, next.Shadow.Protect = p.index, p.shadow
 }

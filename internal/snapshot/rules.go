@@ -40,8 +40,10 @@ type Rules struct {
 	pending []ruleset.Change
 	places  *places
 
-	index  *ruleset.Index
-	served *Served
+	index   *ruleset.Index
+	shadows ruleset.Shadows
+	shadow  *ruleset.Index
+	served  *Served
 }
 
 // NewRules registers with the source. changed is called after every event.
@@ -170,9 +172,10 @@ func (r *Rules) Apply(next *Snapshot) {
 	}
 	if len(changes) > 0 {
 		r.index = r.index.Apply(changes...)
+		r.shadow = r.shadows.Apply(r.index, changes)
 		if r.cfg.Warmer != nil {
 			r.cfg.Warmer.Wake()
 		}
 	}
-	next.Rules = r.index
+	next.Rules, next.Shadow.Rules = r.index, r.shadow
 }

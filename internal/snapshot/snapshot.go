@@ -32,6 +32,8 @@ type Snapshot struct {
 	Protect *protect.Index
 	// Fields is the table of field permissions; nil while that system is off.
 	Fields *fieldperm.Table
+	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
+	Shadow Shadow
 }
 
 // Part is one compiled component of the snapshot, fed by its source. Apply is only ever called by the store's

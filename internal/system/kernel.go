@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/served"
+	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -33,6 +34,9 @@ type Kernel struct {
 	Cache    *expr.Cache
 	Warmer   *snapshot.Warmer
 
+	// Shadow counts what rules that are not enforced would have changed.
+	Shadow *shadow.Recorder
+
 	// Served knows what is served.
 	Served *served.Directory
 	// Clients reach the server itself; nil in a host that is none.
@@ -47,9 +51,20 @@ type Kernel struct {
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.
 	Agreed func() error
+	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	Needs Needs
 
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]
+}
+
+// Needs tells replicas what they have to know.
+type Needs interface {
+	// Need is an error if a replica does not know of rules that are not enforced; otherwise whoever starts later has
+	// to.
+	Need(ctx context.Context, dryRun bool) error
+	// NoNeed tells that there are none.
+	NoNeed(ctx context.Context) error
 }
 
 // Before is what all systems refuse before the chain is asked.

@@ -35,6 +35,7 @@ func KnownTypes() []runtime.Object {
 		&ResourceAccessReview{},
 		&SubjectAccessReview{},
 		&Permission{}, &PermissionList{},
+		&ShadowRule{}, &ShadowRuleList{},
 	}
 }
 

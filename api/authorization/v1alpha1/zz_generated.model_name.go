@@ -106,6 +106,31 @@ func (in RuleTrace) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowFlip) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ShadowFlip"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowRule) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ShadowRule"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowRuleList) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ShadowRuleList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowRuleStatus) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ShadowRuleStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ShadowedObject) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ShadowedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SubjectAccessReview) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.SubjectAccessReview"
 }

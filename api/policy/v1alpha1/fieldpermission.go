@@ -52,6 +52,12 @@ type FieldPermissionSpec struct {
 	// to some values, such as `self == true`. It needs exclusive.
 	// +optional
 	ExclusiveWhen string `json:"exclusiveWhen,omitempty"`
+
+	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
+	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
+	// caller is told, too.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 }
 
 // FieldPermissionParameter says how the parameter of a permission is found.

@@ -88,6 +88,12 @@ type ProtectedAttribute struct {
 	// +default="IncludeTemplates"
 	Scope ProtectionScope `json:"scope,omitempty"`
 
+	// enforcement is Enforce (the default), Warn or Shadow. An attribute that is not enforced is not protected: what
+	// would have been refused is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told,
+	// too.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+
 	// status says whether the role exists. It is set by the server.
 	// +optional
 	Status ProtectedAttributeStatus `json:"status,omitempty"`

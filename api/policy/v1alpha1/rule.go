@@ -78,6 +78,12 @@ type PolicyRule struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
+	// enforcement is Enforce (the default), Warn or Shadow. A rule that is not enforced is evaluated and decides
+	// nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
+	// caller is told, too. Writing it takes the same rights as writing it enforced.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+
 	// Unrecognized holds the keys of the input that are not fields of a rule. Dropping one could widen the rule (a
 	// misspelled where) or turn its meaning around (a misspelled deny), so they are kept through every round trip,
 	// refused when written, and whoever evaluates the rule must treat a rule that has any as one that grants nothing.

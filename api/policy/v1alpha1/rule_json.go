@@ -24,7 +24,7 @@ const (
 
 var ruleFields = map[string]bool{
 	"deny": true, "verbs": true, "apiGroups": true, "resourceKinds": true, "resourceNames": true, "nonResourceURLs": true,
-	"where": true, "when": true, "apiVersion": true, "attributeRestrictions": true, "description": true,
+	"where": true, "when": true, "apiVersion": true, "attributeRestrictions": true, "description": true, "enforcement": true,
 }
 
 // UnmarshalJSON reads a rule and keeps what it does not know in Unrecognized. A key that is given twice is an error:

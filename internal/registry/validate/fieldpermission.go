@@ -26,6 +26,7 @@ func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissio
 	if p.Spec.ExclusiveWhen != "" && !p.Spec.Exclusive {
 		errs = append(errs, field.Forbidden(path.Child("exclusiveWhen"), "narrows an exclusive field; set exclusive: true as well"))
 	}
+	errs = append(errs, enforcement(p.Spec.Enforcement, path.Child("enforcement"))...)
 	if len(p.Spec.ExclusiveWhen) > maxExpression {
 		errs = append(errs, field.TooLong(path.Child("exclusiveWhen"), "", maxExpression))
 	}

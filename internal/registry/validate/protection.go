@@ -17,6 +17,7 @@ const (
 func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
 	errs := subdomainName(a.Name)
 	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope}.validate(roleKind, clusterRoleKind)...)
+	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
 	}
@@ -27,6 +28,7 @@ func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
 func ClusterProtectedAttribute(a, old *policy.ClusterProtectedAttribute) field.ErrorList {
 	errs := subdomainName(a.Name)
 	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope}.validate(clusterRoleKind)...)
+	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
 	}

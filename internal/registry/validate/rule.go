@@ -35,10 +35,19 @@ func Rule(rule policy.PolicyRule, master bool, path *field.Path) field.ErrorList
 	errs = append(errs, verbs(rule.Verbs, path.Child("verbs"))...)
 	errs = append(errs, subjectOfRule(rule, master, path)...)
 	errs = append(errs, conditionsOfRule(rule, path)...)
+	errs = append(errs, enforcement(rule.Enforcement, path.Child("enforcement"))...)
 	if n := len(rule.Description); n > maxDescription {
 		errs = append(errs, field.TooLong(path.Child("description"), "", maxDescription))
 	}
 	return errs
+}
+
+// enforcement checks whether a rule decides or only shows what it would decide.
+func enforcement(e policy.Enforcement, path *field.Path) field.ErrorList {
+	if e.Known() {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, e, policy.Enforcements())}
 }
 
 // Rules checks the form of the rules of a role, and whatever check adds.
@@ -55,7 +64,7 @@ func Rules(rules []policy.PolicyRule, master bool, path *field.Path, check func(
 }
 
 var ruleFields = []string{"deny", "verbs", "apiGroups", "resourceKinds", "resourceNames", "nonResourceURLs", "where", "when",
-	"apiVersion", "attributeRestrictions", "description"}
+	"apiVersion", "attributeRestrictions", "description", "enforcement"}
 
 func unrecognizedFields(rule policy.PolicyRule, path *field.Path) (errs field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(rule.Unrecognized)) {

@@ -1,0 +1,48 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// TR-6: what is not enforced is stored only if every replica knows that there is such a thing; what is enforced always.
+func TestKnowing(t *testing.T) {
+	role := func(e policy.Enforcement) runtime.Object {
+		return &authz.Role{Rules: []policy.PolicyRule{{Verbs: []string{"get"}}, {Verbs: []string{"list"}, Enforcement: e}}}
+	}
+	for _, e := range []policy.Enforcement{"", policy.EnforcementEnforce, policy.EnforcementWarn, policy.EnforcementShadow} {
+		for _, o := range []runtime.Object{role(e), &policy.ProtectedAttribute{Enforcement: e}, &policy.ClusterProtectedAttribute{Enforcement: e},
+			&policy.FieldPermission{Spec: policy.FieldPermissionSpec{Enforcement: e}}} {
+			for _, op := range []admission.Operation{admission.Create, admission.Update} {
+				attrs := admission.NewAttributesRecord(o, nil, schema.GroupVersionKind{}, "n", "x", schema.GroupVersionResource{Resource: "things"}, "", op, nil, true, nil)
+				asked := 0
+				k := Knowing{Need: func(_ context.Context, dryRun bool) error {
+					if asked++; !dryRun {
+						t.Error("it was a dry run")
+					}
+					return errors.New("host-b does not know them")
+				}}
+				err := k.Validate(t.Context(), attrs, nil)
+				if e.Shadowed() != (asked == 1) || e.Shadowed() != (apierrors.IsConflict(err) && strings.Contains(err.Error(), "host-b")) {
+					t.Errorf("%T %q: asked %d times, %v", o, e, asked, err)
+				}
+				if err := (Knowing{}).Validate(t.Context(), attrs, nil); err != nil {
+					t.Errorf("a host without replicas: %v", err)
+				}
+			}
+		}
+	}
+	if (Knowing{}).Handles(admission.Delete) {
+		t.Error("whatever there is can be deleted")
+	}
+}

@@ -1,0 +1,247 @@
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// AnnotationPrefix begins the audit annotations, one for each rule that would have changed the answer.
+const AnnotationPrefix = "shadow.proviso.dev/"
+
+// What is kept is bounded, whoever writes rules and however many requests come.
+const (
+	// maxRules is how many rules are counted. Further ones are not enforced all the same, and are not counted.
+	maxRules = 1024
+	// maxFlips is how many of the latest flips of a rule are kept.
+	maxFlips = 16
+	// maxText is how much of a name is kept.
+	maxText = 256
+)
+
+// Answer is what becomes of a request.
+type Answer string
+
+// The answers.
+const (
+	Allow Answer = "Allow"
+	Deny  Answer = "Deny"
+	// Undecided: the rule depends on an object that was never read, or on an authorizer that was not asked.
+	Undecided Answer = "Undecided"
+)
+
+// Flip is a request that the rule would have answered differently.
+type Flip struct {
+	Time                            time.Time
+	User, Verb                      string
+	APIGroup, Resource, Subresource string
+	Namespace, Name, Path           string
+	Was, Would                      Answer
+}
+
+// Report is what is known of a rule.
+type Report struct {
+	Rule
+	// Since is when this server began to count.
+	Since time.Time
+	// Applied counts the requests that the rule applied to; the others are some of them.
+	Applied, WouldAllow, WouldDeny, Undecided int64
+	// Flips are the latest, the newest first.
+	Flips []Flip
+}
+
+// Recorder counts. The zero value is not usable.
+type Recorder struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	rules map[ID]*entry
+	// missed counts what belongs to no rule that is counted.
+	missed int64
+}
+
+type entry struct {
+	Report
+	ring [maxFlips]Flip
+	next int
+}
+
+// New returns a recorder that has seen nothing.
+func New(now func() time.Time) *Recorder { return &Recorder{now: now, rules: map[ID]*entry{}} }
+
+// Keep says which rules there are. One that has changed is counted anew; what is gone is forgotten.
+func (r *Recorder) Keep(rules []Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	there := make(map[ID]bool, len(rules))
+	for _, rule := range rules {
+		there[rule.ID] = true
+	}
+	for id, e := range r.rules {
+		if !there[id] {
+			forget(e.Rule)
+			delete(r.rules, id)
+		}
+	}
+	for _, rule := range rules {
+		switch e := r.rules[rule.ID]; {
+		case e != nil && (e.text == rule.text || e.text == 0):
+			e.Rule = rule
+		case e != nil:
+			forget(e.Rule)
+			r.rules[rule.ID] = &entry{Report: Report{Rule: rule, Since: r.now()}}
+		default:
+			r.entry(rule)
+		}
+	}
+}
+
+// entry finds or makes the entry of a rule; nil if there are too many.
+func (r *Recorder) entry(rule Rule) *entry {
+	e := r.rules[rule.ID]
+	if e == nil && len(r.rules) < maxRules {
+		e = &entry{Report: Report{Rule: rule, Since: r.now()}}
+		r.rules[rule.ID] = e
+	}
+	return e
+}
+
+// Note takes down what a rule would have made of a request: in memory, in metrics, in the audit event and, if it is to
+// warn, as a warning to the caller.
+func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attributes, was, would Answer) {
+	r.count(rule, attrs, was, would)
+	if was == would {
+		return
+	}
+	key, value := AnnotationPrefix+rule.ID.String(), "would be "+spell(would)
+	if event := audit.AuditContextFrom(ctx); event != nil {
+		if _, known := event.GetEventAnnotation(key); !known { // a deletecollection has many objects
+			audit.AddAuditAnnotation(ctx, key, value)
+		}
+	}
+	if rule.Enforcement == policyv1alpha1.EnforcementWarn {
+		if text := warningOf(rule, would); text != "" {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
+}
+
+func (r *Recorder) count(rule Rule, attrs authorizer.Attributes, was, would Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entry(rule)
+	if e == nil {
+		r.missed++
+		return
+	}
+	e.Applied++
+	if was == would {
+		return
+	}
+	switch would {
+	case Allow:
+		e.WouldAllow++
+	case Deny:
+		e.WouldDeny++
+	case Undecided:
+		e.Undecided++
+	}
+	observe(rule, would)
+	e.ring[e.next%maxFlips] = r.flip(attrs, was, would)
+	e.next++
+}
+
+func (r *Recorder) flip(attrs authorizer.Attributes, was, would Answer) Flip {
+	f := Flip{Time: r.now(), Was: was, Would: would}
+	if attrs == nil {
+		return f
+	}
+	if u := attrs.GetUser(); u != nil {
+		f.User = cut(u.GetName())
+	}
+	f.Verb = cut(attrs.GetVerb())
+	if attrs.IsResourceRequest() {
+		f.APIGroup, f.Resource, f.Subresource = cut(attrs.GetAPIGroup()), cut(attrs.GetResource()), cut(attrs.GetSubresource())
+		f.Namespace, f.Name = cut(attrs.GetNamespace()), cut(attrs.GetName())
+	} else {
+		f.Path = cut(attrs.GetPath())
+	}
+	return f
+}
+
+// cut copies what is kept, so that it does not hold the whole request in memory.
+func cut(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+		for len(s) > 0 && !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	return strings.Clone(s)
+}
+
+// List is what is known of the rules, in order.
+func (r *Recorder) List() []Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []Report
+	for _, e := range r.rules {
+		report := e.Report
+		for i := e.next - 1; i >= 0 && i >= e.next-maxFlips; i-- {
+			report.Flips = append(report.Flips, e.ring[i%maxFlips])
+		}
+		all = append(all, report)
+	}
+	slices.SortFunc(all, func(a, b Report) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Index, b.Index))
+	})
+	return all
+}
+
+func spell(a Answer) string {
+	switch a {
+	case Allow:
+		return "allowed"
+	case Deny:
+		return "denied"
+	}
+	return "undecided"
+}
+
+// warningOf is what the caller is told. Of a rule that would deny he learns what its refusal would tell him. Of one
+// that would allow he learns no name: who is refused is not told who could be let in (TR-6).
+func warningOf(rule Rule, would Answer) string {
+	switch would {
+	case Deny:
+		text := fmt.Sprintf("this request will be denied once %s is enforced", rule.describe())
+		if rule.Description != "" {
+			text += ": " + rule.Description
+		}
+		return text
+	case Allow:
+		return "a rule that is not enforced yet would allow this request"
+	}
+	return ""
+}
+
+func (r Rule) describe() string {
+	switch r.Kind {
+	case Role:
+		return fmt.Sprintf("rule %d of role %q in namespace %q", r.Index, r.Name, r.Namespace)
+	case ProtectedAttribute:
+		return fmt.Sprintf("%s %q in namespace %q", r.Kind, r.Name, r.Namespace)
+	}
+	return fmt.Sprintf("%s %q", r.Kind, r.Name)
+}
