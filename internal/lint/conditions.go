@@ -150,7 +150,7 @@ func (c *checker) worldsOf(r role) []worlds {
 	const probe = "probe"
 	meta := metav1.ObjectMeta{Namespace: probe, Name: policyv1alpha1.PolicyName}
 	ix := ruleset.Build(ruleset.Input{
-		MasterNamespace: probe, Kinds: c.Index.Kinds(), CompileRule: noted,
+		MasterNamespace: probe, Kinds: c.Index.Kinds(), CompileRule: noted, Part: ruleset.Written, // also what is not enforced yet
 		Policies: []*policyv1alpha1.Policy{{ObjectMeta: meta, Roles: map[string]policyv1alpha1.PolicyRole{probe: {Rules: r.policy}}}},
 		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: probe, Name: probe},
 			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{probe: {RoleName: probe, UserNames: []string{probe}}}}},

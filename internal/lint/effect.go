@@ -82,6 +82,9 @@ type change struct {
 
 // effect decides everything that a rule matches with it and without it.
 func (c *checker) effect(r role, i int, namespaces []string) {
+	if r.policy != nil && r.policy[i].Shadowed() {
+		return // it is not to have any yet (TR-6)
+	}
 	without := c.without(r, i)
 	if without == nil {
 		return
