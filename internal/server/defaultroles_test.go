@@ -149,7 +149,7 @@ var differences = []struct{ role, rights, why string }{
 	{"admin", "+ rolebindings.authorization.proviso.dev: get,list,watch,create,update,patch,delete,deletecollection", delegates},
 	{"admin", "+ resourceaccessreviews.authorization.proviso.dev: create", delegates},
 	{"admin", "+ subjectaccessreviews.authorization.proviso.dev: create", delegates},
-	{"admin", "+ shadowrules.authorization.proviso.dev: get,list", delegates},
+	{"admin", "+ shadowrules.authorization.proviso.dev: get,list,watch", delegates},
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -28,6 +29,7 @@ import (
 type SuggestOptions struct {
 	origin
 	Replay          string
+	Live            time.Duration
 	For             []string
 	As              string
 	MaxNames        int
@@ -40,7 +42,7 @@ type SuggestOptions struct {
 func NewSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", As: "rbac", MaxNames: 20}
 	cmd := &cobra.Command{
-		Use:   "suggest --replay FILE --from DIR",
+		Use:   "suggest (--replay FILE | --live TIME) [--from DIR]",
 		Short: "Suggest the least rights that explain what somebody was seen doing",
 		Long: `Suggest the least rights that explain what somebody did, from an audit log: verbs, resources, namespaces and names, under the conditions under which
 they are held today. What is printed can be applied.
@@ -62,6 +64,9 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
   # By the policy that a server has now
   proviso suggest --replay audit.log --kubeconfig admin.kubeconfig --for dora
 
+  # By what a server is asked in the next ten minutes
+  proviso suggest --live 10m --for serviceaccount:ci/robot
+
   # What would that change?
   proviso suggest --replay audit.log --from policies/ --for dora > least.yaml
   proviso plan --from policies/ -f least.yaml`,
@@ -74,6 +79,7 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 		},
 	}
 	fs := cmd.Flags()
+	fs.DurationVar(&o.Live, "live", 0, "How long to look at the requests of a server, such as 10m, instead of a log.")
 	fs.StringVar(&o.Replay, "replay", "", "The audit log, or what a sink was sent: JSON lines, also compressed with gzip; - is standard input.")
 	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is. Without it a server is asked.")
 	o.addKubeconfig(fs)
@@ -87,8 +93,14 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 // Validate checks the flags.
 func (o *SuggestOptions) Validate() error {
 	switch {
-	case o.Replay == "":
-		return errors.New("--replay: name the file with the recorded requests")
+	case o.Live < 0:
+		return fmt.Errorf("--live %s: want a time, such as 10m", o.Live)
+	case o.Replay == "" && o.Live == 0:
+		return errors.New("--replay: name the file with the recorded requests, or --live how long to look at a server")
+	case o.Replay != "" && o.Live > 0:
+		return errors.New("--replay and --live: the requests come from one of them")
+	case o.Live > 0 && !o.live():
+		return errors.New("--live and --from: the server whose requests are looked at has the policy")
 	case o.As != "rbac" && o.As != "policy":
 		return fmt.Errorf("--as %s: want rbac or policy", o.As)
 	case o.MaxNames < 1:
@@ -206,7 +218,19 @@ func (o *SuggestOptions) input(host *offline.Host) (in suggest.Input, err error)
 // read collects what everybody did.
 func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, recorded.Tally, error) {
 	log := o.In
-	if o.Replay != "-" {
+	if o.Live > 0 {
+		config, err := o.config.ToRESTConfig()
+		if err != nil {
+			return nil, recorded.Tally{}, err
+		}
+		stream, err := liveLog(ctx, config, o.Live)
+		if err != nil {
+			return nil, recorded.Tally{}, err
+		}
+		defer func() { _ = stream.Close() }()
+		fmt.Fprintf(o.ErrOut, "Looking at what %s is asked for %s.\n", config.Host, o.Live)
+		log, o.Replay = stream, "what was seen"
+	} else if o.Replay != "-" {
 		file, err := os.Open(o.Replay)
 		if err != nil {
 			return nil, recorded.Tally{}, err

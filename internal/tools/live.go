@@ -1,0 +1,83 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// maxLine is the most that one audit event takes.
+const maxLine = 8 << 20
+
+// liveLog is what a server records from now on for some time, as an audit log: whole events only. It leaves nothing
+// behind on the server.
+func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.ReadCloser, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 0
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	u := base.JoinPath("/proviso/audit/tail")
+	u.RawQuery = url.Values{"level": {"Metadata"}}.Encode()
+	ctx, cancel := context.WithTimeout(ctx, last)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		_ = resp.Body.Close()
+		cancel()
+		return nil, fmt.Errorf("--live: the server does not show its requests: %s: %s; see 'proviso audit tail --help' for the rights that it takes", resp.Status, strings.TrimSpace(string(text)))
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		defer cancel()
+		defer func() { _ = resp.Body.Close() }()
+		writer.CloseWithError(wholeLines(ctx, resp.Body, writer))
+	}()
+	return reader, nil
+}
+
+// wholeLines copies lines until the time is over, which is no error. A line that was cut off by that is left out.
+func wholeLines(ctx context.Context, from io.Reader, to io.Writer) error {
+	lines := bufio.NewReaderSize(from, 1<<16)
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) < maxLine:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("an audit event has more than %d bytes", maxLine)
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if _, err := to.Write(line); err != nil {
+			return err
+		}
+		line = line[:0]
+	}
+}
