@@ -211,7 +211,7 @@ hunt: ## Search for sequences of requests that get round access control, for HUN
 	HUNT_TIME=$(HUNT_TIME) HUNT_KEEP=$(CURDIR)/dist/hunt $(TEST) -count=1 -timeout 0 -v -run 'TestAdversary' ./test/adversary
 
 .PHONY: bench
-bench: ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
+bench: bench-plan ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-reads

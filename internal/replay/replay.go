@@ -38,7 +38,7 @@ type Config struct {
 func New(cfg Config) *Replay {
 	r := &Replay{before: cfg.Before, after: cfg.After, guards: cfg.Guards, workers: make([]*worker, cfg.Workers)}
 	for i := range r.workers {
-		r.workers[i] = &worker{Replay: r, served: map[schema.GroupResource]bool{}, flips: map[flipKey]*Flip{}, undecided: map[Undecided]int64{}}
+		r.workers[i] = &worker{Replay: r, served: map[schema.GroupResource]bool{}, answers: map[asked][2]plan.Effect{}, flips: map[flipKey]*Flip{}, undecided: map[Undecided]int64{}}
 	}
 	return r
 }
@@ -52,6 +52,7 @@ func (r *Replay) Request(ctx context.Context, worker int, request *recorded.Requ
 type worker struct {
 	*Replay
 	served                            map[schema.GroupResource]bool
+	answers                           map[asked][2]plan.Effect
 	flips                             map[flipKey]*Flip
 	more                              int64
 	requests, impersonated, otherwise int64
@@ -74,12 +75,11 @@ func (w *worker) request(ctx context.Context, r *recorded.Request) {
 	if r.By != nil {
 		w.impersonated++
 	}
-	attrs := r.Attributes()
 	if r.IsResource() && !w.serves(schema.GroupResource{Group: r.Group, Resource: r.Resource}) {
 		w.undecided[unknownKind]++
 		return
 	}
-	before, after := effect(w.before.Decide(ctx, &attrs)), effect(w.after.Decide(ctx, &attrs))
+	attrs, before, after := w.decide(ctx, r)
 	if before == plan.If || after == plan.If || w.guards && before == plan.Yes && after == plan.Yes {
 		var why *Undecided
 		if before, after, why = w.withObject(ctx, r, attrs, before, after); why != nil {
@@ -99,6 +99,37 @@ func (w *worker) request(ctx context.Context, r *recorded.Request) {
 		return
 	}
 	w.flip(r, attrs, before, after)
+}
+
+// asked is what authorizers see of a request without selectors.
+type asked struct {
+	user                                                         *user.DefaultInfo
+	verb, group, version, resource, subresource, namespace, name string
+	path                                                         string
+}
+
+// maxRemembered bounds how many answers a worker remembers.
+const maxRemembered = 50_000
+
+// decide asks both sides. Most of a log is the same few requests again and again, of which the answer is remembered.
+func (w *worker) decide(ctx context.Context, r *recorded.Request) (attrs authorizer.AttributesRecord, before, after plan.Effect) {
+	attrs = r.Attributes()
+	selects := attrs.FieldSelectorRequirements != nil || attrs.LabelSelectorRequirements != nil || attrs.FieldSelectorParsingErr != nil || attrs.LabelSelectorParsingErr != nil
+	key := asked{user: r.User, verb: r.Verb, group: r.Group, version: r.Version, resource: r.Resource, subresource: r.Subresource, namespace: r.Namespace, name: r.Name}
+	if !r.IsResource() {
+		key.path = attrs.Path
+	}
+	if known, ok := w.answers[key]; ok && !selects {
+		return attrs, known[0], known[1]
+	}
+	before, after = effect(w.before.Decide(ctx, &attrs)), effect(w.after.Decide(ctx, &attrs))
+	if !selects {
+		if len(w.answers) >= maxRemembered {
+			clear(w.answers)
+		}
+		w.answers[key] = [2]plan.Effect{before, after}
+	}
+	return attrs, before, after
 }
 
 func (w *worker) serves(resource schema.GroupResource) bool {
