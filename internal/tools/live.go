@@ -70,14 +70,20 @@ func wholeLines(ctx context.Context, from io.Reader, to io.Writer) error {
 			continue
 		case errors.Is(err, bufio.ErrBufferFull):
 			return fmt.Errorf("an audit event has more than %d bytes", maxLine)
-		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, io.EOF):
-			return nil
 		case err != nil:
-			return err
+			return unlessOver(ctx, err)
 		}
 		if _, err := to.Write(line); err != nil {
 			return err
 		}
 		line = line[:0]
 	}
+}
+
+// unlessOver takes the end for no error: the time is over, or the server ends.
+func unlessOver(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
