@@ -101,7 +101,7 @@ func pictures(_ *testing.T, _ *cluster, b *tab) {
 	}{{"who-can", "light", 1050}, {"why", "light", 1160}, {"matrix", "light", 1000}, {"plan", "light", 1000}, {"audit", "dark", 620}, {"playground", "light", 1080}, {"shadow", "dark", 620}} {
 		b.size(1280, p.colours)
 		b.run(chromedp.Navigate(b.base + all[i]))
-		b.wait(`document.querySelector('[data-ready="true"], .empty')`)
+		b.wait(`document.querySelector('[data-ready="true"], .empty, .trouble')`)
 		if p.name == "audit" {
 			time.Sleep(3 * time.Second) // some events
 		}

@@ -42,7 +42,7 @@ export function Shadow({ at, world }) {
       <button class="primary">Ask</button>
     </form>
     <${Busy} on=${state.busy} />
-    <${Trouble} error=${state.error} retry=${submit} />
+    ${/unknown command/.test(state.error?.message) ? html`<${Empty} title="Everything is enforced">This release knows no rules that are only watched.<//>` : html`<${Trouble} error=${state.error} retry=${submit} />`}
     ${state.result && html`<div class="answer" data-ready=${!state.busy}>
       ${rules.length === 0 && html`<${Empty} title="Everything is enforced">A rule with enforcement: Shadow or Warn would be here, with what it would have changed.<//>`}
       ${rules.map((r) => html`<${Card} key=${(r.metadata.namespace || "") + "/" + r.metadata.name} rule=${r} />`)}
