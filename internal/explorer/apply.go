@@ -77,7 +77,9 @@ func (h *handler) applyOne(ctx context.Context, client dynamic.Interface, mapper
 	if err != nil {
 		return "", err
 	}
-	_, err = target.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "proviso-explorer", FieldValidation: "Strict"})
+	// Fields that others have written are taken over: the plan has shown what becomes of them.
+	force := true
+	_, err = target.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "proviso-explorer", FieldValidation: "Strict", Force: &force})
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

@@ -55,6 +55,7 @@ func (g *guard) enter(w http.ResponseWriter, token string) (key string, ok bool)
 		return "", false
 	}
 	g.token, g.cookie, g.key, g.until = "", secret(), secret(), g.now().Add(sessionLife)
+	//nolint:gosec // not Secure: there is no TLS between a browser and a program on the same machine
 	http.SetCookie(w, &http.Cookie{Name: g.cookieName, Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife.Seconds())})
 	return g.key, true
 }

@@ -76,6 +76,7 @@ export function useAsk(name) {
     try {
       const result = await api(name, question, mine.signal);
       set((old) => ({ result: merge ? merge(old.result, result) : result, question }));
+      requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("shown:" + name))); // what is measured
     } catch (error) {
       if (error.name !== "AbortError") set({ error, question });
     }

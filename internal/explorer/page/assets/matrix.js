@@ -72,7 +72,7 @@ export function Matrix({ at, session, world }) {
     setQ(from);
     run(from);
   }, [at]);
-  const forbidden = state.error && /forbidden|cannot list/i.test(state.error.message);
+  const forbidden = state.error && /forbidden|cannot list|may not/i.test(state.error.message);
   useEffect(() => {
     if (forbidden) askOwn({ namespace: list(q.namespaces)[0] || session.namespace });
   }, [forbidden, at]);
