@@ -76,7 +76,7 @@ func (h *handler) playground(r *http.Request, q playQuestion) (*playAnswer, erro
 	host, err := offline.New(offline.Config{Texts: texts, MasterNamespace: playMaster})
 	if err != nil {
 		out.Problems = []string{err.Error()}
-		return out, nil
+		return out, nil //nolint:nilerr // what is wrong with the rule is the answer
 	}
 	out.Problems = problems(host)
 	spec := authz.SubjectAccessReviewSpec{Verb: q.Verb, ResourceKind: q.Resource, ResourceName: q.Name, Trace: true}

@@ -267,7 +267,6 @@ func TestPagesAreTheAnswer(t *testing.T) {
 				}
 			}
 			describe := func(a Answer) string {
-				a.Last, a.Left, a.Err = nil, 0, nil
 				text := fmt.Sprint(a.Users, a.Groups)
 				for _, c := range a.Conditional {
 					text += fmt.Sprint(c.Subject)
