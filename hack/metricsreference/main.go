@@ -137,11 +137,11 @@ func collected(file *ast.File) (prefix, label string) {
 			return true
 		}
 		if name, ok := call.Args[0].(*ast.BinaryExpr); ok {
-			prefix, _ = literal(name.X) //nolint:errcheck // then there is none
+			prefix, _ = literal(name.X) // or none
 		}
 		ast.Inspect(call.Args[2], func(n ast.Node) bool {
 			if text, ok := n.(*ast.BasicLit); ok && label == "" {
-				label, _ = literal(text) //nolint:errcheck // then there is none
+				label, _ = literal(text) // or none
 			}
 			return true
 		})

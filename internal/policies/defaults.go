@@ -31,11 +31,11 @@ const annotationDefault = "policy.proviso.dev/default-rules"
 func ensureDefaults(ctx context.Context, clients *loopback.Clients, master string, agreed func() error) {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if agreed() != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // it is tried again
 		}
 		if err := writeDefaults(ctx, clients, master); err != nil {
 			klog.V(2).InfoS("Default roles are not written yet", "err", err)
-			return false, nil //nolint:nilerr // it is tried again
+			return false, nil
 		}
 		return true, nil
 	})

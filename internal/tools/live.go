@@ -38,7 +38,7 @@ func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.R
 		cancel()
 		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := client.Do(req) //nolint:bodyclose // closed when the stream ends, below
 	if err != nil {
 		cancel()
 		return nil, err
