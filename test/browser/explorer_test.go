@@ -84,6 +84,7 @@ func TestExplorer(t *testing.T) {
 	on("plan", plan)
 	on("audit live", auditLive)
 	on("playground", playground)
+	on("shadow", shadow)
 	on("hostile names are text", hostile)
 	on("keyboard and names", forEveryone)
 	on("narrow and wide, light and dark", windows)
@@ -383,4 +384,46 @@ func hostile(t *testing.T, _ *cluster, b *tab) {
 			t.Errorf("%s: %s elements were made of names", path, n)
 		}
 	}
+}
+
+// EX-2: what rules that are not enforced would have done, as `proviso shadow` counts it.
+func shadow(t *testing.T, c *cluster, b *tab) {
+	b.open("/shadow")
+	if text := b.text(`document.querySelector('.answer').innerText`); !strings.Contains(text, "Everything is enforced") {
+		t.Errorf("without such rules the page says %q", text)
+	}
+	policy, err := os.ReadFile("../../examples/shadow-rule/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.must(c.admin, string(policy), "kubectl", "apply", "-f", "-")
+	type list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct{ Applied, WouldAllow, WouldDeny, Undecided int }
+		}
+	}
+	var want list
+	n := 0
+	c.await("a request that the rule would deny", func() error {
+		n++
+		if _, err := c.try(c.admin, "", "kubectl", "create", "configmap", fmt.Sprint("login-", n), "--from-literal=password=1", "--as", "sally", "-n", "hammer"); err != nil {
+			return err
+		}
+		want = list{}
+		c.engine(&want, "", "shadow", "-A")
+		if len(want.Items) != 1 || want.Items[0].Status.WouldDeny == 0 {
+			return fmt.Errorf("%+v", want)
+		}
+		return nil
+	})
+	b.open("/shadow?again=1")
+	var cards, figures, users []string
+	b.eval(`[...document.querySelectorAll('.card[data-rule]')].map((e) => e.dataset.rule)`, &cards)
+	b.eval(`[...document.querySelectorAll('.card .figures dd')].slice(0, 4).map((e) => e.innerText)`, &figures)
+	b.eval(`[...document.querySelectorAll('.card tbody tr td:nth-child(2)')].map((e) => e.innerText)`, &users)
+	got := want.Items[0].Status
+	same(t, "rules", cards, []string{want.Items[0].Metadata.Name})
+	same(t, "figures", figures, []string{fmt.Sprint(got.Applied), fmt.Sprint(got.WouldAllow), fmt.Sprint(got.WouldDeny), fmt.Sprint(got.Undecided)})
+	same(t, "users", slices.Compact(users), []string{"sally"})
 }
