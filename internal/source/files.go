@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -95,7 +97,37 @@ func ReadFiles(cfg FilesConfig) (*Files, error) {
 			return nil, err
 		}
 	}
-	return f, views.fold(f)
+	if err := views.fold(f); err != nil {
+		return nil, err
+	}
+	f.place()
+	return f, nil
+}
+
+// place does what the server does when it stores an object of policy: it belongs to the namespace of its name that is
+// there now. What a dump has stored already knows its own.
+func (f *Files) place() {
+	for _, kind := range []snapshot.Kind{snapshot.Policies, snapshot.PolicyBindings, snapshot.ProtectedAttributes} {
+		all := f.objects[kind.GroupVersionResource]
+		if all == nil {
+			continue
+		}
+		for _, obj := range all.List() {
+			object, err := meta.Accessor(obj)
+			if err != nil || object.GetUID() != "" || object.GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID] != "" {
+				continue
+			}
+			made := object.GetCreationTimestamp()
+			if live, err := f.Namespace(object.GetNamespace()); err == nil && live.UID != "" && made.IsZero() {
+				annotations := maps.Clone(object.GetAnnotations())
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[policyv1alpha1.AnnotationNamespaceUID] = string(live.UID)
+				object.SetAnnotations(annotations)
+			}
+		}
+	}
 }
 
 func filesBelow(path string) (names []string, err error) {

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -130,5 +131,54 @@ func TestNamespacesCountInADump(t *testing.T) {
 	}
 	if objects, err := files.Objects(snapshot.Namespaces); err != nil || objects == nil {
 		t.Errorf("%v %v", objects, err)
+	}
+}
+
+// TR-2: what is to be applied belongs to the namespace that a dump has, and what was stored to the one that it was
+// stored in.
+func TestNewObjectsBelongToTheNamespaceOfTheDump(t *testing.T) {
+	dir := written(t, map[string]string{"a.yaml": `
+apiVersion: v1
+kind: Namespace
+metadata: {name: hammer, uid: "2", creationTimestamp: "2026-01-01T00:00:00Z"}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: anvil, uid: "3", creationTimestamp: "2026-01-01T00:00:00Z"}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: r, namespace: hammer}
+rules: [{verbs: [get], resourceKinds: [secrets]}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: r, namespace: hammer}
+roleRef: {namespace: hammer, name: r}
+userNames: [edgar]
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: Policy
+metadata: {name: default, namespace: anvil, uid: "9", annotations: {policy.proviso.dev/namespace-uid: "1"}}
+`})
+	files, err := ReadFiles(FilesConfig{Paths: []string{dir}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		kind     snapshot.Kind
+		key, uid string
+	}{{snapshot.Policies, "hammer/default", "2"}, {snapshot.PolicyBindings, "hammer/hammer", "2"}, {snapshot.Policies, "anvil/default", "1"}} {
+		objects, err := files.Objects(want.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, exists, err := objects.GetIndexer().GetByKey(want.key)
+		if err != nil || !exists {
+			t.Fatalf("%s: %v", want.key, err)
+		}
+		if got := obj.(metav1.Object).GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID]; got != want.uid {
+			t.Errorf("%s belongs to namespace %q, want %q", want.key, got, want.uid)
+		}
 	}
 }
