@@ -10,8 +10,8 @@ GO ?= go
 BIN := bin
 
 # Tests and binaries are built with Go's default settings, so that they share one build cache with whatever else is built
-# here: a cold build of Kubernetes takes minutes. Test binaries are linked without debug information, which halves the
-# time of linking, and `make vet` looks at them, so that `go test` need not do it again.
+# here: a cold build of Kubernetes takes minutes. Test binaries are linked without debug information, which is
+# faster, and `make vet` looks at them, so that `go test` need not do it again.
 TEST = $(GO) test -ldflags=-w -vet=off
 
 # ---- Versions ---------------------------------------------------------------

@@ -14,9 +14,9 @@ import (
 	"proviso.dev/proviso/internal/shadow"
 )
 
-// maxSuppositions is for how many rules a single request is decided anew: as many again as a role can have would cost a
+// MaxSuppositions is for how many rules a single request is decided anew: as many again as a role can have would cost a
 // multiple of the request. Further ones count as undecided.
-const maxSuppositions = 16
+const MaxSuppositions = 16
 
 // supposition is one rule that is not enforced, and the chain as if it was.
 type supposition struct {
@@ -37,7 +37,7 @@ func (c *Chain) suppositions(shadows *ruleset.Index, attrs authorizer.Attributes
 			continue
 		}
 		for _, hit := range q.Applying(tracer.Tier()) {
-			if len(all) >= maxSuppositions {
+			if len(all) >= MaxSuppositions {
 				more = append(more, shadow.OfHit(hit))
 				continue
 			}
@@ -132,13 +132,6 @@ func (s supposition) would(was shadow.Answer, supposed authorizer.Decision) shad
 	return was
 }
 
-func answerOf(allowed bool) shadow.Answer {
-	if allowed {
-		return shadow.Allow
-	}
-	return shadow.Deny
-}
-
 // shadows is the index of rules that are not enforced; nil if there are none, or nobody wants to know.
 func (g *Gate) shadows(holder *handoff.Holder) *ruleset.Index {
 	if g.Shadow == nil || holder == nil || holder.Snapshot == nil {
@@ -158,10 +151,10 @@ func (g *Gate) suppose(ctx context.Context, holder *handoff.Holder, slot handoff
 	ctx = expr.WithBudget(ctx, expr.NewBudget(0))
 	passed := decision == authorizer.DecisionAllow
 	waits := passed && !holder.Get(slot).IsAllowed()
-	was := answerOf(passed)
+	was := shadow.AnswerOf(passed)
 	all, more := g.Chain.suppositions(shadows, attrs, v.lastAsked())
 	for _, rule := range more {
-		g.Shadow.Note(ctx, rule, attrs, was, shadow.Undecided)
+		g.Shadow.Count(rule, attrs, was, shadow.Undecided)
 	}
 	for _, s := range all {
 		supposed := s.chain.Decide(ctx, attrs)
@@ -212,7 +205,7 @@ func (g *Gate) supposeNow(ctx context.Context, attrs authorizer.Attributes, deci
 	if a, ok := data.(Aside); ok {
 		data = a.Aside()
 	}
-	was := answerOf(allowed)
+	was := shadow.AnswerOf(allowed)
 	all, _ := g.Chain.suppositions(shadows, attrs, decided)
 	for _, s := range all {
 		supposed := s.chain.Decide(ctx, attrs)
@@ -255,6 +248,6 @@ func (w *waiting) Settle(ctx context.Context, data authorizer.ConditionsData, al
 	if w.open {
 		decision = w.verdict.rest.Resolve(ctx, data).Decision
 	}
-	was := answerOf(allowed)
+	was := shadow.AnswerOf(allowed)
 	w.gate.Shadow.Note(ctx, w.rule, w.attrs, was, w.would(was, decision))
 }

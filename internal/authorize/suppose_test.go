@@ -116,7 +116,7 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 			}
 			v, was := decide(before)
 			_, want := decide(after)
-			answer := answerOf(was == authorizer.DecisionAllow)
+			answer := shadow.AnswerOf(was == authorizer.DecisionAllow)
 			would := answer
 			all, more := chain.suppositions(before.Shadow.Rules, r, v.lastAsked())
 			if len(more) > 0 {
@@ -133,7 +133,7 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 					would = w
 				}
 			}
-			if wanted := answerOf(want == authorizer.DecisionAllow); would != wanted {
+			if wanted := shadow.AnswerOf(want == authorizer.DecisionAllow); would != wanted {
 				t.Fatalf("seed %d: request %+v: %s; the rule would make it %s, and enforced it makes it %s", seed, r, answer, would, wanted)
 			}
 			if would != answer {
@@ -276,7 +276,7 @@ func TestSupposeIsBounded(t *testing.T) {
 	for _, r := range g.Shadow.List() {
 		denied, undecided = denied+int(r.WouldDeny), undecided+int(r.Undecided)
 	}
-	if denied != maxSuppositions || undecided != 100-maxSuppositions {
+	if denied != MaxSuppositions || undecided != 100-MaxSuppositions {
 		t.Errorf("%d would deny and %d are undecided", denied, undecided)
 	}
 }

@@ -142,9 +142,13 @@ func (f *Fields) suppose(ctx context.Context, holder *handoff.Holder, known *fac
 	if f == nil || !known.reached {
 		return
 	}
-	target := fieldTarget(holder.Snapshot.Served, known)
+	target, left := fieldTarget(holder.Snapshot.Served, known), authorize.MaxSuppositions
 	for _, one := range holder.Snapshot.Shadow.Fields {
 		if !one.Concerns(target.Resource) {
+			continue
+		}
+		if left--; left < 0 {
+			f.Shadow.Count(one.Rule, holder.Attributes(), shadow.AnswerOf(allowed), shadow.Undecided)
 			continue
 		}
 		aside := known.besides()
@@ -154,12 +158,9 @@ func (f *Fields) suppose(ctx context.Context, holder *handoff.Holder, known *fac
 		if err != nil || looked && !result.Allowed() {
 			would = shadow.Deny
 		}
-		was := shadow.Allow
-		if !allowed {
-			was = shadow.Deny
-			if known.mode == fieldperm.General {
-				would = was // something else refuses it
-			}
+		was := shadow.AnswerOf(allowed)
+		if !allowed && known.mode == fieldperm.General {
+			would = was // something else refuses it
 		}
 		f.Shadow.Note(ctx, one.Rule, holder.Attributes(), was, would)
 	}

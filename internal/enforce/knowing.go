@@ -31,6 +31,10 @@ func (k Knowing) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 	switch o := attrs.GetObject().(type) {
 	case *authz.Role:
 		shadowed = ruleset.HasShadow(o.Rules)
+	case *policy.Policy:
+		for name := range o.Roles {
+			shadowed = shadowed || ruleset.HasShadow(o.Roles[name].Rules)
+		}
 	case *policy.ProtectedAttribute:
 		shadowed = o.Enforcement.Shadowed()
 	case *policy.ClusterProtectedAttribute:

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/protect"
 	"proviso.dev/proviso/internal/ruleset"
@@ -61,7 +62,15 @@ func (p *ProtectedAttributes) suppose(ctx context.Context, holder *handoff.Holde
 	if !allowed || !p.Handles(known.GetOperation()) || p.check(ctx, holder, shadows.Index, known.Attributes, objects) == nil {
 		return
 	}
+	left := authorize.MaxSuppositions
 	for _, one := range shadows.Each {
+		if in := known.GetNamespace(); in != "" && one.Rule.Namespace != "" && one.Rule.Namespace != in {
+			continue // it protects nothing of this object
+		}
+		if left--; left < 0 {
+			p.Shadow.Count(one.Rule, holder.Attributes(), shadow.Allow, shadow.Undecided)
+			continue
+		}
 		if p.check(ctx, holder, one.Index, known.Attributes, objects) != nil {
 			p.Shadow.Note(ctx, one.Rule, holder.Attributes(), shadow.Allow, shadow.Deny)
 		}

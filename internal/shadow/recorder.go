@@ -41,6 +41,14 @@ const (
 	Undecided Answer = "Undecided"
 )
 
+// AnswerOf is what became of a request that is decided.
+func AnswerOf(allowed bool) Answer {
+	if allowed {
+		return Allow
+	}
+	return Deny
+}
+
 // Flip is a request that the rule would have answered differently.
 type Flip struct {
 	Time                            time.Time
@@ -120,7 +128,7 @@ func (r *Recorder) entry(rule Rule) *entry {
 // Note takes down what a rule would have made of a request: in memory, in metrics, in the audit event and, if it is to
 // warn, as a warning to the caller.
 func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attributes, was, would Answer) {
-	r.count(rule, attrs, was, would)
+	r.Count(rule, attrs, was, would)
 	if was == would {
 		return
 	}
@@ -137,7 +145,8 @@ func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attribu
 	}
 }
 
-func (r *Recorder) count(rule Rule, attrs authorizer.Attributes, was, would Answer) {
+// Count takes it down in memory and in metrics alone: for rules that are too many for one request and its event.
+func (r *Recorder) Count(rule Rule, attrs authorizer.Attributes, was, would Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entry(rule)

@@ -2,6 +2,7 @@ package visible
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,12 +23,18 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if r == nil {
 		return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, try, cached)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+	var told error // of the last attempt, if he may get the state that it was made on
+	err := s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before := input.DeepCopyObject()
 		out, ttl, err := try(input, res)
-		notes.Of(ctx).See(err != nil && s.mayGet(ctx, r, before))
+		if told = nil; err != nil && s.mayGet(ctx, r, before) {
+			told = err
+		}
 		return out, ttl, err
 	}, cached)
+	// What the storage itself says, of preconditions for instance, can be about a state that was not tried.
+	notes.Of(ctx).See(told != nil && errors.Is(err, told))
+	return err
 }
 
 // changing is a change of one object of the resource that is not allowed yet; nil if it is another request, or a

@@ -1,6 +1,7 @@
 package visible
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -27,11 +28,16 @@ import (
 type states struct {
 	storage.Interface
 	all []*corev1.ConfigMap
+	// own is what the storage says itself in the end, of a state that is not tried.
+	own error
 }
 
 func (s *states) GuaranteedUpdate(_ context.Context, _ string, _ runtime.Object, _ bool, _ *storage.Preconditions, try storage.UpdateFunc, _ runtime.Object) (err error) {
 	for _, o := range s.all {
 		_, _, err = try(o.DeepCopy(), storage.ResponseMeta{})
+	}
+	if s.own != nil {
+		return s.own
 	}
 	return err
 }
@@ -66,7 +72,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 	for _, tc := range []struct {
 		name, user, verb, resource string
 		states                     []*corev1.ConfigMap
-		err                        error
+		err, own                   error
 		want                       bool
 	}{
 		{name: "a state that may be seen", states: []*corev1.ConfigMap{hers}, err: fails, want: true},
@@ -74,6 +80,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 		{name: "it may be seen no more", states: []*corev1.ConfigMap{hers, theirs}, err: fails},
 		{name: "it may be seen now", states: []*corev1.ConfigMap{theirs, hers}, err: fails, want: true},
 		{name: "nothing is there yet", states: []*corev1.ConfigMap{{}}, err: fails, want: true},
+		{name: "the storage refuses the next state", states: []*corev1.ConfigMap{hers}, err: fails, own: errors.New("precondition failed")},
 		{name: "another object", states: []*corev1.ConfigMap{object("y", "a")}, err: fails},
 		{name: "no failure", states: []*corev1.ConfigMap{hers}},
 		{name: "who may see none", user: "wes", states: []*corev1.ConfigMap{hers}, err: fails},
@@ -93,13 +100,13 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 			}
 			ctx := notes.With(handoff.With(t.Context(), &snapshot.Snapshot{Rules: index, Served: served}))
 			handoff.From(ctx).Put(handoff.Request, attrs, handoff.Conditional(resolves(authorizer.DecisionAllow)))
-			s := newStore(&states{all: tc.states})
+			s := newStore(&states{all: tc.states, own: tc.own})
 			s.stores, s.convert = New(Config{Gate: gate}), scheme.Scheme
 			err := s.GuaranteedUpdate(ctx, "/configmaps/default/x", &corev1.ConfigMap{}, true, nil, func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 				input.(*corev1.ConfigMap).Labels = map[string]string{"team": "a"} // what a change does to it does not count
 				return input, nil, tc.err
 			}, nil)
-			if !errors.Is(err, tc.err) || notes.Of(ctx).MaySee() != tc.want {
+			if !errors.Is(err, cmp.Or(tc.own, tc.err)) || notes.Of(ctx).MaySee() != tc.want {
 				t.Errorf("%v, may see %v", err, !tc.want)
 			}
 		})
