@@ -3,11 +3,14 @@ package visible
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +32,7 @@ type store struct {
 	stores   *Stores
 	resource schema.GroupResource
 	convert  Converter
-	newList  func() runtime.Object
+	keyOf    func(runtime.Object) (string, error)
 	history  history
 }
 
@@ -109,35 +112,62 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if _, err := s.since(ctx, r); err != nil {
 		return err
 	}
+	asked := opts
+	if opts.Predicate.Limit > 0 && opts.Predicate.Limit < math.MaxInt64 {
+		opts.Predicate.Limit++ // one more tells whether anything follows that may be seen
+	}
 	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
 		return unsaid(err)
 	}
-	if err := s.hideRest(ctx, key, opts, list); err != nil {
+	if err := s.endPage(key, asked, list); err != nil {
 		return unsaid(err)
 	}
 	r.decided.Store(true)
 	return nil
 }
 
-// hideRest takes what tells of objects behind the page that cannot be seen.
-func (s *store) hideRest(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+// endPage cuts a list to the page that was asked for. A page says that others follow if what is cut off may be seen,
+// and nothing of what may not.
+func (s *store) endPage(key string, asked storage.ListOptions, list runtime.Object) error {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
 		return err
 	}
 	m.SetRemainingItemCount(nil)
-	if m.GetContinue() == "" {
-		return nil
+	if asked.ResourceVersion == "0" && m.GetContinue() == "" {
+		return nil // the watch cache takes no notice of limits, and this is all
 	}
-	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	opts.Predicate.Limit, opts.Predicate.Continue = 1, m.GetContinue()
-	next := s.newList()
-	if err := s.Interface.GetList(ctx, key, opts, next); err != nil {
+	m.SetContinue("")
+	ptr, err := meta.GetItemsPtr(list)
+	if err != nil {
 		return err
 	}
-	if meta.LenList(next) == 0 {
-		m.SetContinue("")
+	items, err := conversion.EnforcePtr(ptr)
+	if err != nil {
+		return err
 	}
+	limit := asked.Predicate.Limit
+	if limit <= 0 || int64(items.Len()) <= limit {
+		return nil
+	}
+	items.Set(items.Slice3(0, int(limit), int(limit)))
+	last, ok := items.Index(int(limit) - 1).Addr().Interface().(runtime.Object)
+	if !ok {
+		return fmt.Errorf("a list of %s holds no objects", s.resource)
+	}
+	lastKey, err := s.keyOf(last)
+	if err != nil {
+		return err
+	}
+	rv, err := s.Versioner().ParseResourceVersion(m.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	next, err := storage.EncodeContinue(lastKey+"\x00", key, int64(rv))
+	if err != nil {
+		return err
+	}
+	m.SetContinue(next)
 	return nil
 }
 

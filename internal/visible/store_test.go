@@ -3,9 +3,11 @@ package visible
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,10 +37,12 @@ func (r resolves) Resolve(context.Context, authorizer.ConditionsData) handoff.Ou
 	return handoff.Outcome{Decision: authorizer.Decision(r), Authorizer: "policy-master", Conditions: []string{"c"}}
 }
 
-// shelf is a storage with one config map, x, which may be unreadable.
+// shelf is a storage with one config map, x, which may be unreadable. Its lists have the names that it is given, and
+// leave out the one called hidden, as a selector would.
 type shelf struct {
 	storage.Interface
 	broken error
+	names  []string
 	lists  []storage.ListOptions
 }
 
@@ -55,22 +59,45 @@ func (s *shelf) Get(_ context.Context, key string, opts storage.GetOptions, out 
 	return nil
 }
 
-func (s *shelf) GetList(_ context.Context, _ string, opts storage.ListOptions, out runtime.Object) error {
+func (s *shelf) GetList(_ context.Context, key string, opts storage.ListOptions, out runtime.Object) error {
 	s.lists = append(s.lists, opts)
 	if s.broken != nil {
 		return s.broken
 	}
-	if len(s.lists) == 1 {
-		more := int64(9)
-		*out.(*corev1.ConfigMapList) = corev1.ConfigMapList{ListMeta: metav1.ListMeta{Continue: "token", RemainingItemCount: &more}, Items: []corev1.ConfigMap{{}}}
+	more, list := int64(9), out.(*corev1.ConfigMapList)
+	*list = corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+	from := ""
+	if opts.Predicate.Continue != "" {
+		var err error
+		if from, _, err = storage.DecodeContinue(opts.Predicate.Continue, key+"/"); err != nil {
+			return err
+		}
+	}
+	for i, name := range s.names {
+		switch at := key + "/" + name; {
+		case at < from:
+			continue
+		case name == "hidden":
+			continue
+		default:
+			list.Items = append(list.Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		if opts.ResourceVersion != "0" && int64(len(list.Items)) == opts.Predicate.Limit && i < len(s.names)-1 {
+			list.Continue, list.RemainingItemCount = "token", &more
+			break
+		}
 	}
 	return nil
 }
 
+func (s *shelf) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
+
 func (s *shelf) GetCurrentResourceVersion(context.Context) (uint64, error) { return 7, nil }
 
 func newStore(inner storage.Interface) *store {
-	return &store{Interface: inner, stores: New(Config{}), resource: schema.GroupResource{Resource: "configmaps"}, newList: func() runtime.Object { return &corev1.ConfigMapList{} }}
+	return &store{Interface: inner, stores: New(Config{}), resource: schema.GroupResource{Resource: "configmaps"}, keyOf: func(o runtime.Object) (string, error) {
+		return "/configmaps/default/" + o.(*corev1.ConfigMap).Name, nil
+	}}
 }
 
 // arrive is the context in which the storage of a request is called, with its audit event.
@@ -167,7 +194,7 @@ func TestAListIsAsNarrowAsItMustBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inner, out := &shelf{broken: broken}, &corev1.ConfigMapList{}
+		inner, out := &shelf{broken: broken, names: []string{"a", "hidden"}}, &corev1.ConfigMapList{}
 		err = newStore(inner).GetList(ctx, "/configmaps/default", storage.ListOptions{Predicate: storage.SelectionPredicate{Label: label, Field: fields.ParseSelectorOrDie(fs), Limit: 1}}, out)
 		return out, inner, r, err
 	}
@@ -181,7 +208,7 @@ func TestAListIsAsNarrowAsItMustBe(t *testing.T) {
 	if err != nil || !r.decided.Load() {
 		t.Fatalf("%v, decided %v", err, r.decided.Load())
 	}
-	if out.Continue != "" || out.RemainingItemCount != nil || len(inner.lists) != 2 {
+	if out.Continue != "" || out.RemainingItemCount != nil || len(inner.lists) != 1 || len(out.Items) != 1 {
 		t.Errorf("the page tells what follows unseen: %+v", out.ListMeta)
 	}
 	if _, _, r, err := list(t, "team=a", "spec.nodeName=n1", errors.New("cannot decode the secret"), narrowed); err == nil || strings.Contains(err.Error(), "decode") || r.decided.Load() {
@@ -193,6 +220,49 @@ func TestAListIsAsNarrowAsItMustBe(t *testing.T) {
 	ctx, _ := arrive(t, "list", narrowed, false)
 	if err := newStore(&shelf{}).GetList(ctx, "/configmaps/default", storage.ListOptions{Predicate: storage.Everything}, &corev1.ConfigMapList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("past the filter: %v", err)
+	}
+}
+
+// RD-6, RD-9: pages together are the list, each is read once, and the last one names no other, wherever hidden objects
+// stand.
+func TestPagesTogetherAreTheList(t *testing.T) {
+	ctx, _ := arrive(t, "list", handoff.Narrowed(&handoff.Narrowing{}), true)
+	all := []string{"a", "b", "c", "d", "e"}
+	for hide := range 1 << len(all) {
+		names, want := slices.Clone(all), []string(nil)
+		for i := range names {
+			if hide>>i&1 == 1 {
+				names[i] = "hidden"
+			} else {
+				want = append(want, names[i])
+			}
+		}
+		for _, limit := range []int64{0, 1, 2, 3, 4, 5, 6, math.MaxInt64} {
+			inner, got, token, pages := &shelf{names: names}, []string(nil), "", 0
+			for ; pages == 0 || token != ""; pages++ {
+				out := &corev1.ConfigMapList{}
+				opts := storage.ListOptions{Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: limit, Continue: token}}
+				if err := newStore(inner).GetList(ctx, "/configmaps/default", opts, out); err != nil {
+					t.Fatal(err)
+				}
+				if limit > 0 && int64(len(out.Items)) > limit || pages > 0 && len(out.Items) == 0 || out.RemainingItemCount != nil {
+					t.Fatalf("%q by %d: page %d has %d, %+v", names, limit, pages, len(out.Items), out.ListMeta)
+				}
+				for _, o := range out.Items {
+					got = append(got, o.Name)
+				}
+				token = out.Continue
+			}
+			if !slices.Equal(got, want) || len(inner.lists) != pages {
+				t.Fatalf("%q by %d: %q, want %q; %d pages in %d lists", names, limit, got, want, pages, len(inner.lists))
+			}
+		}
+		// The watch cache gives everything to who takes any revision, and so do we.
+		out := &corev1.ConfigMapList{}
+		opts := storage.ListOptions{ResourceVersion: "0", Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: 1}}
+		if err := newStore(&shelf{names: names}).GetList(ctx, "/configmaps/default", opts, out); err != nil || len(out.Items) != len(want) || out.Continue != "" {
+			t.Fatalf("%q: %d of %d, %+v %v", names, len(out.Items), len(want), out.ListMeta, err)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 		if g.convert != nil { // custom resources come and go
 			g.stores.cfg.Served.Keep(resource)
 		}
-		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, newList: newListFunc}, destroy, nil
+		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, keyOf: keyFunc}, destroy, nil
 	}
 	return opts, nil
 }
