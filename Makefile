@@ -110,6 +110,11 @@ conformance: build ## Upstream's conformance tests that need no node, all gates 
 conformance-quick: build ## A representative part of the conformance tests, both modes
 	cd test/conformance && $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/proviso -procs $(PROCS) -specs testdata/quick.txt
 
+# docs/testing.md has figures.
+.PHONY: suggest-conformance
+suggest-conformance: build ## Suggest rights for what the conformance tests did, and prove that they would do (SPECS=specs for all of them)
+	cd test/conformance && $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/proviso -modes on -suggest -procs $(PROCS) -specs testdata/$(or $(SPECS),quick).txt $(SUGGESTFLAGS)
+
 # docs/testing.md has figures of these.
 .PHONY: conformance-sidecar
 conformance-sidecar: build ## The conformance tests on a stock kube-apiserver with a side-car

@@ -53,6 +53,7 @@ const (
 	codeSink        = "PV016"
 	codeNamed       = "PV017"
 	codePaths       = "PV018"
+	codeLabel       = "PV019"
 )
 
 // Codes are all of them, in order.
@@ -113,6 +114,9 @@ func Codes() []Code {
 		{codePaths, "paths-in-a-namespace", "A rule about paths stands in a namespace",
 			"A request for /metrics has no namespace. Rules about paths take effect in the master namespace and in cluster roles only.",
 			"Move the rule to a role of the master namespace, or to a ClusterRole.", Warning},
+		{codeLabel, "label-that-no-object-has", "A condition names a label that no object has",
+			"A misspelled label never fails: an allow grants nothing, a deny refuses nothing, and nobody notices. Looked for with --kubeconfig, among the objects of the kinds that the rule names.",
+			"Correct the label, or label the objects that are meant.", Warning},
 	}
 }
 

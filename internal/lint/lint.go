@@ -36,6 +36,10 @@ type Input struct {
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 	Sinks               []*auditv1alpha1.AuditSink
 	Classes             []*auditv1alpha1.AuditClass
+
+	// Namings and Labelled are for labels that no object has: what Namings returned, and the objects that were read.
+	Namings  []Naming
+	Labelled map[Objects]Labelled
 }
 
 // Object is what a remark is about.
@@ -75,6 +79,14 @@ func (r Remark) Field() string {
 	return b.String()
 }
 
+// Place is where it is, in one line.
+func (r Remark) Place() string {
+	if field := r.Field(); field != "" {
+		return r.Object.String() + " " + field
+	}
+	return r.Object.String()
+}
+
 // Check returns all remarks, in a stable order. It ends early when ctx does, with an error.
 func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c := &checker{Input: in, ctx: ctx, budget: maxQuestions}
@@ -94,6 +106,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c.power()
 	c.accounts()
 	c.sinks()
+	c.labels()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),
 			cmp.Compare(a.Field(), b.Field()), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))

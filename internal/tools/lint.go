@@ -29,13 +29,19 @@ type LintOptions struct {
 	Ignore          []string
 	Explain         string
 	MasterNamespace string
+	// objects lists what a server has, for labels that no object has; nil if no server is asked.
+	objects lister
 
 	genericiooptions.IOStreams
 }
 
 // NewLintCommand returns `proviso lint`.
 func NewLintCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &LintOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Severity: string(lint.Warning)}
+	return newLintCommand(streams, nil)
+}
+
+func newLintCommand(streams genericiooptions.IOStreams, objects lister) *cobra.Command {
+	o := &LintOptions{objects: objects, IOStreams: streams, MasterNamespace: "master", Output: "table", Severity: string(lint.Warning)}
 	cmd := &cobra.Command{
 		Use:   "lint [DIR | FILE]...",
 		Short: "Find what is suspicious in policy: rules that do nothing, names that nobody knows, grants that equal everything",
@@ -44,6 +50,9 @@ verbs, grants that are as good as every right, audit sinks that nobody reads. Th
 certain answer, nothing is said.
 
 Each finding has a code that never changes, its place in the file and what to do. --explain CODE says more.
+
+With --kubeconfig, labels that conditions name are looked for as well, among the objects of the kinds that the rule is about: you need the
+right to list these. At most 20 kinds are read for a rule, and at most 10,000 objects of a kind; what is not read is said.
 
 Kinds are Kubernetes' own and those of the CRDs among the files. A user is judged as a member of system:authenticated only.
 
@@ -119,7 +128,12 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 	if err := where.all(o.From, documents); err != nil {
 		return err
 	}
-	result, err := linted(ctx, host, where, o.MasterNamespace)
+	if o.objects == nil && o.live() {
+		if o.objects, err = o.lister(); err != nil {
+			return err
+		}
+	}
+	result, err := o.linted(ctx, host, where)
 	if err != nil {
 		return err
 	}
@@ -134,7 +148,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 }
 
 // linted asks about all that a host has.
-func linted(ctx context.Context, host *offline.Host, where *places, master string) (*lintReport, error) {
+func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *places) (*lintReport, error) {
 	u, err := newUniverse(host)
 	if err != nil {
 		return nil, err
@@ -144,7 +158,7 @@ func linted(ctx context.Context, host *offline.Host, where *places, master strin
 		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names,
 		Ours: func(ref ruleset.RoleRef) bool {
 			_, ours := policies.DefaultRoles()[ref.Name]
-			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == master
+			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace
 		},
 	}
 	for _, kind := range snapshot.Kinds() {
@@ -160,6 +174,12 @@ func linted(ctx context.Context, host *offline.Host, where *places, master strin
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, snapshot.Of[*rbacv1.ClusterRoleBinding](objects)...)
 		in.Sinks = append(in.Sinks, snapshot.Of[*auditv1alpha1.AuditSink](objects)...)
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
+	}
+	if o.objects != nil {
+		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.shipped[n.Object] })
+		if in.Labelled, err = labelled(ctx, o.objects, in.Namings, o.ErrOut); err != nil {
+			return nil, err
+		}
 	}
 	remarks, err := lint.Check(ctx, in)
 	if err != nil {

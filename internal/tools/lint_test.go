@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
 	"proviso.dev/proviso/internal/lint"
 )
 
@@ -40,9 +43,10 @@ func sections(t *testing.T, file string) map[string]string {
 	return out
 }
 
-func findings(t *testing.T, args ...string) (report lintReport, code int) {
+func findings(t *testing.T, live lister, args ...string) (report lintReport, code int) {
 	t.Helper()
-	out, code, err := lints(t, append(args, "-o", "json", "--severity", "note")...)
+	command := func(streams genericiooptions.IOStreams) *cobra.Command { return newLintCommand(streams, live) }
+	out, code, err := execute(t, command, "", append(args, "-o", "json", "--severity", "note")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +62,7 @@ func TestLintCodes(t *testing.T) {
 		t.Run(code.ID, func(t *testing.T) {
 			parts := sections(t, filepath.Join("testdata", "lint", code.ID+".txt"))
 			dir := write(t, map[string]string{"bad.yaml": parts["bad.yaml"], "good.yaml": parts["good.yaml"]})
-			report, exited := findings(t, filepath.Join(dir, "bad.yaml"))
+			report, exited := findings(t, having(parts["live"]), filepath.Join(dir, "bad.yaml"))
 			var got []string
 			wantExit, worst := 0, lint.Note
 			for _, f := range report.Findings {
@@ -85,7 +89,7 @@ func TestLintCodes(t *testing.T) {
 			if worst.Rank() < code.Worst.Rank() || exited != wantExit {
 				t.Errorf("worst %s, code says %s; exit code %d, want %d", worst, code.Worst, exited, wantExit)
 			}
-			report, _ = findings(t, filepath.Join(dir, "good.yaml"))
+			report, _ = findings(t, having(parts["live"]), filepath.Join(dir, "good.yaml"))
 			for _, f := range report.Findings {
 				if f.Code == code.ID {
 					t.Errorf("the good one: %+v", f)
@@ -193,6 +197,9 @@ func TestLintPage(t *testing.T) {
 	for _, c := range lint.Codes() {
 		parts := sections(t, filepath.Join("testdata", "lint", c.ID+".txt"))
 		fmt.Fprintf(&b, "\n## %s\n\n**%s.** %s\n\n%s\n\n```yaml\n%s```\n\nNot so here:\n\n```yaml\n%s```\n", c.ID, c.Title, c.Why, c.Do, parts["bad.yaml"], parts["good.yaml"])
+		if live := parts["live"]; live != "" {
+			fmt.Fprintf(&b, "\nwith these objects and their labels:\n\n```text\n%s```\n", live)
+		}
 	}
 	const page = "../../" + lintPage
 	if *update {

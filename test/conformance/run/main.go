@@ -25,6 +25,7 @@ type options struct {
 	modes   string
 	procs   int
 	keep    bool
+	suggest bool
 	timeout time.Duration
 }
 
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&o.modes, "modes", "on,off", "which modes to run: all gates on, all gates off")
 	flag.IntVar(&o.procs, "procs", 6, "how many specs run at once; they wait more than they work")
 	flag.BoolVar(&o.keep, "keep", false, "keep the servers' data and logs")
+	flag.BoolVar(&o.suggest, "suggest", false, "record the requests, and suggest rights for those who made them")
 	flag.DurationVar(&o.timeout, "timeout", 20*time.Minute, "limit for one mode")
 	flag.Parse()
 
@@ -97,18 +99,45 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 	if !ok {
 		return fmt.Errorf("mode %q is neither on nor off", mode)
 	}
-	server, err := start(ctx, binary, filepath.Join(dir, mode), value)
+	var record *recording
+	var flags []string
+	if o.suggest {
+		record = &recording{binary: binary, dir: dir}
+		var err error
+		if flags, err = record.flags(); err != nil {
+			return err
+		}
+	}
+	server, err := start(ctx, binary, filepath.Join(dir, mode), value, flags...)
 	if err != nil {
 		return err
 	}
-	runErr := o.ginkgo(ctx, suite, list, server, dir)
+	runErr := o.against(ctx, suite, list, server, dir, record)
 	if err := server.stop(); err != nil {
 		runErr = errors.Join(runErr, err)
+	}
+	if record != nil && runErr == nil {
+		return record.suggest(ctx)
 	}
 	if runErr != nil {
 		fmt.Printf("-- the server's last lines (all gates %s)\n%s\n", mode, server.tail(40))
 	}
 	return runErr
+}
+
+// against runs the suite as the administrator or, if it is recorded, as a user of its own.
+func (o options) against(ctx context.Context, suite, list string, s *server, dir string, record *recording) error {
+	if record == nil {
+		return o.ginkgo(ctx, suite, list, s.kubeconfig, s.binary, dir)
+	}
+	kubeconfig, err := record.user(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := o.ginkgo(ctx, suite, list, kubeconfig, s.binary, dir); err != nil {
+		return err
+	}
+	return record.dump(ctx, s)
 }
 
 func buildSuite(ctx context.Context, dir string) (string, error) {
@@ -118,15 +147,15 @@ func buildSuite(ctx context.Context, dir string) (string, error) {
 }
 
 // ginkgo runs the suite in parallel processes. kubectl is the one inside of the binary under test.
-func (o options) ginkgo(ctx context.Context, suite, list string, s *server, dir string) error {
+func (o options) ginkgo(ctx context.Context, suite, list, kubeconfig, binary, dir string) error {
 	kubectl := filepath.Join(dir, "kubectl")
-	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", s.binary)
+	script := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", binary)
 	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "tool", "ginkgo", fmt.Sprintf("--procs=%d", o.procs), "--succinct", "--no-color", "--silence-skips",
 		"--timeout="+o.timeout.String(), suite, "--",
-		"--kubeconfig="+s.kubeconfig, "--kubectl-path="+kubectl, "--specs="+list, "--e2e-output-dir="+dir, "--provider=skeleton")
+		"--kubeconfig="+kubeconfig, "--kubectl-path="+kubectl, "--specs="+list, "--e2e-output-dir="+dir, "--provider=skeleton")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	return visible(cmd)

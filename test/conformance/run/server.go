@@ -25,7 +25,7 @@ type server struct {
 }
 
 // start runs the server and returns when it is ready.
-func start(ctx context.Context, binary, dir, gate string) (*server, error) {
+func start(ctx context.Context, binary, dir, gate string, flags ...string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func start(ctx context.Context, binary, dir, gate string) (*server, error) {
 	}
 	defer log.Close()
 	// Not bound to the context: the server is stopped by stop, after the suite.
-	s.cmd = exec.Command(binary, "serve", "--data-dir", data, fmt.Sprintf("--secure-port=%d", port),
+	s.cmd = exec.Command(binary, append([]string{"serve", "--data-dir", data, fmt.Sprintf("--secure-port=%d", port),
 		"--feature-gates", strings.Join(list, ","),
 		// One spec waits for a list token to expire by compaction, ten minutes with the default of five.
-		"--etcd-compaction-interval=45s")
+		"--etcd-compaction-interval=45s"}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
