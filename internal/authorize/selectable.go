@@ -41,9 +41,6 @@ func typed(table map[schema.GroupResource][]expr.SelectableField) map[schema.Gro
 	return table
 }
 
-// BuiltinFields is that table.
-func BuiltinFields() map[schema.GroupResource][]expr.SelectableField { return builtinFields }
-
 // eventFields are those of an event, which calls the object that it is about differently in each of its groups.
 func eventFields(about string) []expr.SelectableField {
 	fields := []expr.SelectableField{{Key: "reason"}, {Key: "type"}}

@@ -1,6 +1,9 @@
 package authorize
 
 import (
+	"encoding/json"
+	"flag"
+	"os"
 	"slices"
 	"testing"
 
@@ -13,6 +16,30 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/snapshot"
 )
+
+var update = flag.Bool("update", false, "write what is generated from the code")
+
+// CA-16: the table of built-in fields, as a file. A test of the server holds that against the storage of every
+// resource: go test ./internal/authorize -run SelectableFieldsAreWritten -update.
+func TestSelectableFieldsAreWritten(t *testing.T) {
+	table := map[string]any{}
+	for resource, fields := range builtinFields {
+		table[resource.String()] = fields
+	}
+	want, err := json.MarshalIndent(table, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/selectable.json"
+	if *update {
+		if err := os.WriteFile(file, append(want, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != string(want)+"\n" {
+		t.Errorf("%s is not what the table says: %v", file, err)
+	}
+}
 
 // cars is a definition whose version v1 can be selected by some fields, and v2 by none.
 func cars(conversion apiextensions.ConversionStrategyType) *apiextensions.CustomResourceDefinition {

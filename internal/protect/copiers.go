@@ -55,14 +55,3 @@ func Copies(user, group, resource, subresource string) bool {
 	}
 	return false
 }
-
-// Copiers lists, for the reference, who is exempt by name, and as group/resource what he makes.
-func Copiers() map[string][]string {
-	all := map[string][]string{}
-	for user, made := range copiers {
-		for _, r := range made {
-			all[user] = append(all[user], r.group+"/"+r.resource)
-		}
-	}
-	return all
-}

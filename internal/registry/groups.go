@@ -60,8 +60,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
 			"resourceaccessreviews": resourceAccessReviews(cfg.Reviewer),
 			"subjectaccessreviews":  subjectAccessReviews(cfg.Reviewer),
-			"permissions":           &permissions{table: cfg.Permissions},
-			"shadowrules":           &shadowRules{rules: cfg.ShadowRules, master: cfg.MasterNamespace},
+			"permissions":           newPermissions(cfg.Permissions),
+			"shadowrules":           newShadowRules(cfg.ShadowRules, cfg.MasterNamespace),
 		}),
 		group(audit.GroupName, audit.SchemeGroupVersion.Version, map[string]rest.Storage{
 			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},

@@ -10,13 +10,10 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/fieldperm"
@@ -35,82 +32,29 @@ const (
 	selectResource = "resource"
 )
 
-// permissions serves the table of field permissions, for reading (FP-12). Nothing is stored, and there is nothing to
-// watch: what the table is made of can be watched.
-type permissions struct {
-	table Permissions
+// permissions serves the table of field permissions, for reading (FP-12): what the table is made of can be watched.
+type permissions = computed[authz.Permission, *authz.Permission]
+
+// newPermissions shows all permissions with the fields they guard or, with the field selector resource=R, those that
+// guard a field of R. They are the same everywhere.
+func newPermissions(all Permissions) *permissions {
+	return &permissions{
+		table:    table[*authz.Permission]{columns: permissionColumns(), resource: authz.Resource("permissions"), ageless: true},
+		singular: "permission", short: "perm", plain: "permissions",
+		list: func(items []authz.Permission) runtime.Object { return &authz.PermissionList{Items: items} },
+		find: func(ctx context.Context, _ string, selector fields.Selector) ([]authz.Permission, error) {
+			entries, err := selectedPermissions(ctx, all, selector)
+			if err != nil {
+				return nil, err
+			}
+			return permissionObjects(entries), nil
+		},
+		matches: func(selector fields.Selector, p *authz.Permission) bool { return namesMatch(selector, p.Name) },
+	}
 }
 
-var (
-	_ rest.Scoper               = &permissions{}
-	_ rest.Getter               = &permissions{}
-	_ rest.Lister               = &permissions{}
-	_ rest.SingularNameProvider = &permissions{}
-	_ rest.ShortNamesProvider   = &permissions{}
-)
-
-// New returns an empty permission.
-func (*permissions) New() runtime.Object { return &authz.Permission{} }
-
-// NewList returns an empty list.
-func (*permissions) NewList() runtime.Object { return &authz.PermissionList{} }
-
-// Destroy does nothing.
-func (*permissions) Destroy() {}
-
-// NamespaceScoped is false: permissions are the same everywhere.
-func (*permissions) NamespaceScoped() bool { return false }
-
-// GetSingularName is the singular of the resource.
-func (*permissions) GetSingularName() string { return "permission" }
-
-// ShortNames are what a user can type instead of the plural.
-func (*permissions) ShortNames() []string { return []string{"perm"} }
-
-// Get reads one permission with all the fields it guards.
-func (s *permissions) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	entries, err := s.table.Permissions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range permissionObjects(entries) {
-		if p.Name == name {
-			return &p, nil
-		}
-	}
-	return nil, notFound(authz.Resource("permissions"), name)
-}
-
-// List reads all permissions, or with the field selector resource=R those that guard a field of R. It always returns
-// all of them: a limit is a request, not a promise.
-func (s *permissions) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	label, selector := labels.Everything(), fields.Everything()
-	if options != nil {
-		if options.Continue != "" {
-			return nil, apierrors.NewBadRequest("continue: permissions are listed as a whole; leave it out")
-		}
-		if options.LabelSelector != nil {
-			label = options.LabelSelector
-		}
-		if options.FieldSelector != nil {
-			selector = options.FieldSelector
-		}
-	}
-	list := &authz.PermissionList{Items: []authz.Permission{}}
-	entries, err := s.selected(ctx, selector)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range permissionObjects(entries) {
-		if label.Matches(labels.Set(p.Labels)) && namesMatch(selector, p.Name) {
-			list.Items = append(list.Items, p)
-		}
-	}
-	return list, nil
-}
-
-// selected reads the entries of the one resource that the selector names, or all.
-func (s *permissions) selected(ctx context.Context, selector fields.Selector) ([]fieldperm.Entry, error) {
+// selectedPermissions reads the entries of the one resource that the selector names, or all.
+func selectedPermissions(ctx context.Context, all Permissions, selector fields.Selector) ([]fieldperm.Entry, error) {
 	resource := ""
 	for _, r := range selector.Requirements() {
 		if r.Field != selectResource {
@@ -122,9 +66,9 @@ func (s *permissions) selected(ctx context.Context, selector fields.Selector) ([
 		resource = r.Value
 	}
 	if resource == "" {
-		return s.table.Permissions(ctx)
+		return all.Permissions(ctx)
 	}
-	return s.table.PermissionsOf(ctx, resource)
+	return all.PermissionsOf(ctx, resource)
 }
 
 func namesMatch(selector fields.Selector, name string) bool {
@@ -178,9 +122,4 @@ func permissionObjectName(permission string) string {
 		return "invalid:" + hex.EncodeToString(sum[:8])
 	}
 	return strings.Replace(permission, "/", ":", 1)
-}
-
-// ConvertToTable prints permissions.
-func (*permissions) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return table[*authz.Permission]{columns: permissionColumns(), resource: authz.Resource("permissions"), ageless: true}.ConvertToTable(ctx, object, tableOptions)
 }

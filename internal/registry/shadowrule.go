@@ -4,14 +4,9 @@ import (
 	"context"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/shadow"
@@ -23,81 +18,30 @@ type ShadowRules interface {
 	List() []shadow.Report
 }
 
-// shadowRules serves what is not enforced, for reading (TR-6). Nothing is stored. Who may read it is a right of its
-// own: it names users and objects.
-type shadowRules struct {
-	rules  ShadowRules
-	master string
-}
+// shadowRules serves what is not enforced, for reading (TR-6). Who may read it is a right of its own: it names users and
+// objects.
+type shadowRules = computed[authz.ShadowRule, *authz.ShadowRule]
 
-var (
-	_ rest.Scoper               = &shadowRules{}
-	_ rest.Getter               = &shadowRules{}
-	_ rest.Lister               = &shadowRules{}
-	_ rest.SingularNameProvider = &shadowRules{}
-	_ rest.ShortNamesProvider   = &shadowRules{}
-)
-
-// New returns an empty rule.
-func (*shadowRules) New() runtime.Object { return &authz.ShadowRule{} }
-
-// NewList returns an empty list.
-func (*shadowRules) NewList() runtime.Object { return &authz.ShadowRuleList{} }
-
-// Destroy does nothing.
-func (*shadowRules) Destroy() {}
-
-// NamespaceScoped is true: what the rules of a namespace would have changed concerns that namespace.
-func (*shadowRules) NamespaceScoped() bool { return true }
-
-// GetSingularName is the singular of the resource.
-func (*shadowRules) GetSingularName() string { return "shadowrule" }
-
-// ShortNames are what a user can type instead of the plural.
-func (*shadowRules) ShortNames() []string { return []string{"shadow"} }
-
-// Get reads one rule.
-func (s *shadowRules) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	for _, r := range s.in(request.NamespaceValue(ctx)) {
-		if r.Name == name {
-			return &r, nil
-		}
+// newShadowRules shows what the rules of a namespace would have changed in that namespace, and what has no namespace in
+// the master namespace.
+func newShadowRules(rules ShadowRules, master string) *shadowRules {
+	return &shadowRules{
+		table:    table[*authz.ShadowRule]{columns: shadowColumns(), resource: authz.Resource("shadowrules")},
+		singular: "shadowrule", short: "shadow", plain: "rules that are not enforced", namespaced: true,
+		list: func(items []authz.ShadowRule) runtime.Object { return &authz.ShadowRuleList{Items: items} },
+		find: func(_ context.Context, namespace string, _ fields.Selector) ([]authz.ShadowRule, error) {
+			var all []authz.ShadowRule
+			for _, report := range rules.List() {
+				if rule := shadowRule(report, master); namespace == "" || rule.Namespace == namespace {
+					all = append(all, rule)
+				}
+			}
+			return all, nil
+		},
+		matches: func(selector fields.Selector, r *authz.ShadowRule) bool {
+			return selector.Matches(fields.Set{"metadata.name": r.Name, "metadata.namespace": r.Namespace})
+		},
 	}
-	return nil, notFound(authz.Resource("shadowrules"), name)
-}
-
-// List reads the rules of a namespace, or all. A limit is a request, not a promise.
-func (s *shadowRules) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	label, selector := labels.Everything(), fields.Everything()
-	if options != nil {
-		if options.Continue != "" {
-			return nil, apierrors.NewBadRequest("continue: rules that are not enforced are listed as a whole; leave it out")
-		}
-		if options.LabelSelector != nil {
-			label = options.LabelSelector
-		}
-		if options.FieldSelector != nil {
-			selector = options.FieldSelector
-		}
-	}
-	list := &authz.ShadowRuleList{Items: []authz.ShadowRule{}}
-	for _, r := range s.in(request.NamespaceValue(ctx)) {
-		if label.Matches(labels.Set(r.Labels)) && selector.Matches(fields.Set{"metadata.name": r.Name, "metadata.namespace": r.Namespace}) {
-			list.Items = append(list.Items, r)
-		}
-	}
-	return list, nil
-}
-
-// in are the rules of a namespace, or with "" all. What has no namespace is shown in the master namespace.
-func (s *shadowRules) in(namespace string) []authz.ShadowRule {
-	var all []authz.ShadowRule
-	for _, report := range s.rules.List() {
-		if rule := shadowRule(report, s.master); namespace == "" || rule.Namespace == namespace {
-			all = append(all, rule)
-		}
-	}
-	return all
 }
 
 func shadowRule(r shadow.Report, master string) authz.ShadowRule {
@@ -139,9 +83,4 @@ func shadowColumns() []column[*authz.ShadowRule] {
 		{name: "Undecided", kind: "integer", description: "The number of requests of which cannot be told.", cell: func(r *authz.ShadowRule) any { return r.Status.Undecided }},
 		{name: "Description", wide: true, description: "What the rule is for.", cell: func(r *authz.ShadowRule) any { return strings.TrimSpace(r.Description) }},
 	}
-}
-
-// ConvertToTable prints rules.
-func (*shadowRules) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return table[*authz.ShadowRule]{columns: shadowColumns(), resource: authz.Resource("shadowrules")}.ConvertToTable(ctx, object, tableOptions)
 }

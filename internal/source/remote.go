@@ -2,55 +2,24 @@ package source
 
 import (
 	"context"
-	"slices"
 
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
-// Remote is a cluster elsewhere, with what a kubeconfig may read of it.
+// Remote is a cluster elsewhere, with what a configuration may read of it.
 type Remote struct {
 	*Informers
 	kube   informers.SharedInformerFactory
 	custom apiextensionsinformers.SharedInformerFactory
-}
-
-// NewRemote connects to a cluster. Which of our kinds it has is asked of its discovery; one that does not answer is an
-// error.
-func NewRemote(config *rest.Config, health *Health) (*Remote, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	extensions, err := apiextensionsclient.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return newRemote(client, extensions, InformersConfig{
-		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return Client(config, gv) },
-		Health: health,
-		Serves: func(kind snapshot.Kind) (bool, error) {
-			list, err := client.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
-			if apierrors.IsNotFound(err) {
-				return false, nil
-			}
-			if err != nil {
-				return false, err
-			}
-			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Resource }), nil
-		},
-	}), nil
 }
 
 // NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster,
@@ -64,15 +33,11 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRemote(client, extensions, cfg), nil
-}
-
-func newRemote(client kubernetes.Interface, extensions apiextensionsclient.Interface, cfg InformersConfig) *Remote {
 	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
 	cfg.Kube = r.kube
 	cfg.Given = map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()}
 	r.Informers = NewInformers(cfg)
-	return r
+	return r, nil
 }
 
 // Kube has the built-in kinds of the cluster.
