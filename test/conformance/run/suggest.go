@@ -68,7 +68,8 @@ func (r *recording) run(ctx context.Context, out io.Writer, args ...string) erro
 }
 
 // suggest makes a suggestion for the user of the suite, which the command proves, and proves it once more by another
-// command: the user's binding is taken away, the suggestion is there instead, and every recorded request is decided anew.
+// command: the user's binding is taken away, the suggestion is there instead, and every recorded request is decided
+// anew.
 func (r *recording) suggest(ctx context.Context) error {
 	policy, log := r.file("policy.yaml"), r.file("audit.log")
 	if err := r.to(ctx, r.file("least.yaml"), "suggest", "--replay", log, "--from", policy, "--for", suiteUser); err != nil {
