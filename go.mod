@@ -7,6 +7,8 @@ require (
 	go.etcd.io/etcd/server/v3 v3.7.1
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.37.1
+	proviso.dev/proviso/api v0.1.0
+	proviso.dev/proviso/client v0.1.0
 )
 
 require (
@@ -216,4 +218,10 @@ replace (
 	go.etcd.io/etcd/client/v3 => go.etcd.io/etcd/client/v3 v3.7.0
 	go.etcd.io/etcd/pkg/v3 => go.etcd.io/etcd/pkg/v3 v3.7.0
 	go.etcd.io/etcd/server/v3 => go.etcd.io/etcd/server/v3 v3.7.0
+)
+
+// The types and the typed client are modules of their own, which others can import without Kubernetes' server.
+replace (
+	proviso.dev/proviso/api => ./api
+	proviso.dev/proviso/client => ./client
 )

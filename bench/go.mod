@@ -10,6 +10,7 @@ require (
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.37.1
 	proviso.dev/proviso v0.0.0
+	proviso.dev/proviso/api v0.1.0
 )
 
 require (
@@ -232,7 +233,11 @@ replace (
 	k8s.io/streaming => k8s.io/streaming v0.37.1
 )
 
-replace proviso.dev/proviso => ../
+replace (
+	proviso.dev/proviso => ../
+	proviso.dev/proviso/api => ../api
+	proviso.dev/proviso/client => ../client
+)
 
 // etcdutl, which restores backups, was first released with v3.7.1. Kubernetes is built and tested with v3.7.0.
 replace (

@@ -25,6 +25,7 @@ func badNames(files []file) (problems []string) {
 	for _, f := range files {
 		name := strings.TrimSuffix(f.ast.Name.Name, "_test")
 		switch {
+		case f.isGenerated(): // named after API groups
 		case slices.Contains(forbiddenNames, name) || slices.Contains(forbiddenNames, path.Base(f.dir())):
 			problems = append(problems, fmt.Sprintf("%s: package %s: name a package after what it decides or moves; %q says nothing or shadows an upstream package", f.path, name, name))
 		case ringDir(f.dir()) != "" && (strings.ToLower(name) != name || strings.Contains(name, "_")):

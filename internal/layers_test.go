@@ -80,9 +80,11 @@ type file struct {
 	lines int
 }
 
-func (f file) dir() string       { return path.Dir(f.path) }
-func (f file) isTest() bool      { return strings.HasSuffix(f.path, "_test.go") }
-func (f file) isGenerated() bool { return strings.HasPrefix(path.Base(f.path), "zz_generated") }
+func (f file) dir() string  { return path.Dir(f.path) }
+func (f file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
+func (f file) isGenerated() bool {
+	return strings.HasPrefix(path.Base(f.path), "zz_generated") || ast.IsGenerated(f.ast)
+}
 
 func (f file) imports() []string {
 	var all []string

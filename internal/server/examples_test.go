@@ -37,6 +37,7 @@ func TestExamples(t *testing.T) {
 	t.Run("dra-admin-access", x.draAdminAccess)
 	t.Run("node-proxy-paths", x.nodeProxyPaths)
 	t.Run("impersonate-node", x.impersonateNode)
+	t.Run("typed client", x.typedClient)
 }
 
 type examples struct {

@@ -80,11 +80,11 @@ func TestQuickIsPartOfConformance(t *testing.T) {
 	}
 }
 
-// TestNestedModulesAgree: the conformance tests and the benchmarks are modules of their own and must be upgraded
-// together with ours, or they would measure and test another Kubernetes.
+// TestNestedModulesAgree: the conformance tests, the benchmarks, the types and the client are modules of their own and
+// must be upgraded together with ours, or they would measure, test and talk to another Kubernetes.
 func TestNestedModulesAgree(t *testing.T) {
 	ours := versions(t, "../..")
-	for _, dir := range []string{conformanceDir, "../../bench"} {
+	for dir, least := range map[string]int{conformanceDir: 50, "../../bench": 50, "../../api": 20, "../../client": 20} {
 		shared := 0
 		for path, version := range versions(t, dir) {
 			if want, ok := ours[path]; ok {
@@ -94,7 +94,7 @@ func TestNestedModulesAgree(t *testing.T) {
 				}
 			}
 		}
-		if shared < 50 {
+		if shared < least {
 			t.Errorf("%s: the two modules share %d dependencies: go.mod is read wrongly", dir, shared)
 		}
 	}

@@ -19,6 +19,8 @@ const (
 	LevelRequestResponse Level = "RequestResponse"
 )
 
+// +genclient
+// +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // AuditSink is a receiver of audit events. Its policy says which requests are recorded, at which level; its webhook is

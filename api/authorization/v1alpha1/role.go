@@ -6,6 +6,9 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
+// +genclient
+// +genclient:noStatus
+// +genclient:skipVerbs=deleteCollection
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Role names a set of rules, so that role bindings can refer to them as a unit. It is a view on the Policy "default" of

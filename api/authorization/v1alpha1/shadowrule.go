@@ -6,6 +6,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
+// +genclient
+// +genclient:onlyVerbs=get,list
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ShadowRule is a rule, protected attribute or field permission that is not enforced, with what it would have changed.

@@ -7,6 +7,7 @@ import (
 // PolicyName is the only name that a Policy can have.
 const PolicyName = "default"
 
+// +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Policy is the container of the roles of one namespace. There is exactly one per namespace, named "default". It is

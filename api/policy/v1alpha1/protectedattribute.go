@@ -56,6 +56,7 @@ type ProtectedAttributeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ProtectedAttribute controls who can set, change or remove a label or annotation on the resources of its namespace:
