@@ -75,6 +75,7 @@ func windows(t *testing.T, _ *cluster, b *tab) {
 				if got := b.text("document.documentElement.scrollWidth"); got > fmt.Sprint(width) || len(got) > len(fmt.Sprint(width)) {
 					t.Errorf("%s is %s wide in a window of %d", path, got, width)
 				}
+				b.look(fmt.Sprintf("%s-%d-%s", strings.SplitN(path[1:], "?", 2)[0], width, colours), width)
 				if width != 1280 {
 					continue
 				}

@@ -308,3 +308,19 @@ func (b *tab) shoot(name string, width, height int64) {
 		b.t.Fatal(err)
 	}
 }
+
+// look takes a picture of the whole page, for somebody who wants to look at every screen: PROVISO_LOOK is the
+// directory.
+func (b *tab) look(name string, width int64) {
+	b.t.Helper()
+	dir := os.Getenv("PROVISO_LOOK")
+	if dir == "" {
+		return
+	}
+	var picture []byte
+	b.run(chromedp.FullScreenshot(&picture, 100))
+	b.run(emulation.SetDeviceMetricsOverride(width, 900, 1, false))
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,15 +62,69 @@ func TestManyBindings(t *testing.T) {
 	if text := b.text(`document.querySelector('.card .chip .name').innerText`); text != fmt.Sprintf("user-%06d", n/2) {
 		t.Errorf("the filter finds %s", text)
 	}
-	if dir := os.Getenv("PROVISO_SHOTS"); dir != "" {
+	// The other screens that grow with the bindings: a namespace's rights, and a change of the role that all have.
+	for _, step := range []struct{ name, path, mark string }{
+		{"matrix of a namespace", "/matrix?namespaces=default", "matrix"},
+		{"matrix of a subject", "/matrix?namespaces=default&subjects=user-" + fmt.Sprintf("%06d", n/2), "matrix"},
+		{"plan of a binding", "/plan?" + url.Values{"yaml": {one("view-000000", "edit")}}.Encode(), "plan"},
+		{"plan for everybody", "/plan?" + url.Values{"yaml": {forAll}}.Encode(), "plan"},
+	} {
+		b.run(chromedp.Navigate(b.base + step.path))
+		b.wait(`document.querySelector('[data-ready="true"], .trouble')`)
+		if trouble := b.text(`document.querySelector('.trouble')?.innerText ?? ""`); trouble != "" {
+			t.Errorf("%s: %s", step.name, trouble)
+			continue
+		}
+		var took [4]float64
+		b.eval(`(() => { const asked = performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/`+step.mark+`")).at(-1);
+			return [asked.responseEnd - asked.requestStart, performance.getEntriesByName("shown:`+step.mark+`").at(-1).startTime - asked.responseEnd, asked.transferSize, document.querySelectorAll("*").length]; })()`, &took)
+		t.Logf("%-22s the server answers in %5.0f ms; shown %4.0f ms later; %4.0f KB; %.0f elements on the page", step.name, took[0], took[1], took[2]/1024, took[3])
+		if took[1] > 200 {
+			t.Errorf("%s: shown %.0f ms after the answer, want at most 200", step.name, took[1])
+		}
+		b.look("many-"+strings.ReplaceAll(step.name, " ", "-"), 1280)
+	}
+	if os.Getenv("PROVISO_LOOK") != "" {
 		b.open(path)
-		b.shoot("many-who-can", 1280, 1000)
+		b.look("many-who-can", 1280)
 		b.size(600, "dark")
 		b.open(path)
-		b.shoot("many-narrow", 600, 1000)
+		b.look("many-who-can-narrow", 600)
 	}
 	b.quiet()
 }
+
+// one is a binding of bind's, to another role.
+func one(name, role string) string {
+	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: %s-too, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: user-000000}]
+`, name, role)
+}
+
+// forAll takes something from everybody whom bind has bound.
+const forAll = `apiVersion: policy.proviso.dev/v1alpha1
+kind: Policy
+metadata: {name: default, namespace: default}
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: PolicyBinding
+metadata: {name: default, namespace: default}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: no-config, namespace: default}
+rules:
+- {deny: true, verbs: [get, list, watch], resourceKinds: [configmaps], description: no configuration}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: no-config, namespace: default}
+roleRef: {namespace: default, name: no-config}
+groupNames: ["system:authenticated"]
+`
 
 // bind writes role bindings, each for one user.
 func bind(t *testing.T, c *cluster, n int) {

@@ -60,7 +60,7 @@ function App() {
       <a class="brand" href="/who-can" onClick=${(e) => { e.preventDefault(); go("who-can"); }}><img src="/assets/icon.svg" alt="" width="26" height="26" /><span>Proviso <em>explorer</em></span></a>
       <nav aria-label="Screens">${screens.map((s) => html`<a key=${s.path} href=${pathOf(s.path)} aria-current=${s === current ? "page" : undefined}
           onClick=${(e) => { if (e.ctrlKey || e.metaKey || e.shiftKey) return; e.preventDefault(); go(s.path); }}>
-        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d=${s.icon} /></svg>${s.name}</a>`)}</nav>
+        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d=${s.icon} /></svg><span class="word">${s.name}</span></a>`)}</nav>
       <div class="who">
         ${session.who && html`<dl>
           <div><dt>You are</dt><dd class="me">${session.who.user}</dd></div>

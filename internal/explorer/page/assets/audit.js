@@ -59,7 +59,7 @@ export function Audit({ at, world }) {
       ${state.live ? html`<button type="button" onClick=${stop}>Stop</button>` : html`<button class="primary">Start</button>`}
       ${state.live && html`<button class="quiet">Apply filter</button>`}
     </form>
-    <p class=${"live" + (state.live ? " on" : "")} role="status"><span class="dot" aria-hidden="true"></span>${state.live ? "Live" : "Stopped"} · ${(state.seen || 0).toLocaleString("en")} events${state.seen > keep ? `, the last ${keep} are kept` : ""}</p>
+    <p class=${"live" + (state.live ? " on" : "")} role="status"><span class="dot" aria-hidden="true"></span>${state.live ? "Live" : "Stopped"} · ${(state.seen || 0).toLocaleString("en")} ${state.seen === 1 ? "event" : "events"}${state.seen > keep ? `, the last ${keep} are kept` : ""}</p>
     <${Trouble} error=${state.error || (refusal && { message: refusal, status: 422 })} retry=${submit} />
     ${refusal && html`<p class="hint">Live events need dynamic audit on the server, the right to create auditsinks.auditregistration.k8s.io, and get on /proviso/audit/tail.</p>`}
     <div class="answer" data-ready="true">

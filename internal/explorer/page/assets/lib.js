@@ -214,3 +214,6 @@ export function ActionFields({ q, set, world, withName }) {
     ${known?.subresources?.length > 0 && html`<${Field} label="Subresource" value=${q.subresource} onInput=${(subresource) => set({ subresource })} list=${known.subresources} width="8rem" placeholder="none" />`}
     <${Field} label="Namespace" value=${q.namespace} onInput=${(namespace) => set({ namespace })} list=${world.namespaces} width="10rem" placeholder="all" hidden=${known && !known.namespaced} />`;
 }
+
+// soft lets a name be broken where it has a joint.
+export const soft = (text) => text && text.split(/(?<=[./])/).map((part, i) => (i ? [html`<wbr />`, part] : part));

@@ -1,4 +1,4 @@
-import { html, go, readQuery, useAsk, useState, useEffect, State, Subject, subjectText, subjectFlag, Field, Check, Terminal, Trouble, Notes, Busy, Empty, More, inRow } from "./lib.js";
+import { html, go, readQuery, useAsk, useState, useEffect, State, Subject, subjectText, subjectFlag, Field, Check, Terminal, Trouble, Notes, Busy, Empty, More, inRow, soft } from "./lib.js";
 
 const list = (text) => (text || "").split(",").map((s) => s.trim()).filter(Boolean);
 const short = { deletecollection: "delete all" };
@@ -7,14 +7,14 @@ const system = (s) => { const { kind, name } = subjectText(s); return name.start
 const placeOf = (row) => (row.namespaces.length === 1 && row.namespaces[0] === "" ? "cluster" : row.namespaces[0] === "*" ? "everywhere" : row.namespaces.join(", "));
 
 // Row is one line of the same access: many subjects, namespaces and resources at once.
-function Row({ row, verbs, q }) {
+function Row({ row, verbs, q, place }) {
   const [wide, setWide] = useState(false);
   const resources = wide ? row.resources : row.resources.slice(0, 4);
   const why = (verb) => go("why", { verb, resource: row.resources[0].split("/")[0], subresource: row.resources[0].split("/")[1] || "", namespace: ["", "*", "(others)"].includes(row.namespaces[0]) ? list(q.namespaces)[0] || "" : row.namespaces[0], subject: subjectFlag(row.subjects[0]) });
   return html`<tr class="line">
     <th scope="row"><div class="chips"><${More} items=${row.subjects} first=${3} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} /></div></th>
-    <td>${placeOf(row)}</td>
-    <td class="what">${resources.join(", ")}${row.resources.length > resources.length && html` <button type="button" class="quiet more" onClick=${() => setWide(true)}>and ${row.resources.length - resources.length} more</button>`}</td>
+    ${!place && html`<td>${placeOf(row)}</td>`}
+    <td class="what">${soft(resources.join(", "))}${row.resources.length > resources.length && html` <button type="button" class="quiet more" onClick=${() => setWide(true)}>and ${row.resources.length - resources.length} more</button>`}</td>
     ${verbs.map((v) => {
       const is = (row.access[v] || "No").toLowerCase();
       return html`<td class="cell" key=${v} data-verb=${v}>${is === "no" ? html`<span class="nothing"><span aria-hidden="true">–</span><span class="sr">no</span></span>` : html`<button type="button" class="bare" onClick=${() => why(v)} aria-label=${v + ": " + is + ", why?"} title="Why?"><${State} is=${is} /></button>`}</td>`;
@@ -37,16 +37,16 @@ export function byRole(rows, hide) {
   return [...found.values()];
 }
 
-function Group({ group, verbs, q, open: first }) {
+function Group({ group, verbs, q, place, open: first }) {
   const [open, set] = useState(first);
   const subjects = [...group.subjects.values()];
   return html`<tbody class=${open ? "open" : ""}>
-    <tr class="group"><th scope="rowgroup" colspan=${verbs.length + 3}>
+    <tr class="group"><th scope="rowgroup" colspan=${verbs.length + (place ? 2 : 3)}>
       <button type="button" class="bare fold" aria-expanded=${open} onClick=${() => set(!open)}><span class="turn" aria-hidden="true">${open ? "▾" : "▸"}</span><strong>${group.id}</strong></button>
       <span class="dim">${subjects.length.toLocaleString("en")} ${subjects.length === 1 ? "subject" : "subjects"}, ${group.resources.size} ${group.resources.size === 1 ? "resource" : "resources"}</span>
       ${!open && html`<div class="chips"><${More} items=${subjects} first=${6} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} /></div>`}
     </th></tr>
-    ${open && html`<${More} items=${group.rows} first=${40} wrap=${inRow} words="lines" render=${(row, i) => html`<${Row} key=${i} row=${row} verbs=${verbs} q=${q} />`} />`}
+    ${open && html`<${More} items=${group.rows} first=${40} wrap=${inRow} words="lines" render=${(row, i) => html`<${Row} key=${i} row=${row} verbs=${verbs} q=${q} place=${place} />`} />`}
   </tbody>`;
 }
 
@@ -55,7 +55,7 @@ const Rights = ({ state, q }) => {
   return html`<div class="answer" data-ready=${!state.busy}>
     <p class="hint">You may not read all policy, which a matrix needs. These are your own rights${q.namespaces ? " in " + q.namespaces : ""}, as the server tells them.</p>
     <div class="scroll"><table class="grid"><caption class="sr">Your rights</caption><thead><tr><th>Resources</th><th>Names</th><th>Verbs</th><th>Access</th></tr></thead><tbody>
-      <${More} items=${rights} first=${60} wrap=${inRow} render=${(r, i) => html`<tr key=${i}><th scope="row">${r.resource || (r.nonResourceURLs || []).join(", ")}</th><td>${(r.resourceNames || []).join(", ") || "all"}</td><td>${r.verbs.join(", ")}</td><td><${State} is=${r.condition ? "if" : "yes"} />${r.condition && html` <code>${r.condition}</code>`}</td></tr>`} />
+      <${More} items=${rights} first=${60} wrap=${inRow} render=${(r, i) => html`<tr key=${i}><th scope="row">${soft(r.resource) || (r.nonResourceURLs || []).join(", ")}</th><td>${(r.resourceNames || []).join(", ") || "all"}</td><td>${r.verbs.join(", ")}</td><td><${State} is=${r.condition ? "if" : "yes"} />${r.condition && html` <code>${r.condition}</code>`}</td></tr>`} />
     </tbody></table></div>
     <${Terminal} command=${state.result?.command} /></div>`;
 };
@@ -85,6 +85,8 @@ export function Matrix({ at, session, world }) {
   const matrix = state.result?.answer;
   const hide = q.system !== "true" && !q.subjects;
   const groups = matrix ? byRole(matrix.rows, hide) : [];
+  const places = new Set(groups.flatMap((g) => g.rows.map(placeOf)));
+  const place = places.size === 1 ? [...places][0] : ""; // the same on every line needs no column
   const few = groups.reduce((n, g) => n + g.rows.length, 0) <= 14;
   return html`<section>
     <h1>Matrix</h1>
@@ -101,9 +103,9 @@ export function Matrix({ at, session, world }) {
     ${forbidden ? html`<${Trouble} error=${own.error} />${own.result && html`<${Rights} state=${own} q=${q} />`}` : html`<${Trouble} error=${state.error} retry=${submit} />`}
     ${matrix && html`<div class="answer" data-ready=${!state.busy}>
       ${groups.length === 0 ? html`<${Empty} title="Nothing">Nothing is allowed, and nothing is denied.<//>`
-      : html`<div class="scroll" tabindex="0" role="region" aria-label="Matrix"><table class="grid matrix"><caption class="sr">Who may do what, by role</caption>
-        <thead><tr><th scope="col">Who</th><th scope="col">Where</th><th scope="col">Resources</th>${matrix.verbs.map((v) => html`<th scope="col" key=${v} class="verb">${short[v] || v}</th>`)}</tr></thead>
-        <${More} items=${groups} first=${40} wrap=${(b) => html`<tbody>${inRow(b)}</tbody>`} words="roles" render=${(g) => html`<${Group} key=${g.id + few} group=${g} verbs=${matrix.verbs} q=${q} open=${few} />`} /></table></div>`}
+      : html`<div class="scroll" tabindex="0" role="region" aria-label="Matrix"><table class="grid matrix"><caption class="sr">Who may do what${place && " in " + place}, by role</caption>
+        <thead><tr><th scope="col">Who</th>${!place && html`<th scope="col">Where</th>`}<th scope="col">Resources</th>${matrix.verbs.map((v) => html`<th scope="col" key=${v} class="verb">${short[v] || v}</th>`)}</tr></thead>
+        <${More} items=${groups} first=${40} wrap=${(b) => html`<tbody>${inRow(b)}</tbody>`} words="roles" render=${(g) => html`<${Group} key=${g.id + few} group=${g} verbs=${matrix.verbs} q=${q} place=${place} open=${few} />`} /></table></div>`}
       <${Notes} notes=${state.result.notes} />
       <${Terminal} command=${state.result.command} />
     </div>`}
