@@ -28,7 +28,7 @@ func TestScreensAreCommands(t *testing.T) {
 		{"why", `{"verb":"create","resource":"namespaces","object":"kind: Namespace"}`, "proviso explain create namespaces -A -f -",
 			"explain --all-namespaces --filename=- --output=json --context=edgar -- create namespaces"},
 		{"matrix", `{"subjects":["group:team-a"],"namespaces":["hammer","anvil"]}`, "proviso matrix --subject group:team-a -n hammer -n anvil",
-			"matrix --subject=group:team-a --namespace=hammer --namespace=anvil --output=json --context=edgar"},
+			"matrix --subject=group:team-a --namespace=hammer --namespace=anvil --output=json --limit=100 --context=edgar"},
 		{"rights", `{"namespace":"hammer"}`, "proviso can-i --list -n hammer", "can-i --list --namespace=hammer --output=json --context=edgar"},
 		{"shadow", `{"namespace":"hammer"}`, "proviso shadow -n hammer", "shadow --namespace=hammer --output=json --context=edgar"},
 		{"shadow", `{}`, "proviso shadow -A", "shadow --all-namespaces --output=json --context=edgar"},

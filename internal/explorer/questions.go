@@ -105,7 +105,7 @@ func (h *handler) matrix(r *http.Request, q matrixQuestion) (*answer, error) {
 	if len(q.Subjects)+len(q.Namespaces) == 0 {
 		return nil, refused{http.StatusBadRequest, "name a subject or a namespace"}
 	}
-	c := &command{name: []string{"matrix"}, hidden: []string{"--output=json"}}
+	c := &command{name: []string{"matrix"}, hidden: []string{"--output=json", "--limit=100"}}
 	for _, list := range []struct {
 		flag   string
 		values []string

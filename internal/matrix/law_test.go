@@ -48,7 +48,7 @@ func random(r *rand.Rand) *ruleset.Index {
 		} else if s.Name != "nobody" {
 			return []string{s.Name}, nil
 		}
-		return []string{"u1"}, []string{"g"}
+		return []string{"u1", "u2"}, []string{"g"}
 	}
 	for _, ns := range []string{"master", "ns"} {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}, Roles: map[string]policyv1alpha1.PolicyRole{}}
@@ -98,7 +98,7 @@ func asked(s ruleset.Subject) user.Info {
 
 // TR-11: every cell, those that are not there included, is what the engine decides for every name.
 func TestCellsAreWhatIsDecided(t *testing.T) {
-	counts := map[plan.Effect]int{}
+	counts, shared := map[plan.Effect]int{}, 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ix := random(r)
@@ -112,11 +112,14 @@ func TestCellsAreWhatIsDecided(t *testing.T) {
 		}
 		got := map[key]plan.Effect{}
 		for _, c := range cells {
-			at := key{c.Subject, c.Namespace, c.Resource, c.Subresource, c.Verb}
-			if got[at] != "" || len(c.By) == 0 {
-				t.Fatalf("seed %d: %+v is there twice, or without a rule", seed, c)
+			for _, s := range c.Subjects {
+				at := key{s, c.Namespace, c.Resource, c.Subresource, c.Verb}
+				if got[at] != "" || len(c.By) == 0 {
+					t.Fatalf("seed %d: %+v is there twice, or without a rule", seed, c)
+				}
+				got[at] = c.Access
 			}
-			got[at] = c.Access
+			shared += min(1, len(c.Subjects)-1)
 		}
 		for _, s := range subjects {
 			for _, res := range resources {
@@ -143,6 +146,9 @@ func TestCellsAreWhatIsDecided(t *testing.T) {
 		if counts[e] < 100 {
 			t.Errorf("only %d cells are %s", counts[e], e)
 		}
+	}
+	if shared < 100 {
+		t.Errorf("only %d cells are of several subjects", shared)
 	}
 }
 
@@ -186,12 +192,12 @@ func TestEverybodyWhoIsBound(t *testing.T) {
 	if err != nil || len(all) == 0 {
 		t.Fatal(len(all), err)
 	}
-	some, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: verbs, Namespaces: namespaces, Names: names, Subjects: []ruleset.Subject{all[0].Subject}})
+	some, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: verbs, Namespaces: namespaces, Names: names, Subjects: all[0].Subjects[:1]})
 	if err != nil || len(some) == 0 || len(some) > len(all) {
 		t.Fatal(len(some), len(all), err)
 	}
 	for _, c := range some {
-		if c.Subject != all[0].Subject {
+		if len(c.Subjects) != 1 || c.Subjects[0] != all[0].Subjects[0] {
 			t.Errorf("%+v", c)
 		}
 	}

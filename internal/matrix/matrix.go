@@ -23,16 +23,18 @@ type Input struct {
 	Namespaces []string
 	// Names are all that any rule tells apart. Another one is added.
 	Names []string
-	// Subjects are who is asked about; nil is everybody who is bound to anything.
+	// Subjects are who is asked about; nil is everybody who has a role in one of the namespaces or everywhere.
 	Subjects []ruleset.Subject
 }
 
 // Elsewhere stands for every namespace that no object of the policy is in.
 const Elsewhere = "*"
 
-// Cell is what a subject may do. There are none for what is neither allowed nor denied.
+// Cell is what subjects with the same roles may do. There are none for what is neither allowed nor denied.
 type Cell struct {
-	Subject                                       ruleset.Subject
+	// Subjects are in order. Those of two cells are the same or have nobody in common, and Set tells which.
+	Subjects                                      []ruleset.Subject
+	Set                                           int
 	Namespace, Group, Resource, Subresource, Verb string
 	Access                                        plan.Effect
 	// By are the rules that make it so, in order.
@@ -44,14 +46,9 @@ func Everybody(s ruleset.Subject) bool {
 	return s.Group && (s.Name == "system:authenticated" || s.Name == "system:unauthenticated")
 }
 
-// Cells are all that are not No, in a stable order.
+// Cells are all that are not No, in a stable order. One of many with the same roles is asked for all of them.
 func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
-	subjects := in.Subjects
-	if subjects == nil {
-		if subjects, err = in.bound(ctx); err != nil {
-			return nil, err
-		}
-	}
+	sets := in.sets()
 	for _, r := range in.Resources {
 		for _, namespace := range in.Namespaces {
 			if (namespace != "") != r.Namespaced {
@@ -61,7 +58,12 @@ func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
-				cells = append(cells, in.cells(subjects, r, namespace, verb)...)
+				requests := in.requests(r, namespace, verb)
+				for i, set := range sets {
+					if access, by := in.access(set[0], requests); access != plan.No {
+						cells = append(cells, Cell{Subjects: set, Set: i, Namespace: namespace, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Verb: verb, Access: access, By: by})
+					}
+				}
 			}
 		}
 	}
@@ -71,8 +73,43 @@ func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
 
 // Compare orders cells by subject, place and resource. Verbs stay in their order.
 func (c Cell) Compare(o Cell) int {
-	return cmp.Or(c.Subject.Compare(o.Subject), cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Group, o.Group), cmp.Compare(c.Resource, o.Resource), cmp.Compare(c.Subresource, o.Subresource))
+	return cmp.Or(cmp.Compare(c.Set, o.Set), cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Group, o.Group), cmp.Compare(c.Resource, o.Resource), cmp.Compare(c.Subresource, o.Subresource))
 }
+
+// sets are the subjects, with those together who are answered alike.
+func (in Input) sets() (sets [][]ruleset.Subject) {
+	wanted := map[ruleset.Subject]bool{}
+	for _, s := range in.Subjects {
+		wanted[s] = true
+	}
+	for _, alike := range in.Index.Alike(in.Namespaces) {
+		var same []ruleset.Subject
+		for _, s := range alike {
+			switch {
+			case in.Subjects != nil && !wanted[s]:
+			case Everybody(s) || s.Name == anonymous:
+				sets = append(sets, []ruleset.Subject{s}) // they are judged in other company
+			default:
+				same = append(same, s)
+			}
+			delete(wanted, s)
+		}
+		if same != nil {
+			sets = append(sets, same)
+		}
+	}
+	// Who has no role of his own may do what everybody may.
+	for _, s := range in.Subjects {
+		if wanted[s] {
+			sets = append(sets, []ruleset.Subject{s})
+			delete(wanted, s)
+		}
+	}
+	slices.SortFunc(sets, func(a, b []ruleset.Subject) int { return a[0].Compare(b[0]) })
+	return sets
+}
+
+const anonymous = "system:anonymous"
 
 // requests are the one action for every name that rules tell apart.
 func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
@@ -87,57 +124,6 @@ func (in Input) requests(r plan.Resource, namespace, verb string) (all []authori
 		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name, ResourceRequest: true})
 	}
 	return all
-}
-
-// bound are all subjects that a rule about any of it reaches.
-func (in Input) bound(ctx context.Context) (subjects []ruleset.Subject, err error) {
-	seen := map[ruleset.Subject]bool{}
-	for _, r := range in.Resources {
-		for _, namespace := range in.Namespaces {
-			if (namespace != "") != r.Namespaced {
-				continue
-			}
-			for _, verb := range in.Verbs {
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				for _, attrs := range in.requests(r, namespace, verb) {
-					in.Index.Everyone(attrs, func(h ruleset.Hit) {
-						if s := h.Subject(); !seen[s] {
-							seen[s] = true
-							subjects = append(subjects, s)
-						}
-					})
-				}
-			}
-		}
-	}
-	slices.SortFunc(subjects, ruleset.Subject.Compare)
-	return subjects, nil
-}
-
-// cells decides one action for everybody whom a rule about it can concern.
-func (in Input) cells(subjects []ruleset.Subject, r plan.Resource, namespace, verb string) (cells []Cell) {
-	requests := in.requests(r, namespace, verb)
-	concerned, all := map[ruleset.Subject]bool{}, false
-	for _, attrs := range requests {
-		in.Index.Everyone(attrs, func(h ruleset.Hit) {
-			concerned[h.Subject()] = true
-			all = all || Everybody(h.Subject())
-		})
-	}
-	if len(concerned) == 0 {
-		return nil
-	}
-	for _, s := range subjects {
-		if !all && !concerned[s] {
-			continue
-		}
-		if access, by := in.access(s, requests); access != plan.No {
-			cells = append(cells, Cell{Subject: s, Namespace: namespace, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Verb: verb, Access: access, By: by})
-		}
-	}
-	return cells
 }
 
 // access puts the decisions for all names together: yes or denied if all of them are so.

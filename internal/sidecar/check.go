@@ -101,7 +101,7 @@ func (c *checker) written(context.Context) (problems []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, name := range []string{filepath.Join(staticDir, staticFile), "authorization.yaml", "authorization.kubeconfig", "admission.yaml", "admission.kubeconfig"} {
+	for _, name := range []string{filepath.Join(staticDir, staticFile), "authorization.yaml", "authorization.kubeconfig", "admission.yaml", "admission.kubeconfig", "audit.kubeconfig"} {
 		is, err := os.ReadFile(filepath.Join(c.dir, name))
 		switch {
 		case err != nil:
@@ -213,11 +213,19 @@ func (c *checker) registered(ctx context.Context) (problems []string) {
 		}
 		for _, condition := range s.Status.Conditions {
 			if condition.Type == "Available" && condition.Status != "True" {
-				problems = append(problems, fmt.Sprintf("APIService %s is not available: %s (with --enable-aggregator-routing or an egress selector for the cluster it cannot be)", name, condition.Message))
+				problems = append(problems, fmt.Sprintf("APIService %s is not available: %s%s", name, condition.Message, c.routing()))
 			}
 		}
 	}
 	return problems
+}
+
+// routing says why a Service that is a name may lead nowhere.
+func (c *checker) routing() string {
+	if c.settings.Service == byAddress {
+		return ""
+	}
+	return "; an API server with --enable-aggregator-routing or an egress selector for the cluster needs `proviso sidecar init --service=clusterip --advertise-address=ADDRESS`"
 }
 
 // running asks the side-car.

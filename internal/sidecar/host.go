@@ -96,13 +96,14 @@ func warn(obj runtime.Object, reason, message string) {
 const (
 	accessPath    = "/proviso/authorize"
 	admissionPath = "/proviso/admit"
+	auditPath     = "/proviso/audit"
 )
 
 var errStranger = errors.New("only the API server that this side-car belongs to may ask here")
 
 // webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
 func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {
-	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState}
+	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState, auditPath: s.hookedEvents}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve := paths[r.URL.Path]
 		if serve == nil {

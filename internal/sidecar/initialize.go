@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ var templates embed.FS
 const (
 	serviceName = "proviso"
 	staticDir   = "static"
+	patchDir    = "patches" // of kubeadm
 	staticFile  = "proviso.yaml"
 	auditLog    = "audit.log"
 )
@@ -40,7 +42,8 @@ var written = map[string]string{
 	"authorization.yaml": "authorization.yaml", "authorization.kubeconfig": "authorization.kubeconfig",
 	"admission.yaml": "admission.yaml", "admission.kubeconfig": "admission.kubeconfig",
 	filepath.Join(staticDir, staticFile): "static.yaml", "audit-policy.yaml": "audit-policy.yaml", "cluster.yaml": "cluster.yaml",
-	"kubeadm.yaml": "kubeadm.yaml", "proviso-sidecar.service": "proviso-sidecar.service", "proviso-sidecar.pod.yaml": "pod.yaml",
+	"kubeadm.yaml": "kubeadm.yaml", filepath.Join(patchDir, "kube-apiserver0+strategic.yaml"): "patch-strategic.yaml", filepath.Join(patchDir, "kube-apiserver1+json.yaml"): "patch-json.yaml",
+	"audit.kubeconfig": "audit.kubeconfig", "proviso-sidecar.service": "proviso-sidecar.service", "proviso-sidecar.pod.yaml": "pod.yaml",
 }
 
 // removedFlags exclude --authorization-config.
@@ -50,27 +53,29 @@ var removedFlags = []string{"--authorization-mode", "--authorization-policy-file
 // data is what the templates see.
 type data struct {
 	*settings
-	Dir, StaticDir, ServiceName, Program, Port, CABundle, AccessPath, AdmissionPath, SidecarUser, CanaryUser string
-	Files                                                                                                    *pki.Beside
-	GroupVersions                                                                                            []schema.GroupVersion
-	FlagPairs                                                                                                []flagPair
+	Dir, StaticDir, ServiceName, Program, Port, CABundle, AccessPath, AdmissionPath, AuditPath, SidecarUser, CanaryUser string
+	// AddressType and SliceName are those of the EndpointSlice with --advertise-address.
+	AddressType, SliceName string
+	Files                  *pki.Beside
+	GroupVersions          []schema.GroupVersion
+	FlagPairs              []flagPair
 }
 
 type flagPair struct{ Name, Value string }
 
 // flags are those that kube-apiserver needs.
 func (s *settings) flags(dir string) []flagPair {
-	return []flagPair{
+	flags := []flagPair{
 		{"authorization-config", filepath.Join(dir, "authorization.yaml")},
 		{"admission-control-config-file", filepath.Join(dir, "admission.yaml")},
 		// Without it, access reviews pass by the admission webhook.
 		{"feature-gates", "ExcludeAdmissionWebhookVirtualResources=false"},
 		{"audit-policy-file", filepath.Join(dir, "audit-policy.yaml")},
-		{"audit-log-path", filepath.Join(dir, auditLog)},
-		{"audit-log-mode", "blocking"},
-		{"audit-log-maxsize", "100"},
-		{"audit-log-maxbackup", "10"},
 	}
+	if s.Audit == auditByHook {
+		return append(flags, flagPair{"audit-webhook-config-file", filepath.Join(dir, "audit.kubeconfig")}, flagPair{"audit-webhook-mode", "batch"}, flagPair{"audit-webhook-batch-max-wait", "1s"})
+	}
+	return append(flags, flagPair{"audit-log-path", filepath.Join(dir, auditLog)}, flagPair{"audit-log-mode", "blocking"}, flagPair{"audit-log-maxsize", "100"}, flagPair{"audit-log-maxbackup", "10"})
 }
 
 // render makes the content of every file.
@@ -85,8 +90,14 @@ func (s *settings) render(files *pki.Beside) (map[string][]byte, error) {
 		return nil, err
 	}
 	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca),
-		AccessPath: accessPath, AdmissionPath: admissionPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
+		AccessPath: accessPath, AdmissionPath: admissionPath, AuditPath: auditPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
 		GroupVersions: registry.GroupVersions(), FlagPairs: s.flags(dir)}
+	if ip, err := netip.ParseAddr(s.Advertise); err == nil {
+		d.AddressType, d.SliceName = "IPv4", serviceName+"-"+strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
+		if ip.Is6() {
+			d.AddressType = "IPv6"
+		}
+	}
 	all, err := template.New("").Funcs(template.FuncMap{"quote": quote, "single": single}).ParseFS(templates, "files/*")
 	if err != nil {
 		return nil, err
@@ -144,8 +155,10 @@ func initialize(dir, pkiDir string, s *settings) error {
 	if strings.ContainsAny(dir, " \t\n\"'") {
 		return fmt.Errorf("--out %s: choose a path without spaces and quotes", dir)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, staticDir), 0o700); err != nil {
-		return err
+	for _, below := range []string{staticDir, patchDir} {
+		if err := os.MkdirAll(filepath.Join(dir, below), 0o700); err != nil {
+			return err
+		}
 	}
 	host, _, _ := net.SplitHostPort(s.Listen)
 	files, err := pki.EnsureBeside(dir, pkiDir, []string{"localhost", serviceName + "." + s.Namespace + ".svc"}, []net.IP{net.ParseIP(host)})

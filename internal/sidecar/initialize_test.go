@@ -50,7 +50,7 @@ func TestInit(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if filepath.Ext(name) == ".service" {
+		if filepath.Ext(name) == ".service" || strings.HasSuffix(name, "+json.yaml") {
 			continue
 		}
 		for _, document := range strings.Split(string(text), "\n---\n") {
@@ -93,6 +93,11 @@ func TestInitRefuses(t *testing.T) {
 		"no port":                 {Listen: "127.0.0.1"},
 		"the canary as exempt":    {Listen: "127.0.0.1:1", ExemptUsers: []string{pki.CanaryUser}},
 		"an unknown level":        {Listen: "127.0.0.1:1", AuditLevel: "All"},
+		"an unknown service":      {Listen: "127.0.0.1:1", Service: "nodeport"},
+		"no address":              {Listen: "127.0.0.1:1", Service: byAddress},
+		"an address on loopback":  {Listen: "127.0.0.1:1", Service: byAddress, Advertise: "127.0.0.1"},
+		"an address for a name":   {Listen: "127.0.0.1:1", Advertise: "192.0.2.1"},
+		"an unknown source":       {Listen: "127.0.0.1:1", Audit: "journal"},
 	} {
 		s.Server, s.Namespace, s.MasterNamespace = "https://x", "a", "b"
 		if s.AuditLevel == "" {

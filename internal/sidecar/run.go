@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/rest"
@@ -45,6 +47,8 @@ type sidecar struct {
 	cluster, own *rest.Config
 	remote       *source.Remote
 	server       *genericapiserver.GenericAPIServer
+	// sinks take the events of the API server's audit webhook, once they run.
+	sinks atomic.Pointer[audit.Backend]
 }
 
 // Run runs a side-car until the context ends.
@@ -63,6 +67,16 @@ func Run(ctx context.Context, dir string, kinds system.Kinds, announce func(stri
 		return fmt.Errorf("cannot listen on %s: %w; choose another --listen in `proviso sidecar init`", set.Listen, err)
 	}
 	defer func() { _ = listener.Close() }()
+	listener = tracked{listener, s.proof}
+	if address := set.outside(); address != "" {
+		outside, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("cannot listen on %s: %w; choose another --advertise-address in `proviso sidecar init`", address, err)
+		}
+		// Nothing that comes from there proves anything.
+		listener = join(listener, outside)
+		defer func() { _ = listener.Close() }()
+	}
 	endpoints := set.Etcd.Servers
 	if len(endpoints) == 0 {
 		etcd, err := localetcd.Start(ctx, localetcd.Config{Dir: filepath.Join(dir, "etcd")})
@@ -73,7 +87,7 @@ func Run(ctx context.Context, dir string, kinds system.Kinds, announce func(stri
 		endpoints = etcd.Endpoints()
 	}
 	s.cluster = s.config(s.files.SidecarCert, s.files.SidecarKey)
-	generic, err := s.genericConfig(tracked{listener, s.proof}, endpoints)
+	generic, err := s.genericConfig(listener, endpoints)
 	if err != nil {
 		return err
 	}
@@ -195,6 +209,10 @@ func (s *sidecar) feed(ctx context.Context, lists lists) error {
 		if one.Audit != nil {
 			if err := one.Audit.Backend.Run(ctx.Done()); err != nil {
 				return err
+			}
+			s.sinks.Store(&one.Audit.Backend)
+			if s.settings.Audit == auditByHook {
+				continue
 			}
 			tail, err := newLogTail(filepath.Join(s.dir, auditLog), filepath.Join(s.dir, "audit", "position"), one.Audit.Backend)
 			if err != nil {

@@ -31,6 +31,11 @@ type settings struct {
 	ExemptGroups []string `json:"exemptGroups,omitempty"`
 	// ConditionsFor are the resources for which conditions are honoured; all if it is empty.
 	ConditionsFor []string `json:"conditionsFor,omitempty"`
+	// Service is how API servers find the side-car: externalname, on their own machine, or clusterip, at Advertise.
+	Service   string `json:"service,omitempty"`
+	Advertise string `json:"advertise,omitempty"`
+	// Audit is where events come from: the API server's log, or its webhook.
+	Audit string `json:"audit,omitempty"`
 	// AuditLevel is how much of each request the API server's audit log holds.
 	AuditLevel string `json:"auditLevel"`
 	// AllowInsecureSinks lets audit sinks use http and be on this machine.
@@ -47,6 +52,10 @@ type etcdSettings struct {
 
 const (
 	settingsFile = "sidecar.yaml"
+
+	byName, byAddress       = "externalname", "clusterip"
+	auditByLog, auditByHook = "log", "webhook"
+
 	// masters pass by every authorizer of a stock server, and by admission, so that the cluster can be mended.
 	masters = "system:masters"
 )
@@ -88,7 +97,32 @@ func (s *settings) validate() error {
 			return errors.New("--conditions-for: name resources as RESOURCE or RESOURCE.GROUP")
 		}
 	}
+	if s.Audit != "" && s.Audit != auditByLog && s.Audit != auditByHook {
+		return fmt.Errorf("--audit=%s: want %s or %s", s.Audit, auditByLog, auditByHook)
+	}
+	return s.validateService()
+}
+
+func (s *settings) validateService() error {
+	switch ip := net.ParseIP(s.Advertise); {
+	case s.Service == "" || s.Service == byName:
+		if s.Advertise != "" {
+			return fmt.Errorf("--advertise-address goes with --service=%s: otherwise API servers find the side-car on their own machine", byAddress)
+		}
+	case s.Service != byAddress:
+		return fmt.Errorf("--service=%s: want %s or %s", s.Service, byName, byAddress)
+	case ip == nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast():
+		return fmt.Errorf("--advertise-address=%s: --service=%s needs an address of this machine that API servers reach; a Service has none on loopback", s.Advertise, byAddress)
+	}
 	return nil
+}
+
+// outside is where the side-car listens beyond loopback; empty if it does not.
+func (s *settings) outside() string {
+	if s.Service != byAddress {
+		return ""
+	}
+	return net.JoinHostPort(s.Advertise, s.port())
 }
 
 // port is where the side-car listens.

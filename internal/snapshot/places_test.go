@@ -60,6 +60,8 @@ func TestPlaces(t *testing.T) {
 	expect("made anew, no UID", in("hammer", ""), nothing)
 	expect("made anew, its own", in("hammer", "2"), everything)
 	p.forget(in("hammer", "1"))
+	p.forget("what is no object")
+	(*places)(nil).forget(in("hammer", "1"))
 	if len(p.dead) != 1 {
 		t.Errorf("%d objects are remembered", len(p.dead))
 	}

@@ -20,6 +20,7 @@ type MatrixOptions struct {
 	Origin                                 origin
 	Subjects, Namespaces, Resources, Verbs []string
 	Output                                 string
+	Limit                                  int
 	MasterNamespace                        string
 
 	genericiooptions.IOStreams
@@ -65,6 +66,7 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 	fs.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "Where. Left out, every namespace and what belongs to none.")
 	fs.StringSliceVar(&o.Resources, "resource", nil, "What: plurals, such as pods, pods/exec or deployments.apps. Left out, everything.")
 	fs.StringSliceVar(&o.Verbs, "verb", nil, "The verbs. Left out, those of requests.")
+	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects in a line and count the others. 0 names all; csv always does.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, html, csv or json.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
 	return cmd
@@ -74,6 +76,9 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 func (o *MatrixOptions) Validate() error {
 	if !slices.Contains([]string{"table", "html", "csv", "json"}, o.Output) {
 		return fmt.Errorf("-o %s: want table, html, csv or json", o.Output)
+	}
+	if o.Limit < 0 {
+		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	}
 	for _, s := range o.Subjects {
 		if _, err := parseSubject(s); err != nil {
@@ -124,14 +129,24 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 		return err
 	}
 	// system:masters may do everything, which is no news.
-	cells = slices.DeleteFunc(cells, func(c matrix.Cell) bool {
-		return len(o.Subjects) == 0 && c.Subject == ruleset.Subject{Group: true, Name: "system:masters"}
-	})
+	if len(o.Subjects) == 0 {
+		cells = leaveOut(cells, ruleset.Subject{Group: true, Name: "system:masters"})
+	}
 	places := append(slices.Clone(u.namespaces), matrix.Elsewhere)
 	if len(o.Namespaces) > 0 {
 		places = nil // nothing holds everywhere if not everything was looked at
 	}
-	return printMatrix(o.Out, o.Output, in.Verbs, cells, places)
+	return printMatrix(o.Out, o.Output, in.Verbs, cells, places, o.Limit)
+}
+
+// leaveOut leaves a subject out.
+func leaveOut(cells []matrix.Cell, who ruleset.Subject) []matrix.Cell {
+	for i := range cells {
+		if slices.Contains(cells[i].Subjects, who) {
+			cells[i].Subjects = slices.DeleteFunc(slices.Clone(cells[i].Subjects), func(s ruleset.Subject) bool { return s == who })
+		}
+	}
+	return slices.DeleteFunc(cells, func(c matrix.Cell) bool { return len(c.Subjects) == 0 })
 }
 
 // input is what the flags ask for.

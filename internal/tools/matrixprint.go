@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/matrix"
 	"proviso.dev/proviso/internal/plan"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 // accessMatrix is what scripts rely on.
@@ -24,21 +25,27 @@ type accessMatrix struct {
 
 // matrixRow is the same access of several subjects to several resources in several namespaces.
 type matrixRow struct {
-	Subjects   []planSubject          `json:"subjects"`
+	Subjects []planSubject `json:"subjects"`
+	// More are subjects that are not named, with --limit.
+	More       int                    `json:"more,omitempty"`
 	Namespaces []string               `json:"namespaces"`
 	Resources  []string               `json:"resources"`
 	Access     map[string]plan.Effect `json:"access"`
 	// Roles have the rules that make it so.
 	Roles []string `json:"roles"`
+	// sets are those of the cells; their subjects are named at the end.
+	sets []int
 }
 
-// rowsOf collapses cells: subjects first, then namespaces, then resources.
-func rowsOf(cells []matrix.Cell, everywhere []string) []matrixRow {
-	rows := []matrixRow{}
+// rowsOf collapses cells: subjects first, then namespaces, then resources. At most limit subjects of a row are named; 0
+// is all.
+func rowsOf(cells []matrix.Cell, everywhere []string, limit int) []matrixRow {
+	rows, sets := []matrixRow{}, map[int][]ruleset.Subject{}
 	for i, c := range cells {
+		sets[c.Set] = c.Subjects
 		if i == 0 || c.Compare(cells[i-1]) != 0 {
 			namespace := c.Namespace
-			rows = append(rows, matrixRow{Subjects: []planSubject{subjectOf(c.Subject)}, Namespaces: []string{namespace}, Resources: []string{resourceName(c.Group, c.Resource, c.Subresource)}, Access: map[string]plan.Effect{}})
+			rows = append(rows, matrixRow{sets: []int{c.Set}, Namespaces: []string{namespace}, Resources: []string{resourceName(c.Group, c.Resource, c.Subresource)}, Access: map[string]plan.Effect{}})
 		}
 		row := &rows[len(rows)-1]
 		row.Access[c.Verb] = c.Access
@@ -49,7 +56,7 @@ func rowsOf(cells []matrix.Cell, everywhere []string) []matrixRow {
 		}
 		slices.Sort(row.Roles)
 	}
-	rows = merge(rows, func(r *matrixRow) *[]planSubject { return &r.Subjects })
+	rows = merge(rows, func(r *matrixRow) *[]int { return &r.sets })
 	rows = merge(rows, func(r *matrixRow) *[]string { return &r.Namespaces })
 	for i := range rows {
 		if len(everywhere) > 0 && len(rows[i].Namespaces) == len(everywhere) && !slices.Contains(rows[i].Namespaces, "") {
@@ -62,7 +69,26 @@ func rowsOf(cells []matrix.Cell, everywhere []string) []matrixRow {
 			}
 		}
 	}
-	return merge(rows, func(r *matrixRow) *[]string { return &r.Resources })
+	rows = merge(rows, func(r *matrixRow) *[]string { return &r.Resources })
+	for i := range rows {
+		rows[i].name(sets, limit)
+	}
+	return rows
+}
+
+// name names the subjects of a row.
+func (r *matrixRow) name(sets map[int][]ruleset.Subject, limit int) {
+	var who []ruleset.Subject
+	for _, set := range r.sets {
+		who = append(who, sets[set]...)
+	}
+	slices.SortFunc(who, ruleset.Subject.Compare)
+	if limit > 0 && len(who) > limit {
+		r.More, who = len(who)-limit, who[:limit]
+	}
+	for _, s := range who {
+		r.Subjects = append(r.Subjects, subjectOf(s))
+	}
 }
 
 // merge makes one row of those that differ in one part only.
@@ -95,7 +121,11 @@ func (r matrixRow) who() string {
 	for _, s := range r.Subjects {
 		names = append(names, s.String())
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
+	if r.More > 0 {
+		text += fmt.Sprintf(" and %d more", r.More)
+	}
+	return text
 }
 
 func (r matrixRow) where() string {
@@ -113,11 +143,11 @@ func (r matrixRow) what(most int) string {
 	return strings.Join(r.Resources, ", ")
 }
 
-func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Cell, everywhere []string) error {
+func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Cell, everywhere []string, limit int) error {
 	if format == "csv" {
 		return printCells(out, cells)
 	}
-	m := accessMatrix{APIVersion: toolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere)}
+	m := accessMatrix{APIVersion: toolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere, limit)}
 	if m.Rows == nil {
 		m.Rows = []matrixRow{}
 	}
@@ -154,7 +184,9 @@ func printCells(out io.Writer, cells []matrix.Cell) error {
 		if namespace == matrix.Elsewhere {
 			namespace = others
 		}
-		_ = w.Write([]string{harmless(subjectOf(c.Subject).String()), harmless(namespace), c.Group, harmless(resourceName("", c.Resource, c.Subresource)), harmless(c.Verb), cellText(c.Access), harmless(strings.Join(c.By, "; "))})
+		for _, s := range c.Subjects {
+			_ = w.Write([]string{harmless(subjectOf(s).String()), harmless(namespace), c.Group, harmless(resourceName("", c.Resource, c.Subresource)), harmless(c.Verb), cellText(c.Access), harmless(strings.Join(c.By, "; "))})
+		}
 	}
 	w.Flush()
 	return w.Error()

@@ -11,8 +11,10 @@ function Row({ row, verbs, q, place }) {
   const [wide, setWide] = useState(false);
   const resources = wide ? row.resources : row.resources.slice(0, 4);
   const why = (verb) => go("why", { verb, resource: row.resources[0].split("/")[0], subresource: row.resources[0].split("/")[1] || "", namespace: ["", "*", "(others)"].includes(row.namespaces[0]) ? list(q.namespaces)[0] || "" : row.namespaces[0], subject: subjectFlag(row.subjects[0]) });
+  const whoElse = () => go("who-can", { verb: verbs.find((v) => row.access[v]), resource: row.resources[0].split("/")[0], subresource: row.resources[0].split("/")[1] || "", namespace: q.namespaces });
   return html`<tr class="line">
-    <th scope="row"><div class="chips"><${More} items=${row.subjects} first=${3} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} /></div></th>
+    <th scope="row"><div class="chips"><${More} items=${row.subjects} first=${3} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} />
+      ${row.more > 0 && html`<button type="button" class="quiet more" onClick=${whoElse}>and ${row.more.toLocaleString("en")} others</button>`}</div></th>
     ${!place && html`<td>${placeOf(row)}</td>`}
     <td class="what">${soft(resources.join(", "))}${row.resources.length > resources.length && html` <button type="button" class="quiet more" onClick=${() => setWide(true)}>and ${row.resources.length - resources.length} more</button>`}</td>
     ${verbs.map((v) => {
@@ -28,11 +30,12 @@ export function byRole(rows, hide) {
     const subjects = hide ? row.subjects.filter((s) => !system(s)) : row.subjects;
     if (subjects.length === 0) continue;
     const id = (row.roles || []).join(", ") || "no role";
-    if (!found.has(id)) found.set(id, { id, rows: [], subjects: new Map(), resources: new Set() });
+    if (!found.has(id)) found.set(id, { id, rows: [], subjects: new Map(), resources: new Set(), more: 0 });
     const group = found.get(id);
     group.rows.push({ ...row, subjects });
     for (const s of subjects) group.subjects.set(subjectFlag(s), s);
     for (const r of row.resources) group.resources.add(r);
+    group.more = Math.max(group.more, row.more || 0); // they may be the same on every line
   }
   return [...found.values()];
 }
@@ -43,7 +46,7 @@ function Group({ group, verbs, q, place, open: first }) {
   return html`<tbody class=${open ? "open" : ""}>
     <tr class="group"><th scope="rowgroup" colspan=${verbs.length + (place ? 2 : 3)}>
       <button type="button" class="bare fold" aria-expanded=${open} onClick=${() => set(!open)}><span class="turn" aria-hidden="true">${open ? "▾" : "▸"}</span><strong>${group.id}</strong></button>
-      <span class="dim">${subjects.length.toLocaleString("en")} ${subjects.length === 1 ? "subject" : "subjects"}, ${group.resources.size} ${group.resources.size === 1 ? "resource" : "resources"}</span>
+      <span class="dim">${group.more > 0 ? "at least " : ""}${(subjects.length + group.more).toLocaleString("en")} ${subjects.length + group.more === 1 ? "subject" : "subjects"}, ${group.resources.size} ${group.resources.size === 1 ? "resource" : "resources"}</span>
       ${!open && html`<div class="chips"><${More} items=${subjects} first=${6} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} /></div>`}
     </th></tr>
     ${open && html`<${More} items=${group.rows} first=${40} wrap=${inRow} words="lines" render=${(row, i) => html`<${Row} key=${i} row=${row} verbs=${verbs} q=${q} place=${place} />`} />`}
