@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -34,6 +37,51 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.audit(sink)
 	p.advice()
 	p.faults(t)
+}
+
+// SC-2, SC-3, SC-10: the same for an API server that routes to endpoints and has no audit log: the side-car is found by
+// the machine's address, takes events from the webhook, and keeps policy in the cluster's etcd.
+func TestSidecarByAddress(t *testing.T) {
+	t.Parallel()
+	address := addressOfThisMachine(t)
+	sink := collect(t, false)
+	p := startPairOf(t, stock.Config{SharedEtcd: true, Server: []string{"--enable-aggregator-routing"},
+		Init: []string{"--audit-dynamic-allow-insecure-sinks", "--service=clusterip", "--advertise-address=" + address, "--audit=webhook"}})
+	p.kubectl("apply", "-f", filepath.Join(p.Side, "cluster.yaml"))
+	p.honoured()
+	p.kubectl("create", "namespace", "team")
+	p.apply(sidecarPolicy + fmt.Sprintf(sidecarSink, sink.URL))
+	p.conditions()
+	p.audit(sink)
+	// Whoever is no API server learns nothing there, and proves nothing.
+	for _, path := range []string{"/proviso/authorize", "/proviso/admit", "/proviso/audit", "/proviso/state", "/apis/policy.proviso.dev/v1alpha1/policies"} {
+		_, port, _ := net.SplitHostPort(p.Listen)
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		resp, err := client.Post("https://"+net.JoinHostPort(address, port)+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a stranger gets %s for %s", resp.Status, path)
+		}
+	}
+}
+
+// addressOfThisMachine is one that a Service can have: not on loopback.
+func addressOfThisMachine(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but loopback: nothing was tried")
+	return ""
 }
 
 // conditions: CA-22 beside a stock server.
@@ -198,7 +246,13 @@ func configMapWith(name, label, value string) string {
 
 func startPair(t *testing.T, init ...string) *pair {
 	t.Helper()
-	set, err := stock.Prepare(stock.Config{Proviso: binary(t), Dir: tempDir(t), Init: init})
+	return startPairOf(t, stock.Config{Init: init})
+}
+
+func startPairOf(t *testing.T, cfg stock.Config) *pair {
+	t.Helper()
+	cfg.Proviso, cfg.Dir = binary(t), tempDir(t)
+	set, err := stock.Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

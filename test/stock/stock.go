@@ -23,6 +23,8 @@ type Config struct {
 	Port int
 	// Init and Server are further flags of `sidecar init` and of kube-apiserver.
 	Init, Server []string
+	// SharedEtcd lets the side-car keep policy in the API server's etcd.
+	SharedEtcd bool
 }
 
 // Pair is a stock kube-apiserver and a side-car that `sidecar init` alone has set up.
@@ -66,6 +68,10 @@ func Prepare(cfg Config) (*Pair, error) {
 	}
 	p.Kubeconfig = p.Files.AdminKubeconfig
 	init := append([]string{"sidecar", "init", "--out", p.Side, "--pki-dir", filepath.Dir(p.Files.CACert), "--server", p.URL(), "--listen", p.Listen}, cfg.Init...)
+	p.Store = fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+	if cfg.SharedEtcd {
+		init = append(init, "--etcd-servers", p.Store)
+	}
 	if out, err := exec.Command(cfg.Proviso, init...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("sidecar init: %w\n%s", err, out)
 	}
@@ -74,7 +80,6 @@ func Prepare(cfg Config) (*Pair, error) {
 		return nil, err
 	}
 	peers := fmt.Sprintf("http://127.0.0.1:%d", ports[3])
-	p.Store = fmt.Sprintf("http://127.0.0.1:%d", ports[2])
 	p.Etcd = []string{etcd, "--data-dir", filepath.Join(cfg.Dir, "e"), "--log-level", "error", "--listen-client-urls", p.Store, "--advertise-client-urls", p.Store,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers}
 	p.Car = []string{cfg.Proviso, "sidecar", "--dir", p.Side}
