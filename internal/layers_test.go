@@ -39,11 +39,11 @@ const (
 // rings says where each directory directly below internal/ belongs. Sub-packages belong to their parent's ring.
 var rings = map[string]ring{
 	"expr": engine, "ruleset": engine, "whocan": engine, "fieldperm": engine, "protect": engine, "auditrule": engine,
-	"restrict": engine, "compare": engine, "plan": engine, "lint": engine, "matrix": engine, "suggest": engine, "fieldexpr": engine, "connection": engine, "spelling": engine, "narrow": engine,
+	"restrict": engine, "compare": engine, "plan": engine, "lint": engine, "matrix": engine, "suggest": engine, "fieldexpr": engine, "connection": engine, "spelling": engine, "narrow": engine, "revision": engine,
 
 	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
 	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "shadow": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
-	"statusreport": stage, "settle": stage, "nodelimit": stage, "refusal": stage, "rbacguard": stage, "hooks": stage, "visible": stage,
+	"statusreport": stage, "settle": stage, "nodelimit": stage, "refusal": stage, "rbacguard": stage, "hooks": stage, "visible": stage, "fresh": stage, "journal": stage,
 
 	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
 	"lineup": systems, "reads": systems, "configured": systems,

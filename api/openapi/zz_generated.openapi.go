@@ -1932,6 +1932,13 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref comm
 							Format:      "",
 						},
 					},
+					"atLeastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
@@ -2069,6 +2076,13 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewStatus(ref co
 					"evaluationError": {
 						SchemaProps: spec.SchemaProps{
 							Description: "evaluationError says what went wrong while the question was evaluated, such as a role binding whose role does not exist. The rest of the answer holds all the same.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"policyRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other questions. It says nothing else.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2892,6 +2906,13 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 							Format:      "",
 						},
 					},
+					"atLeastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
@@ -2933,6 +2954,13 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref com
 					"evaluationError": {
 						SchemaProps: spec.SchemaProps{
 							Description: "evaluationError says what went wrong while the question was evaluated.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"policyRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other questions. It says nothing else.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

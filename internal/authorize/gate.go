@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -15,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/shadow"
+	"proviso.dev/proviso/internal/snapshot"
 )
 
 // AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
@@ -24,6 +26,9 @@ const AnnotationPending = "authorization.proviso.dev/pending"
 // AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation
 // cannot tell the last two apart. A request that was allowed without a condition has none.
 const AnnotationOutcome = "authorization.proviso.dev/outcome"
+
+// AnnotationRevision is the revision of the policy that the request was decided with (TR-13).
+const AnnotationRevision = "authorization.proviso.dev/policy-revision"
 
 // Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
 // the authorization filter and the create check inside the update and patch handlers.
@@ -42,6 +47,8 @@ type Gate struct {
 	Reads *Reads
 	// Shadow is told what rules that are not enforced would have changed; nil if nobody wants to know.
 	Shadow *shadow.Recorder
+	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
+	Newer func(ctx context.Context, user, token string) (*snapshot.Snapshot, error)
 }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
@@ -61,12 +68,24 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 	switch {
 	case holder == nil:
 		return f.Chain.Authorize(ctx, attrs)
+	case holder.Waits() && holder.Renew(f.gate.newer(ctx, attrs)) != nil:
+		return authorizer.DecisionDeny, holder.Refused().Error(), nil
 	case isRequestItself(ctx, attrs):
 		return f.gate.decide(ctx, holder, handoff.Request, attrs)
 	case isImpersonation(attrs.GetVerb()):
 		return f.gate.impersonate(ctx, attrs)
 	default:
 		return f.Chain.Authorize(ctx, attrs)
+	}
+}
+
+// newer gets the policy that a request asks for. Nothing is decided by older policy.
+func (g *Gate) newer(ctx context.Context, attrs authorizer.Attributes) func(token string) (*snapshot.Snapshot, error) {
+	return func(token string) (*snapshot.Snapshot, error) {
+		if g.Newer == nil {
+			return nil, errNotDated
+		}
+		return g.Newer(ctx, attrs.GetUser().GetName(), token)
 	}
 }
 
@@ -118,6 +137,9 @@ func (g *Gate) fill(ctx context.Context, holder *handoff.Holder, slot handoff.Sl
 	ctx = g.forRead(ctx, attrs)
 	v := g.Chain.Decide(ctx, attrs)
 	v.report(ctx)
+	if token := holder.Snapshot.Revision.Token(); token != "" && wanted(ctx) {
+		audit.AddAuditAnnotation(ctx, AnnotationRevision, token)
+	}
 	if span != nil {
 		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
 		span.End()
@@ -253,6 +275,7 @@ func (w withVerb) GetVerb() string  { return w.verb }
 func (w withVerb) IsReadOnly() bool { return false }
 
 var (
+	errNotDated = apierrors.NewBadRequest("atLeastRevision: the policy of this server has no revisions")
 	errNoObject = errors.New("a conditional permission cannot be used here: the request has no object to check")
 	errGet      = errors.New("a conditional permission cannot be used for get: list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
 	errSelect   = errors.New("a conditional permission cannot be used here: a list or watch needs a label or field selector that implies the condition")

@@ -57,6 +57,7 @@ func reviews(k *system.Kernel) (system.Provider, error) {
 		Narrowed: func(ctx context.Context, attrs authorizer.Attributes) string {
 			return k.Gate.Narrowed(ctx, authorize.SnapshotOf(ctx, k.Store), attrs)
 		},
+		Fresh:    k.Fresh,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	})
 }

@@ -12,19 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/fresh"
 	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/settle"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/source"
 	"proviso.dev/proviso/internal/system"
+	"proviso.dev/proviso/internal/visible"
 	"proviso.dev/proviso/internal/withhold"
 )
 
@@ -37,6 +41,8 @@ type Config struct {
 	Roles      registry.Roles
 	// Convert reads content as the server would read it in a request, and converts it.
 	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Journal keeps what is written to policy; nil keeps nothing.
+	Journal *journal.Journal
 	// Service is where another server finds our groups; nil in the server that serves them.
 	Service *apiregistration.ServiceReference
 }
@@ -54,12 +60,19 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
 			}
 		},
+		Storage: func(inner generic.RESTOptionsGetter, convert visible.Converter) generic.RESTOptionsGetter {
+			return fresh.Decorate(inner, cfg.Journal.Around(convert), fresh.Noted)
+		},
 		Background: func(from snapshot.Source) ([]system.Runner, error) { return background(k, cfg, from) },
+	}
+	if cfg.Journal != nil {
+		s.Paths = append(s.Paths, system.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal}})
 	}
 	if cfg.Health != nil {
 		s.Filters = append(s.Filters, system.Filter{Name: "announce", Wrap: cfg.Health.Announce})
 	}
 	s.Filters = append(s.Filters,
+		system.Filter{Name: "receipt", Wrap: fresh.Receipt},
 		system.Filter{Name: "onlyKnown", Wrap: k.Served.OnlyKnown},
 		system.Filter{Name: "withhold", Wrap: func(next http.Handler) http.Handler { return withhold.Filter(k.Gate.Chain, k.Codecs, next) }})
 	return s, nil
@@ -68,6 +81,11 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 // parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is
 // kept whichever system is on.
 func parts(k *system.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
+	if dated, ok := from.(interface {
+		Newest(ctx context.Context, source string) (uint64, error)
+	}); ok {
+		k.Fresh.Newest = dated.Newest
+	}
 	rules, err := snapshot.NewRules(snapshot.RulesConfig{
 		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
 	}, k.Store.Changed)
@@ -126,6 +144,10 @@ func tellReplicas(ctx context.Context, k *system.Kernel, some bool) {
 // fillRegistry says how our own groups check what is written.
 func fillRegistry(c *registry.Config, k *system.Kernel, cfg Config) {
 	c.MasterNamespace = k.Master
+	c.Fresh = k.Fresh
+	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+		return fresh.Decorate(inner, cfg.Journal.Around(registry.Scheme), fresh.Noted)
+	}
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)
 	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles

@@ -1,6 +1,8 @@
 package ground
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,6 +14,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/fresh"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/served"
@@ -75,11 +78,16 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
 	}
 	k.Gate.Shadow = k.Shadow
+	k.Fresh = &fresh.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }}
+	k.Gate.Newer = k.Fresh.Reach
 	if cfg.Types != nil {
 		k.Compiler.Types = cfg.Types(store)
 	}
 	return k, nil
 }
+
+// errUndated is said by hosts whose source does not know how new it is.
+var errUndated = errors.New("the policy comes from a source without revisions")
 
 func newGate(cfg KernelConfig, chain *authorize.Chain, directory *served.Directory) *authorize.Gate {
 	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local}

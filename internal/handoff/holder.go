@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/narrow"
+	"proviso.dev/proviso/internal/revision"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -106,6 +107,9 @@ type Holder struct {
 	passes   [slots]Pass
 	attrs    authorizer.Attributes
 	supposed [slots][]Supposition
+	atLeast  string
+	refused  error
+	written  revision.Vector
 }
 
 // Supposition is a rule that is not enforced and whose answer waits for the object.
@@ -140,6 +144,54 @@ func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
 func From(ctx context.Context) *Holder {
 	h, _ := ctx.Value(key{}).(*Holder)
 	return h
+}
+
+// WithAtLeast returns a context whose holder is pinned to the given snapshot until it is known who asks, and then to
+// one that is at least as new as the token says.
+func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *Holder) {
+	h := &Holder{Snapshot: s, atLeast: token}
+	return context.WithValue(ctx, key{}, h), h
+}
+
+// Waits tells whether the caller asks for newer policy than is pinned.
+func (h *Holder) Waits() bool { return h.atLeast != "" }
+
+// Renew lets a caller who wants newer policy than was pinned have it, once, and pins that. It is called before the
+// first decision, by the goroutine of the request. An error refuses the request, now and later.
+func (h *Holder) Renew(newer func(token string) (*snapshot.Snapshot, error)) error {
+	if !h.Waits() || h.refused != nil {
+		return h.refused
+	}
+	s, err := newer(h.atLeast)
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.refused = err
+		return err
+	}
+	h.Snapshot, h.atLeast = s, ""
+	return nil
+}
+
+// Refused is why the caller did not get newer policy; nil if that was not asked for or is there.
+func (h *Holder) Refused() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
+
+// Wrote notes the revision of an object of policy that the request has written or deleted.
+func (h *Holder) Wrote(e revision.Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.written = h.written.With(e)
+}
+
+// Written is what the request has written, with the newest revision of each source.
+func (h *Holder) Written() revision.Vector {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.written
 }
 
 // Put fills a slot. Attributes are those the pass is about; the enforcer compares them with what it admits.

@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/fresh"
 )
 
-// Config is what the registry depends on. Every field is needed.
+// Config is what the registry depends on. Every field is needed that does not say what nil means.
 type Config struct {
 	// MasterNamespace is the namespace whose roles can be bound everywhere and whose bindings apply everywhere.
 	MasterNamespace string
@@ -39,6 +41,12 @@ type Config struct {
 
 	// Reviewer answers the reviews.
 	Reviewer Reviewer
+
+	// Fresh lets reviews be answered by policy that is at least as new as they ask for; nil refuses to.
+	Fresh *fresh.Waiting
+
+	// Storage goes around what the resources are stored in; nil leaves it as it is.
+	Storage func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
 
 	// Permissions says which field permissions are in effect.
 	Permissions Permissions

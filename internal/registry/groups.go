@@ -58,8 +58,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		group(authz.GroupName, authz.SchemeGroupVersion.Version, map[string]rest.Storage{
 			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
 			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
-			"resourceaccessreviews": resourceAccessReviews(cfg.Reviewer),
-			"subjectaccessreviews":  subjectAccessReviews(cfg.Reviewer),
+			"resourceaccessreviews": resourceAccessReviews(cfg),
+			"subjectaccessreviews":  subjectAccessReviews(cfg),
 			"permissions":           newPermissions(cfg.Permissions),
 			"shadowrules":           newShadowRules(cfg.ShadowRules, cfg.MasterNamespace),
 		}),

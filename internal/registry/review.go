@@ -65,7 +65,18 @@ func (r *review[T]) Create(ctx context.Context, obj runtime.Object, validation r
 	return question, nil
 }
 
-func resourceAccessReviews(reviewer Reviewer) *review[*authz.ResourceAccessReview] {
+// renewed is the context with policy that is as new as the question wants, and the revision of that.
+func renewed(ctx context.Context, cfg Config, atLeast string) (context.Context, string, error) {
+	switch {
+	case cfg.Fresh != nil:
+		return cfg.Fresh.Renew(ctx, atLeast)
+	case atLeast != "":
+		return nil, "", apierrors.NewBadRequest("spec.atLeastRevision: the policy of this server has no revisions")
+	}
+	return ctx, "", nil
+}
+
+func resourceAccessReviews(cfg Config) *review[*authz.ResourceAccessReview] {
 	return &review[*authz.ResourceAccessReview]{
 		singular:  "resourceaccessreview",
 		newObject: func() *authz.ResourceAccessReview { return &authz.ResourceAccessReview{} },
@@ -76,14 +87,19 @@ func resourceAccessReviews(reviewer Reviewer) *review[*authz.ResourceAccessRevie
 			}
 			return errs
 		},
-		answer: func(ctx context.Context, namespace string, r *authz.ResourceAccessReview) (err error) {
-			r.Status, err = reviewer.WhoCan(ctx, namespace, r.Spec)
+		answer: func(ctx context.Context, namespace string, r *authz.ResourceAccessReview) error {
+			ctx, revision, err := renewed(ctx, cfg, r.Spec.AtLeastRevision)
+			if err != nil {
+				return err
+			}
+			r.Status, err = cfg.Reviewer.WhoCan(ctx, namespace, r.Spec)
+			r.Status.PolicyRevision = revision
 			return err
 		},
 	}
 }
 
-func subjectAccessReviews(reviewer Reviewer) *review[*authz.SubjectAccessReview] {
+func subjectAccessReviews(cfg Config) *review[*authz.SubjectAccessReview] {
 	return &review[*authz.SubjectAccessReview]{
 		singular:  "subjectaccessreview",
 		newObject: func() *authz.SubjectAccessReview { return &authz.SubjectAccessReview{} },
@@ -99,8 +115,12 @@ func subjectAccessReviews(reviewer Reviewer) *review[*authz.SubjectAccessReview]
 			if !ok {
 				return apierrors.NewBadRequest("no user in the request")
 			}
-			var err error
-			r.Status, err = reviewer.SubjectCan(ctx, caller, namespace, r.Spec)
+			ctx, revision, err := renewed(ctx, cfg, r.Spec.AtLeastRevision)
+			if err != nil {
+				return err
+			}
+			r.Status, err = cfg.Reviewer.SubjectCan(ctx, caller, namespace, r.Spec)
+			r.Status.PolicyRevision = revision
 			return err
 		},
 	}

@@ -41,7 +41,11 @@ func NewServer(generic *genericapiserver.Config, informers informers.SharedInfor
 	if err != nil {
 		return nil, err
 	}
-	groups, err := APIGroupInfos(cfg, generic.RESTOptionsGetter)
+	stored := generic.RESTOptionsGetter
+	if cfg.Storage != nil {
+		stored = cfg.Storage(stored)
+	}
+	groups, err := APIGroupInfos(cfg, stored)
 	if err != nil {
 		return nil, err
 	}

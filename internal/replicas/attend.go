@@ -18,7 +18,7 @@ import (
 // Attend registers this server with its replicas on the etcd of its storage, and follows what they agree on. The
 // returned function ends that and gives the registration back.
 func (m *Member) Attend(ctx context.Context, storage storagebackend.Config) (leave func(), err error) {
-	client, err := connect(storage.Transport)
+	client, err := Connect(storage.Transport)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
@@ -39,8 +39,8 @@ func (m *Member) Attend(ctx context.Context, storage storagebackend.Config) (lea
 	}, nil
 }
 
-// connect connects as the storage does.
-func connect(t storagebackend.TransportConfig) (*clientv3.Client, error) {
+// Connect connects as the storage does.
+func Connect(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints: t.ServerList, DialTimeout: 20 * time.Second, DialKeepAliveTime: 30 * time.Second, DialKeepAliveTimeout: 10 * time.Second,
 		Logger: zap.NewNop(),

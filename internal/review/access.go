@@ -38,8 +38,7 @@ func (r *subjectREST) Create(ctx context.Context, obj runtime.Object, admit rest
 	}
 	spec := &review.Spec
 	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
-	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
-	return review, nil
+	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, formOf(&spec.Question))
 }
 
 // selfREST answers SelfSubjectAccessReview: may I do this?
@@ -69,8 +68,7 @@ func (r *selfREST) Create(ctx context.Context, obj runtime.Object, admit rest.Va
 	}
 	spec := &review.Spec
 	attrs := attributesOf(who, spec.ResourceAttributes, spec.NonResourceAttributes)
-	review.Status = r.answer(ctx, attrs, formOf(&spec.Question))
-	return review, nil
+	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, formOf(&spec.Question))
 }
 
 // localREST answers LocalSubjectAccessReview: may that user or group do this in this namespace?
@@ -107,8 +105,7 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	if r.maySee != nil && !r.maySee(ctx, attrs.User) {
 		form = unconditional // the answer of a server that knows no conditions
 	}
-	review.Status = r.answer(ctx, attrs, form)
-	return review, nil
+	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, form)
 }
 
 func notA(kind string, obj runtime.Object) error {

@@ -7,6 +7,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -25,6 +26,30 @@ type answerer struct {
 	known     func(context.Context, authorizer.Attributes) error
 	alsoNeeds func(context.Context, authorizer.Attributes) string
 	narrowed  func(context.Context, authorizer.Attributes) string
+	fresh     Fresh
+}
+
+// Fresh gives the policy that a question is answered by, in the context, and its revision: one that is at least as new
+// as the token says, unless that is empty.
+type Fresh interface {
+	Renew(ctx context.Context, atLeast string) (context.Context, string, error)
+}
+
+// fill answers a question by policy that is as new as it wants.
+func (a *answerer) fill(ctx context.Context, status *reviewv1.SubjectAccessReviewStatus, attrs authorizer.AttributesRecord, question *reviewv1.Question, want form) error {
+	revision := ""
+	switch {
+	case a.fresh != nil:
+		var err error
+		if ctx, revision, err = a.fresh.Renew(ctx, question.AtLeastRevision); err != nil {
+			return err
+		}
+	case question.AtLeastRevision != "":
+		return apierrors.NewBadRequest("spec.atLeastRevision: the policy of this server has no revisions")
+	}
+	*status = a.answer(ctx, attrs, want)
+	status.PolicyRevision = revision
+	return nil
 }
 
 // answer gives the status of a review. Where the server asks about two verbs, both count.

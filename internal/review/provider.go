@@ -30,6 +30,8 @@ type Config struct {
 	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server
 	// has the last word on that; nil means the rule of HonoursWrites.
 	Honours func(authorizer.Attributes) error
+	// Fresh gives answers by policy that is as new as a question asks for; nil refuses to.
+	Fresh Fresh
 	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only
 	// for callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
@@ -75,7 +77,7 @@ func New(c Config) (*Provider, error) {
 		c.Honours = HonoursWrites
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed},
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed, fresh: c.Fresh},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

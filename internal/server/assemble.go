@@ -56,5 +56,5 @@ func (c *config) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if err := c.stages.kernel.Served.Watch(world); err != nil {
 		return nil, err
 	}
-	return aggregator, c.stages.start(aggregator.GenericAPIServer, c.stages.source(c.informers, crds.Informer()))
+	return aggregator, c.stages.start(aggregator.GenericAPIServer, c.stages.source(crds.Informer()))
 }

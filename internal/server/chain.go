@@ -7,6 +7,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/source"
 	"proviso.dev/proviso/internal/system"
@@ -29,6 +30,7 @@ import (
 //	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
 //	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
 //	» announce                     /readyz names stored objects that cannot be read                           source
+//	» receipt                      who writes policy is told its revision                                     fresh
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
 //	» visible                      selectors narrow a list to what its caller may see                        visible
@@ -52,6 +54,8 @@ type stages struct {
 	// health is how the sources of policy fare, for readiness, and events tells people what is wrong with an object.
 	health *source.Health
 	events *loopback.Events
+	// journal keeps who changed which policy.
+	journal *journal.Journal
 	// resolver finds services of the cluster, as soon as upstream has made it.
 	resolver *lateResolver
 }

@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/conditional"
 	"proviso.dev/proviso/internal/configured"
 	"proviso.dev/proviso/internal/controllers"
+	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/replicas"
@@ -43,6 +44,9 @@ type Options struct {
 
 	// RecheckWatches ends open watches when the right to them is gone.
 	RecheckWatches bool
+
+	// HistoryEntries is how many changes of policy the journal keeps.
+	HistoryEntries int
 
 	// AuditDynamic are the settings of dynamic audit.
 	AuditDynamic AuditDynamicOptions
@@ -76,6 +80,7 @@ func NewOptions() *Options {
 		DataDir:               "proviso-data",
 		LogOutput:             "auto",
 		PolicyMasterNamespace: "master",
+		HistoryEntries:        journal.DefaultEntries,
 		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
 		lineup:                lineup.All(),
 		changed:               func(string) bool { return false },
@@ -95,6 +100,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Where the log goes: 'stderr', 'file' (log/proviso.log under the data directory), or 'auto': stderr with --etcd-servers, file otherwise.")
 	ours.StringVar(&o.PolicyMasterNamespace, "policy-master-namespace", o.PolicyMasterNamespace,
 		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
+	ours.IntVar(&o.HistoryEntries, "policy-history-entries", o.HistoryEntries,
+		"How many changes of policy are kept for 'proviso history' and 'proviso rollback': who changed what, and what it was before. 0 keeps none.")
 	ours.BoolVar(&o.Agree, "agree", false,
 		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,

@@ -197,6 +197,9 @@ func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress.R
 	if err != nil {
 		return err
 	}
+	if c.stages != nil {
+		defer c.stages.journal.Close()
+	}
 	leave, err := joinReplicas(ctx, opts, p)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -30,6 +31,7 @@ import (
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/fields"
 	"proviso.dev/proviso/internal/ground"
+	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/nodelimit"
@@ -37,6 +39,7 @@ import (
 	"proviso.dev/proviso/internal/rbacguard"
 	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/replicas"
 	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/source"
@@ -109,10 +112,15 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 // lineupConfig is what this host knows, by system.
 func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config, informers informers.SharedInformerFactory) (lineup.Config, error) {
 	own := opts.own
+	s.journal = journal.New(journal.Config{
+		Connect: func() (*clientv3.Client, error) { return replicas.Connect(opts.Etcd.StorageConfig.Transport) },
+		Prefix:  opts.Etcd.StorageConfig.Prefix, Entries: own.HistoryEntries,
+	})
 	cfg := lineup.Config{
 		Ground: ground.Config{
-			Health: s.health, Roles: registry.RBACRoles{Informers: informers}, Convert: readContent,
+			Health: s.health, Roles: registry.NewRBACRoles(informers), Convert: readContent,
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
+			Journal:    s.journal,
 		},
 		Reads: reads.Config{Storage: true, RecheckAll: own.RecheckWatches},
 		Policies: policies.Config{GuardRBAC: func(upstream system.Provider) (system.Provider, error) {
@@ -186,13 +194,13 @@ func (s *stages) serves(resource string) bool {
 }
 
 // source is where the policy of this server comes from: its own informers.
-func (s *stages) source(informers informers.SharedInformerFactory, definitions cache.SharedIndexInformer) *source.Informers {
+func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers {
 	return source.NewInformers(source.InformersConfig{
-		Kube:   informers,
-		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
-		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return s.kernel.Clients.Group(gv) },
-		Serves: func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
-		Health: s.health, Unreadable: rbacguard.Unreadable,
+		Cluster: s.kernel.Clients.Kubernetes,
+		Given:   map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
+		Client:  func(gv schema.GroupVersion) (cache.Getter, error) { return s.kernel.Clients.Group(gv) },
+		Serves:  func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
+		Health:  s.health, Unreadable: rbacguard.Unreadable,
 		Tell: s.events.Warn,
 	})
 }

@@ -133,7 +133,7 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	s.composed, err = compose(parts{
 		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, spool: filepath.Join(s.dir, "audit"),
 		namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		ground:    ground.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: registry.RBACRoles{Informers: s.remote.Kube()}},
+		ground:    ground.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: registry.NewRBACRoles(s.remote.Kube())},
 	})
 	if err != nil {
 		return err

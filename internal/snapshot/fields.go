@@ -51,6 +51,9 @@ type Fields struct {
 	table  *fieldperm.Table
 	shadow []ShadowFields
 	issues []fieldperm.Issue
+	// version is that of the definitions when they were looked at last, and declared what was found then.
+	version  string
+	declared map[string]declared
 	// permissions and definitions are nil if there are none.
 	permissions, definitions Objects
 }
@@ -120,13 +123,52 @@ func (f *Fields) HasSynced() bool {
 
 // Apply implements Part. A declaration that does not compile is reported, covers nothing and excludes what it says.
 func (f *Fields) Apply(next *Snapshot) {
-	if f.HasSynced() && f.dirty.Swap(false) {
+	if !f.HasSynced() {
+		next.Fields = f.table
+		return
+	}
+	if dirty := f.dirty.Swap(false); f.redeclared() || dirty {
 		f.build()
 		if f.cfg.Warmer != nil {
 			f.cfg.Warmer.Wake()
 		}
 	}
 	next.Fields, next.Shadow.Fields = f.table, f.shadow
+}
+
+// declared is what a version of a definition says.
+type declared struct {
+	version string
+	fields  CustomFields
+}
+
+// redeclared tells whether the definitions say something else than when they were looked at last. Their events come
+// through a queue: what has arrived, only they themselves can say (TR-13).
+func (f *Fields) redeclared() (changed bool) {
+	if f.definitions == nil {
+		return false
+	}
+	version := f.definitions.GetIndexer().LastStoreSyncResourceVersion() // before they are listed
+	if version == f.version && f.declared != nil {
+		return false
+	}
+	now := map[string]declared{}
+	for _, definition := range Of[*apiextensionsv1.CustomResourceDefinition](f.definitions) {
+		known, found := f.declared[definition.Name]
+		if v := string(definition.UID) + "/" + definition.ResourceVersion; !found || known.version != v {
+			before := known.fields
+			known = declared{version: v, fields: f.cfg.Read(definition)}
+			changed = changed || !reflect.DeepEqual(before, known.fields)
+		}
+		now[definition.Name] = known
+	}
+	for name, known := range f.declared {
+		if _, still := now[name]; !still && !known.fields.isEmpty() {
+			changed = true
+		}
+	}
+	f.version, f.declared = version, now
+	return changed
 }
 
 func (f *Fields) build() {

@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/protect"
+	"proviso.dev/proviso/internal/revision"
 	"proviso.dev/proviso/internal/ruleset"
 )
 
@@ -21,6 +22,8 @@ type Snapshot struct {
 	Generation uint64
 	// Synced is false until every part has seen its sources completely once.
 	Synced bool
+	// Revision is how new it is; nil if its source does not know.
+	Revision *Revision
 	// Rules is the index of Policy and RBAC; nil until it has been read.
 	Rules *ruleset.Index
 	// Served is what the server serves, and Resources what of it can be listed.
@@ -65,6 +68,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	parts []Part
+	// dated knows how new the sources are; nil if nobody does.
+	dated func() revision.Vector
 }
 
 // NewStore returns a store whose current snapshot is empty and not synced.
@@ -194,6 +199,10 @@ func (s *Store) publish() {
 	defer s.mu.Unlock()
 	next := *s.current.Load()
 	next.Generation++
+	if s.dated != nil {
+		// It is read before anything is applied: what the sources have seen until then is then certainly in it.
+		next.Revision = next.Revision.at(s.dated())
+	}
 	synced := true
 	for _, p := range s.parts {
 		// HasSynced is read before Apply: what the sources delivered until then is then certainly applied.

@@ -10,6 +10,7 @@ import (
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/revision"
 )
 
 // Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor
@@ -18,6 +19,15 @@ type Source interface {
 	// Objects are those of a kind. They are nil if the source does not have the kind: then there are no such objects,
 	// now and later.
 	Objects(Kind) (Objects, error)
+}
+
+// Dated is a source that knows how new it is.
+type Dated interface {
+	// Revision is how new the kinds are that were asked for. What it says has been handled by then: a snapshot that is
+	// made afterwards has all of it (TR-13).
+	Revision() revision.Vector
+	// OnMoved takes what is called when it becomes newer. It is called before anything is read.
+	OnMoved(func())
 }
 
 // Objects are the objects of one kind, and tell of their changes. Every informer is that.

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/server/healthz"
-	"k8s.io/client-go/tools/cache"
 )
 
 // Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy
@@ -26,10 +24,10 @@ type Health struct {
 // NewHealth returns one that has seen nothing yet.
 func NewHealth() *Health { return &Health{unreadable: map[string]string{}} }
 
-// source is one informer.
+// source is one mirror.
 type source struct {
-	name     string
-	informer cache.SharedIndexInformer
+	name   string
+	mirror *mirror
 
 	mu       sync.Mutex
 	err      error
@@ -40,23 +38,20 @@ type source struct {
 // stuckAfter is how many failures in a row make a source stuck: one is a connection that ended.
 const stuckAfter = 2
 
-// watch notes the failures of an informer, which must not have been started.
-func (h *Health) watch(name string, informer cache.SharedIndexInformer) error {
-	src := &source{name: name, informer: informer}
+// watch notes the failures of a mirror, which must not run yet.
+func (h *Health) watch(name string, m *mirror) {
+	src := &source{name: name, mirror: m}
 	h.mu.Lock()
 	h.all = append(h.all, src)
 	h.mu.Unlock()
-	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		src.failed(err)
-		cache.DefaultWatchErrorHandler(ctx, r, err)
-	})
+	m.failed = src.failed
 }
 
 func (s *source) failed(err error) {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, io.EOF) {
 		return // it begins anew, as it should
 	}
-	s.note(err, s.informer.LastSyncResourceVersion())
+	s.note(err, s.mirror.LastSyncResourceVersion())
 }
 
 func (s *source) note(err error, version string) {
@@ -72,7 +67,7 @@ func (s *source) note(err error, version string) {
 func (s *source) Name() string { return "policy-source-" + s.name }
 
 // Check implements healthz.HealthChecker.
-func (s *source) Check(*http.Request) error { return s.stuck(s.informer.LastSyncResourceVersion()) }
+func (s *source) Check(*http.Request) error { return s.stuck(s.mirror.LastSyncResourceVersion()) }
 
 // stuck is an error while the source has failed and has made no progress since.
 func (s *source) stuck(version string) error {

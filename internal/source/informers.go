@@ -2,14 +2,15 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/registry"
@@ -18,8 +19,8 @@ import (
 
 // InformersConfig says where informers get their objects.
 type InformersConfig struct {
-	// Kube has the built-in kinds. Whoever made it starts it.
-	Kube informers.SharedInformerFactory
+	// Cluster reaches the built-in kinds.
+	Cluster func() (kubernetes.Interface, error)
 	// Given are informers that others run, by the kind they have: those of custom resource definitions.
 	Given map[schema.GroupVersionResource]snapshot.Objects
 	// Client reaches one of our own groups.
@@ -39,31 +40,60 @@ type InformersConfig struct {
 type Informers struct {
 	cfg InformersConfig
 
-	mu    sync.Mutex
-	own   map[schema.GroupVersionResource]cache.SharedIndexInformer
-	known map[schema.GroupVersionResource]bool
+	mu      sync.Mutex
+	mirrors map[schema.GroupVersionResource]*mirror
+	given   map[schema.GroupVersionResource]*dated
+	moved   func()
 }
 
-var _ snapshot.Source = (*Informers)(nil)
+var (
+	_ snapshot.Source = (*Informers)(nil)
+	_ snapshot.Dated  = (*Informers)(nil)
+)
 
 // NewInformers returns the source; it asks nobody yet.
 func NewInformers(cfg InformersConfig) *Informers {
-	return &Informers{cfg: cfg, own: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, known: map[schema.GroupVersionResource]bool{}}
+	return &Informers{cfg: cfg, mirrors: map[schema.GroupVersionResource]*mirror{}, given: map[schema.GroupVersionResource]*dated{}, moved: func() {}}
 }
 
-// Objects implements snapshot.Source. The first who asks for a kind makes its informer; nothing is asked for before
-// Run.
+// Objects implements snapshot.Source. The first who asks for a kind makes its mirror; nothing is asked for before Run.
 func (s *Informers) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if objects, given := s.cfg.Given[kind.GroupVersionResource]; given {
+		if s.given[kind.GroupVersionResource] == nil {
+			s.given[kind.GroupVersionResource] = &dated{name: kind.GroupResource().String(), objects: objects}
+		}
 		return objects, nil
 	}
-	if !isOwn(kind) {
-		return s.builtin(kind)
+	if m := s.mirrors[kind.GroupVersionResource]; m != nil {
+		return m, nil
 	}
-	if informer := s.own[kind.GroupVersionResource]; informer != nil {
-		return informer, nil
+	m, err := s.mirror(kind)
+	if m == nil {
+		return nil, err
+	}
+	s.mirrors[kind.GroupVersionResource] = m
+	return m, err
+}
+
+// mirror makes the mirror of a kind. Readiness depends on ours and on RBAC: only those are policy.
+func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
+	changed := func() { s.moved() }
+	if !isOwn(kind) {
+		client, err := s.builtin(kind)
+		if err != nil {
+			return nil, err
+		}
+		m := newMirror(kind, client, changed)
+		if kind.Group != rbacv1.GroupName {
+			return m, nil
+		}
+		s.cfg.Health.watch(kind.Resource, m)
+		if s.cfg.Unreadable != nil {
+			return m, watchUnreadable(kind.Resource, m, s.cfg.Health, s.cfg.Unreadable)
+		}
+		return m, nil
 	}
 	if served, err := s.cfg.Serves(kind); err != nil || !served {
 		return nil, err
@@ -72,47 +102,34 @@ func (s *Informers) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := cache.NewFilteredListWatchFromClient(client, kind.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
-	informer := cache.NewSharedIndexInformer(list, kind.Example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	if err := watchQuarantined(kind.Resource, informer, s.cfg.Health, s.cfg.Tell); err != nil {
-		return nil, err
-	}
-	if err := s.cfg.Health.watch(kind.Resource, informer); err != nil {
-		return nil, err
-	}
-	s.own[kind.GroupVersionResource] = informer
-	return informer, nil
+	m := newMirror(kind, client, changed)
+	s.cfg.Health.watch(kind.Resource, m)
+	return m, watchQuarantined(kind.Resource, m, s.cfg.Health, s.cfg.Tell)
 }
 
-// builtin is an informer of the factory. Only those of RBAC are policy, so that readiness depends on them.
-func (s *Informers) builtin(kind snapshot.Kind) (snapshot.Objects, error) {
-	generic, err := s.cfg.Kube.ForResource(kind.GroupVersionResource)
+// builtin reaches the kinds that are not ours.
+func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
+	client, err := s.cfg.Cluster()
 	if err != nil {
 		return nil, err
 	}
-	informer := generic.Informer()
-	if kind.Group == rbacv1.GroupName && !s.known[kind.GroupVersionResource] {
-		if err := s.cfg.Health.watch(kind.Resource, informer); err != nil {
-			return nil, err
-		}
-		if s.cfg.Unreadable != nil {
-			if err := watchUnreadable(kind.Resource, informer, s.cfg.Health, s.cfg.Unreadable); err != nil {
-				return nil, err
-			}
-		}
-		s.known[kind.GroupVersionResource] = true
+	switch kind.Group {
+	case rbacv1.GroupName:
+		return client.RbacV1().RESTClient(), nil
+	case corev1.GroupName:
+		return client.CoreV1().RESTClient(), nil
 	}
-	return informer, nil
+	return nil, fmt.Errorf("%s are no source of policy", kind.GroupResource())
 }
 
 // isOwn tells the kinds of our groups.
 func isOwn(kind snapshot.Kind) bool { return slices.Contains(registry.Groups(), kind.Group) }
 
-// Run asks for objects of our groups until the context ends. All of them must have been asked for by then.
+// Run asks for objects until the context ends. All of them must have been asked for by then.
 func (s *Informers) Run(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, informer := range s.own {
-		go informer.RunWithContext(ctx)
+	for _, m := range s.mirrors {
+		go m.run(ctx)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/snapshot"
 )
 
 // quarantinedObjects counts what cannot be understood (SV-8, SV-10).
@@ -23,7 +24,7 @@ var (
 )
 
 // watchUnreadable names what stands for bytes that cannot be read, for kinds that are not ours.
-func watchUnreadable(resource string, informer cache.SharedIndexInformer, health *Health, why func(runtime.Object) string) error {
+func watchUnreadable(resource string, objects snapshot.Objects, health *Health, why func(runtime.Object) string) error {
 	note := func(obj any, gone bool) {
 		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 		if err != nil {
@@ -38,16 +39,15 @@ func watchUnreadable(resource string, informer cache.SharedIndexInformer, health
 		}
 		health.found(resource, key, reason)
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
 	})
 	return err
 }
 
 // watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes,
-// and counts them, with an event for those who look at it. It lives in the informer's handlers, so that it needs no
-// goroutine.
-func watchQuarantined(resource string, informer cache.SharedIndexInformer, health *Health, tell func(obj runtime.Object, reason, message string)) error {
+// and counts them, with an event for those who look at it. It lives in the handlers, so that it needs no goroutine.
+func watchQuarantined(resource string, objects snapshot.Objects, health *Health, tell func(obj runtime.Object, reason, message string)) error {
 	registerMetrics()
 	gauge := quarantinedObjects.WithLabelValues(resource)
 	gauge.Set(0)
@@ -75,7 +75,7 @@ func watchQuarantined(resource string, informer cache.SharedIndexInformer, healt
 		}
 		gauge.Set(float64(len(bad)))
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
 	})
 	return err

@@ -34,7 +34,7 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 		return nil, err
 	}
 	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
-	cfg.Kube = r.kube
+	cfg.Cluster = func() (kubernetes.Interface, error) { return client, nil }
 	cfg.Given = map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()}
 	r.Informers = NewInformers(cfg)
 	return r, nil

@@ -91,5 +91,8 @@ func Feed(store *snapshot.Store, systems []System, from snapshot.Source) (runnin
 			running = append(running, more...)
 		}
 	}
+	if dated, ok := from.(snapshot.Dated); ok {
+		store.Follow(dated)
+	}
 	return running, nil
 }

@@ -9,6 +9,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/expr"
+	"proviso.dev/proviso/internal/fresh"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/review"
@@ -53,6 +54,9 @@ type Kernel struct {
 	Agreed func() error
 	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
 	Needs Needs
+
+	// Fresh waits for newer policy.
+	Fresh *fresh.Waiting
 
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]

@@ -7,6 +7,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/fresh"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/notes"
@@ -27,9 +28,15 @@ func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store 
 	}
 }
 
-// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later.
+// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later, or the
+// newer one that the request asks for.
 func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(notes.With(handoff.With(loopback.Context(r), store.Current()))))
+		ctx := notes.With(loopback.Context(r))
+		if token := r.Header.Get(fresh.AtLeast); token != "" {
+			next.ServeHTTP(fresh.Pin(w, r.WithContext(ctx), store.Current(), token))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(handoff.With(ctx, store.Current())))
 	})
 }

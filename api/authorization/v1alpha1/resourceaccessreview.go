@@ -60,6 +60,12 @@ type ResourceAccessReviewSpec struct {
 	// parts that are still to come.
 	// +optional
 	Continue string `json:"continue,omitempty"`
+
+	// atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a
+	// conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its
+	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
+	// +optional
+	AtLeastRevision string `json:"atLeastRevision,omitempty"`
 }
 
 // ResourceAccessReviewStatus says who can. A user is judged with system:authenticated as its only group, and a group as
@@ -115,6 +121,11 @@ type ResourceAccessReviewStatus struct {
 	// exist. The rest of the answer holds all the same.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other
+	// questions. It says nothing else.
+	// +optional
+	PolicyRevision string `json:"policyRevision,omitempty"`
 }
 
 // SubjectRules are the rules that apply to the question for a user or group.

@@ -61,6 +61,12 @@ type SubjectAccessReviewSpec struct {
 	// trace asks also for how the decision came about.
 	// +optional
 	Trace bool `json:"trace,omitempty"`
+
+	// atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a
+	// conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its
+	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
+	// +optional
+	AtLeastRevision string `json:"atLeastRevision,omitempty"`
 }
 
 // SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows
@@ -80,6 +86,11 @@ type SubjectAccessReviewStatus struct {
 	// evaluationError says what went wrong while the question was evaluated.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other
+	// questions. It says nothing else.
+	// +optional
+	PolicyRevision string `json:"policyRevision,omitempty"`
 
 	// trace is how the decision came about. It is filled when spec.trace is true.
 	// +optional

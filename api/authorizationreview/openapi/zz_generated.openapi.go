@@ -469,7 +469,7 @@ func schema_proviso_api_authorizationreview_v1_Question(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Question is how a caller asks for conditions. A caller that asks for none is answered as Kubernetes answers.",
+				Description: "Question is how a caller asks for conditions, and for newer policy. A caller that asks for neither is answered as Kubernetes answers.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditionalAuthorization": {
@@ -482,6 +482,13 @@ func schema_proviso_api_authorizationreview_v1_Question(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "authorizationOptions asks for status.conditionalDecision when the answer depends on the object. It must not be set together with conditionalAuthorization.",
 							Ref:         ref(v1.AuthorizationOptions{}.OpenAPIModelName()),
+						},
+					},
+					"atLeastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},
@@ -639,6 +646,13 @@ func schema_proviso_api_authorizationreview_v1_SelfSubjectAccessReviewSpec(ref c
 						SchemaProps: spec.SchemaProps{
 							Description: "authorizationOptions asks for status.conditionalDecision when the answer depends on the object. It must not be set together with conditionalAuthorization.",
 							Ref:         ref(v1.AuthorizationOptions{}.OpenAPIModelName()),
+						},
+					},
+					"atLeastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},
@@ -910,6 +924,13 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewSpec(ref commo
 							Ref:         ref(v1.AuthorizationOptions{}.OpenAPIModelName()),
 						},
 					},
+					"atLeastRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -982,6 +1003,13 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewStatus(ref com
 						SchemaProps: spec.SchemaProps{
 							Description: "authorizationDecision says who decided, if spec.conditionalAuthorization or spec.authorizationOptions asks for more than Kubernetes' answer and the answer depends on no condition.",
 							Ref:         ref(v1.AuthorizationDecision{}.OpenAPIModelName()),
+						},
+					},
+					"policyRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other questions. It says nothing else.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},

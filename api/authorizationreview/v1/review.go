@@ -72,7 +72,8 @@ type SelfSubjectAccessReviewSpec struct {
 	Question                                    `json:",inline"`
 }
 
-// Question is how a caller asks for conditions. A caller that asks for none is answered as Kubernetes answers.
+// Question is how a caller asks for conditions, and for newer policy. A caller that asks for neither is answered as
+// Kubernetes answers.
 type Question struct {
 	// conditionalAuthorization asks for status.conditionsChain when the answer depends on the object. It must not be
 	// set together with authorizationOptions.
@@ -83,6 +84,12 @@ type Question struct {
 	// set together with conditionalAuthorization.
 	// +optional
 	AuthorizationOptions *AuthorizationOptions `json:"authorizationOptions,omitempty"`
+
+	// atLeastRevision is a policy revision: the answer is given by policy that is at least as new, or refused with a
+	// conflict if the server does not have it within two seconds. A write or deletion of policy is answered with its
+	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
+	// +optional
+	AtLeastRevision string `json:"atLeastRevision,omitempty"`
 }
 
 // ConditionsMode is how much of a conditional answer is wanted.

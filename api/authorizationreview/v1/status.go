@@ -25,6 +25,11 @@ type SubjectAccessReviewStatus struct {
 	// more than Kubernetes' answer and the answer depends on no condition.
 	// +optional
 	AuthorizationDecision *AuthorizationDecision `json:"authorizationDecision,omitempty"`
+
+	// policyRevision is the revision of the policy that the answer was given by, for spec.atLeastRevision of other
+	// questions. It says nothing else.
+	// +optional
+	PolicyRevision string `json:"policyRevision,omitempty"`
 }
 
 // FailureMode is what follows when a Deny condition cannot be evaluated.

@@ -1,0 +1,157 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
+)
+
+// Verbs of an entry.
+const (
+	Create = "create"
+	Update = "update"
+	Delete = "delete"
+)
+
+// Entry is one change of one object.
+type Entry struct {
+	// Revision is that of the change. It is 0 if the server ended, or lost its etcd, before it knew: whether the change
+	// was made is then to be seen from the object.
+	Revision uint64 `json:"revision,omitempty"`
+	// Time is when the change was begun, and User and Groups who wanted it. AuditID is that of the request.
+	Time    time.Time `json:"time"`
+	User    string    `json:"user"`
+	Groups  []string  `json:"groups,omitempty"`
+	AuditID string    `json:"auditID,omitempty"`
+
+	Verb      string `json:"verb"`
+	Group     string `json:"apiGroup"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+
+	// Before and After are the object without what the server keeps for itself; nil if it was not there, or if they are
+	// too large to be kept.
+	Before   json.RawMessage `json:"before,omitempty"`
+	After    json.RawMessage `json:"after,omitempty"`
+	TooLarge bool            `json:"tooLarge,omitempty"`
+
+	// written is when the entry itself was, for the order of those without a revision.
+	written uint64
+}
+
+// At is the place of an entry in the order of changes.
+func (e *Entry) At() uint64 { return cmp.Or(e.Revision, e.written) }
+
+// Key names the object.
+func (e *Entry) Key() string {
+	return fmt.Sprintf("%s/%s/%s", schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Namespace, e.Name)
+}
+
+// Version is the version of the API that the object is kept in.
+func (e *Entry) Version() string {
+	return kept[schema.GroupResource{Group: e.Group, Resource: e.Resource}]
+}
+
+// History is what a server tells of its journal.
+type History struct {
+	Kind       string  `json:"kind"`
+	APIVersion string  `json:"apiVersion"`
+	Entries    []Entry `json:"entries"`
+	// Hidden are the entries about objects that the caller may not get, and Unreadable those that this server cannot
+	// read.
+	Hidden     int `json:"hidden,omitempty"`
+	Unreadable int `json:"unreadable,omitempty"`
+}
+
+// sorted puts entries in the order in which the changes were made.
+func sorted(entries []Entry) []Entry {
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.At(), b.At()) })
+	return entries
+}
+
+// content is an object as an entry has it: in the version that people write, without status, managed fields and what
+// changes with every write.
+func content(convert Converter, version schema.GroupVersion, obj runtime.Object) (json.RawMessage, error) {
+	if obj == nil {
+		return nil, nil
+	}
+	versioned, err := convert.ConvertToVersion(obj, version)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if gvk := versioned.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		object.SetGroupVersionKind(gvk)
+	}
+	delete(fields, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "selfLink"} {
+		unstructured.RemoveNestedField(fields, "metadata", field)
+	}
+	return json.Marshal(fields)
+}
+
+// maxBytes is how large an entry may be in etcd. A journal full of such is not too large for it.
+const maxBytes = 256 << 10
+
+// sealed is an entry as it is stored: compressed, and encrypted as its resource is.
+func sealed(ctx context.Context, e *Entry, transform value.Transformer, key string) ([]byte, error) {
+	data, err := packed(e)
+	if err == nil && len(data) > maxBytes {
+		small := *e
+		small.Before, small.After, small.TooLarge = nil, nil, true
+		data, err = packed(&small)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return transform.TransformToStorage(ctx, data, value.DefaultContext(key))
+}
+
+func packed(e *Entry) ([]byte, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	pack := gzip.NewWriter(&out)
+	if _, err := pack.Write(text); err != nil {
+		return nil, err
+	}
+	err = pack.Close()
+	return out.Bytes(), err
+}
+
+// maxUnpacked bounds what an entry may become when it is read.
+const maxUnpacked = 16 << 20
+
+func opened(ctx context.Context, data []byte, transform value.Transformer, key string) (e Entry, err error) {
+	data, _, err = transform.TransformFromStorage(ctx, data, value.DefaultContext(key))
+	if err != nil {
+		return e, err
+	}
+	unpack, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return e, err
+	}
+	text, err := io.ReadAll(io.LimitReader(unpack, maxUnpacked))
+	if err != nil {
+		return e, err
+	}
+	return e, json.Unmarshal(text, &e)
+}

@@ -1,0 +1,224 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/klog/v2"
+)
+
+// DefaultEntries is how many changes are kept.
+const DefaultEntries = 1000
+
+// Config is what a journal needs.
+type Config struct {
+	// Connect connects to the etcd that the policy is stored in. It is called when it is needed.
+	Connect func() (*clientv3.Client, error)
+	// Prefix is that of the storage; the journal is below it, beside what replicas agree on.
+	Prefix string
+	// Entries is how many changes are kept.
+	Entries int
+}
+
+// Journal is the journal of one cluster, which all its replicas write.
+type Journal struct {
+	cfg    Config
+	prefix string
+	writes atomic.Uint64
+
+	mu         sync.Mutex
+	connected  *clientv3.Client
+	transforms map[schema.GroupResource]value.Transformer
+}
+
+// New makes a journal. It connects to nobody yet.
+func New(cfg Config) *Journal {
+	return &Journal{
+		cfg: cfg, prefix: path.Join("/", cfg.Prefix, "proviso.dev") + "/journal/",
+		transforms: map[schema.GroupResource]value.Transformer{},
+	}
+}
+
+// client connects when it is needed.
+func (j *Journal) client() (*clientv3.Client, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.connected != nil {
+		return j.connected, nil
+	}
+	client, err := j.cfg.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	j.connected = client
+	return client, nil
+}
+
+// Close ends the connection. Nothing can be written any more.
+func (j *Journal) Close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.connected != nil {
+		_ = j.connected.Close() // nothing waits in it
+	}
+}
+
+// timeout bounds what one call of etcd may take.
+const timeout = 10 * time.Second
+
+// transform is how entries about a resource are encrypted.
+func (j *Journal) transform(resource schema.GroupResource) (value.Transformer, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t, known := j.transforms[resource]
+	return t, known
+}
+
+func (j *Journal) know(resource schema.GroupResource, t value.Transformer) {
+	if t == nil {
+		t = identity.NewEncryptCheckTransformer()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.transforms[resource] = t
+}
+
+// newKey is a key that no other change has. The resource in it says how its entry is encrypted.
+func (j *Journal) newKey(resource schema.GroupResource, now time.Time) (string, error) {
+	var random [4]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s%016x%s.%s", j.prefix, now.UnixNano(), hex.EncodeToString(random[:]), resource), nil
+}
+
+// put writes an entry.
+func (j *Journal) put(ctx context.Context, key string, e *Entry) error {
+	client, err := j.client()
+	if err != nil {
+		return err
+	}
+	transform, known := j.transform(schema.GroupResource{Group: e.Group, Resource: e.Resource})
+	if !known {
+		return fmt.Errorf("%s is not journaled", e.Resource)
+	}
+	data, err := sealed(ctx, e, transform, key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	_, err = client.Put(ctx, key, string(data))
+	return err
+}
+
+// forget takes back the entry of a change that was not made.
+func (j *Journal) forget(ctx context.Context, key string) {
+	client, err := j.client()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		_, err = client.Delete(ctx, key)
+	}
+	if err != nil {
+		klog.ErrorS(err, "An entry of the policy journal stays, of a change that was not made", "key", key)
+	}
+}
+
+// trimEvery is how many writes there are for one look at how many entries there are.
+const trimEvery = 16
+
+// trim drops the oldest entries beyond those that are kept.
+func (j *Journal) trim(ctx context.Context) error {
+	client, err := j.client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	counted, err := client.Get(ctx, j.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	surplus := counted.Count - int64(j.cfg.Entries)
+	if surplus <= 0 {
+		return nil
+	}
+	oldest, err := client.Get(ctx, j.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(surplus))
+	if err != nil || len(oldest.Kvs) == 0 {
+		return err
+	}
+	last := string(oldest.Kvs[len(oldest.Kvs)-1].Key)
+	_, err = client.Delete(ctx, j.prefix, clientv3.WithRange(last+"\x00"))
+	return err
+}
+
+// written counts a write, and trims now and then.
+func (j *Journal) written(ctx context.Context) {
+	if j.writes.Add(1)%trimEvery != 1 {
+		return
+	}
+	if err := j.trim(ctx); err != nil {
+		klog.ErrorS(err, "The policy journal was not trimmed")
+	}
+}
+
+// ErrOff is said by a server that keeps no journal.
+var ErrOff = errors.New("this server keeps no journal of policy (--policy-history-entries=0)")
+
+// Entries reads the journal, in the order of the changes. What cannot be read is left out, and counted.
+func (j *Journal) Entries(ctx context.Context) (entries []Entry, unreadable int, err error) {
+	if j == nil || j.cfg.Entries == 0 {
+		return nil, 0, ErrOff
+	}
+	client, err := j.client()
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	end := clientv3.GetPrefixRangeEnd(j.prefix)
+	for from := j.prefix; ; {
+		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(100)) // an answer of etcd is bounded, too
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, kv := range page.Kvs {
+			key := string(kv.Key)
+			_, resource, _ := strings.Cut(strings.TrimPrefix(key, j.prefix), ".")
+			transform, known := j.transform(schema.ParseGroupResource(resource))
+			if !known {
+				unreadable++
+				continue
+			}
+			e, err := opened(ctx, kv.Value, transform, key)
+			if err != nil {
+				unreadable++
+				continue
+			}
+			e.written = uint64(kv.CreateRevision)
+			entries = append(entries, e)
+		}
+		if !page.More {
+			break
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+	entries = sorted(entries)
+	if surplus := len(entries) - j.cfg.Entries; surplus > 0 {
+		entries = entries[surplus:]
+	}
+	return entries, unreadable, nil
+}

@@ -1,0 +1,196 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
+)
+
+// Converter converts objects to a version.
+type Converter interface {
+	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// kept are the resources whose changes are kept, with the version in which people write them: what grants and denies,
+// and what says who watches.
+var kept = map[schema.GroupResource]string{
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               "v1",
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        "v1",
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        "v1",
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: "v1",
+	{Group: "policy.proviso.dev", Resource: "policies"}:                   "v1alpha1",
+	{Group: "policy.proviso.dev", Resource: "policybindings"}:             "v1alpha1",
+	{Group: "policy.proviso.dev", Resource: "fieldpermissions"}:           "v1alpha1",
+	{Group: "policy.proviso.dev", Resource: "protectedattributes"}:        "v1alpha1",
+	{Group: "policy.proviso.dev", Resource: "clusterprotectedattributes"}: "v1alpha1",
+	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
+	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
+}
+
+// Around journals what is written to a resource; others are left as they are.
+func (j *Journal) Around(convert Converter) func(schema.GroupResource, *storagebackend.ConfigForResource, storage.Interface) storage.Interface {
+	return func(resource schema.GroupResource, config *storagebackend.ConfigForResource, inner storage.Interface) storage.Interface {
+		version, keep := kept[resource]
+		if j == nil || j.cfg.Entries == 0 || convert == nil || !keep {
+			return inner
+		}
+		j.know(resource, config.Transformer)
+		return &store{Interface: inner, journal: j, resource: resource, version: schema.GroupVersion{Group: resource.Group, Version: version}, convert: convert}
+	}
+}
+
+type store struct {
+	storage.Interface
+	journal  *Journal
+	resource schema.GroupResource
+	version  schema.GroupVersion
+	convert  Converter
+}
+
+// change is one change while it is made.
+type change struct {
+	store *store
+	entry Entry
+	key   string
+	// begun is set once the entry is in the journal, and refused is why the caller's own checks refuse the change.
+	begun   bool
+	refused error
+}
+
+func (s *store) change(ctx context.Context, verb string) *change {
+	c := &change{store: s, entry: Entry{Time: time.Now().UTC(), Verb: verb, Group: s.resource.Group, Resource: s.resource.Resource}}
+	if who, ok := request.UserFrom(ctx); ok {
+		c.entry.User, c.entry.Groups = who.GetName(), who.GetGroups()
+	}
+	if id, ok := audit.AuditIDFrom(ctx); ok {
+		c.entry.AuditID = string(id)
+	}
+	return c
+}
+
+// begin writes the entry of a change that is about to be made. If it cannot be written, the change is not made.
+func (c *change) begin(ctx context.Context, before, after runtime.Object) error {
+	was, err := content(c.store.convert, c.store.version, before)
+	var will json.RawMessage
+	if err == nil {
+		will, err = content(c.store.convert, c.store.version, after)
+	}
+	if err != nil {
+		return c.failed(err)
+	}
+	if bytes.Equal(was, will) { // nothing that matters
+		if c.begun { // another try would have made a difference
+			c.store.journal.forget(ctx, c.key)
+			c.begun = false
+		}
+		return nil
+	}
+	named := after
+	if named == nil {
+		named = before
+	}
+	if m, err := meta.Accessor(named); err == nil {
+		c.entry.Namespace, c.entry.Name = m.GetNamespace(), m.GetName()
+	}
+	c.entry.Before, c.entry.After = was, will
+	if c.key == "" {
+		if c.key, err = c.store.journal.newKey(c.store.resource, c.entry.Time); err != nil {
+			return c.failed(err)
+		}
+	}
+	if err := c.store.journal.put(ctx, c.key, &c.entry); err != nil {
+		return c.failed(err)
+	}
+	c.begun = true
+	return nil
+}
+
+func (c *change) failed(err error) error {
+	return apierrors.NewInternalError(fmt.Errorf("the change cannot be written to the policy journal, and is not made: %w", err))
+}
+
+// end writes what became of a change.
+func (c *change) end(ctx context.Context, made runtime.Object, err error) error {
+	if !c.begun {
+		return err
+	}
+	if err != nil {
+		if c.refused != nil || storage.IsConflict(err) || storage.IsExist(err) || storage.IsNotFound(err) || storage.IsInvalidObj(err) || storage.IsUnreachable(err) {
+			c.store.journal.forget(ctx, c.key)
+		}
+		return err // otherwise nobody knows whether it was made; the entry stays, without a revision
+	}
+	if m, err := meta.Accessor(made); err == nil {
+		c.entry.Revision, _ = strconv.ParseUint(m.GetResourceVersion(), 10, 64) // without one, it stays as it is
+	}
+	if err := c.store.journal.put(ctx, c.key, &c.entry); err != nil {
+		klog.ErrorS(err, "An entry of the policy journal stays without its revision", "key", c.key, "revision", c.entry.Revision)
+	}
+	c.store.journal.written(ctx)
+	return nil
+}
+
+// Create implements storage.Interface.
+func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	c := s.change(ctx, Create)
+	if c.entry.User == user.APIServerUser {
+		return s.Interface.Create(ctx, key, obj, out, ttl) // what comes with the release nobody has changed
+	}
+	if err := c.begin(ctx, nil, obj); err != nil {
+		return err
+	}
+	return c.end(ctx, out, s.Interface.Create(ctx, key, obj, out, ttl))
+}
+
+// Delete implements storage.Interface.
+func (s *store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	c := s.change(ctx, Delete)
+	err := s.Interface.Delete(ctx, key, out, preconditions, func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				c.refused = err
+				return err
+			}
+		}
+		c.refused = c.begin(ctx, obj.DeepCopyObject(), nil)
+		return c.refused
+	}, cached, opts)
+	return c.end(ctx, out, err)
+}
+
+// GuaranteedUpdate implements storage.Interface. What is tried again is written again, to the same entry.
+func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, try storage.UpdateFunc, cached runtime.Object) error {
+	c := s.change(ctx, Update)
+	err := s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		before := input.DeepCopyObject()
+		out, ttl, err := try(input, res)
+		if err != nil {
+			c.refused = err
+			return out, ttl, err
+		}
+		if res.ResourceVersion == 0 { // it is not there yet
+			before, c.entry.Verb = nil, Create
+		} else {
+			c.entry.Verb = Update
+		}
+		c.refused = c.begin(ctx, before, out)
+		return out, ttl, c.refused
+	}, cached)
+	return c.end(ctx, destination, err)
+}
