@@ -152,6 +152,11 @@ PAIRS ?= 1000000
 prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
 	PROVISO_PAIRS=$(PAIRS) $(TEST) -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
 
+.PHONY: prove-revisions
+TRIES ?= 10000
+prove-revisions: ## Revoke on one replica, ask another with late watches: never the old answer (TRIES=10000)
+	PROVISO_REVISION_TRIES=$(TRIES) $(GO) test -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./internal/server
+
 .PHONY: bench-plan
 bench-plan: ## What plan promises: the time of a changed role and binding, and replayed requests a second
 	$(GO) test -run xxx -bench 'Changes|Replay|Read' ./internal/plan ./internal/replay ./internal/recorded

@@ -174,6 +174,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("it was kept: %d bytes", len(all[len(all)-1].After))
 	}
 
+	inner.object = role("get")
 	for i := range 2 * trimEvery {
 		if err := s.GuaranteedUpdate(ctx, "k", &rbacv1.Role{}, false, nil, update(strconv.Itoa(i)), nil); err != nil {
 			t.Fatal(err)

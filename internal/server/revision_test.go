@@ -178,6 +178,7 @@ func TestRevisionsAcrossReplicas(t *testing.T) {
 	here.wrote("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"maker"},"rules":[{"verbs":["create"],"apiGroups":[""],"resources":["configmaps"]}]}`)
 
 	here.wrote("POST", "/apis/policy.proviso.dev/v1alpha1/namespaces/default/policies", `{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default"}}`)
+	here.wrote("POST", "/apis/policy.proviso.dev/v1alpha1/namespaces/default/policybindings", `{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"default"},"policyRef":{"namespace":"default"}}`)
 	here.wrote("POST", "/apis/authorization.proviso.dev/v1alpha1/namespaces/default/roles", `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"maker"},"rules":[{"verbs":["create"],"resourceKinds":["configmaps"]}]}`)
 
 	t.Run("every decision has its revision", func(t *testing.T) { decisionsAreDated(t, here, audited) })

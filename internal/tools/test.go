@@ -30,7 +30,7 @@ func (e exit) ExitCode() int { return int(e) }
 
 // Commands are the tools that work on files.
 func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
-	return []*cobra.Command{NewTestCommand(streams), NewPlanCommand(streams), NewLintCommand(streams), NewDumpCommand(streams), NewMatrixCommand(streams), NewSuggestCommand(streams)}
+	return []*cobra.Command{NewTestCommand(streams), NewPlanCommand(streams), NewLintCommand(streams), NewDumpCommand(streams), NewMatrixCommand(streams), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
 }
 
 // TestOptions are the flags of `proviso test`.
