@@ -182,6 +182,7 @@ func TestRevisionsAcrossReplicas(t *testing.T) {
 	here.wrote("POST", "/apis/authorization.proviso.dev/v1alpha1/namespaces/default/roles", `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"maker"},"rules":[{"verbs":["create"],"resourceKinds":["configmaps"]}]}`)
 
 	t.Run("every decision has its revision", func(t *testing.T) { decisionsAreDated(t, here, audited) })
+	t.Run("who changed what", func(t *testing.T) { journalIsServed(t, here, one.asker(one.as("nobody"))) })
 	t.Run("what cannot be had is refused", func(t *testing.T) { badRevisions(t, there, edgar) })
 	t.Run("a quiet source is as new as its content", func(t *testing.T) {
 		_, token := here.allowed("")
@@ -265,6 +266,37 @@ func decisionsAreDated(t *testing.T, here asker, audited *auditTrail) {
 	defer audited.mu.Unlock()
 	if v, err := revision.Parse(audited.annotations["dated"][authorize.AnnotationRevision]); err != nil || len(v) < 10 {
 		t.Errorf("the audit event: %v %v", v, audited.annotations["dated"])
+	}
+}
+
+// journalIsServed: the journal has what was written, with who and at which revision, for those who may read it (TR-15).
+func journalIsServed(t *testing.T, here, nobody asker) {
+	const path = "/proviso/policy/history"
+	code, _, answer := here.send("GET", path, "", "")
+	entries, _ := answer["entries"].([]any)
+	if code != http.StatusOK || answer["kind"] != "PolicyHistory" || len(entries) == 0 {
+		t.Fatalf("%d %v", code, answer)
+	}
+	var verbs []string
+	for _, e := range entries {
+		if e := e.(map[string]any); e["name"] == "dated" && e["resource"] == "clusterprotectedattributes" {
+			verbs = append(verbs, fmt.Sprint(e["verb"]))
+			if e["user"] == nil || e["revision"] == nil || (e["before"] == nil) == (e["after"] == nil) {
+				t.Errorf("%v", e)
+			}
+		}
+	}
+	if fmt.Sprint(verbs) != "[create delete]" {
+		t.Errorf("the changes are %v", verbs)
+	}
+	if code, _, _ := nobody.send("GET", path, "", ""); code != http.StatusForbidden {
+		t.Errorf("somebody who may not read the path: %d", code)
+	}
+	here.wrote("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"historian"},"rules":[{"verbs":["get"],"nonResourceURLs":["`+path+`"]}]}`)
+	granted := here.wrote("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"historian"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"historian"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"nobody"}]}`)
+	code, _, answer = nobody.send("GET", path, "", granted)
+	if seen, _ := answer["entries"].([]any); code != http.StatusOK || len(seen) != 0 || answer["hidden"] == nil {
+		t.Errorf("somebody who may read the path and no policy: %d, %d entries, %v hidden", code, len(seen), answer["hidden"])
 	}
 }
 
