@@ -183,6 +183,7 @@ func TestRevisionsAcrossReplicas(t *testing.T) {
 
 	t.Run("every decision has its revision", func(t *testing.T) { decisionsAreDated(t, here, audited) })
 	t.Run("who changed what", func(t *testing.T) { journalIsServed(t, here, one.asker(one.as("nobody"))) })
+	t.Run("history and rollback", func(t *testing.T) { historyAndRollback(t, one, here) })
 	t.Run("what cannot be had is refused", func(t *testing.T) { badRevisions(t, there, edgar) })
 	t.Run("a quiet source is as new as its content", func(t *testing.T) {
 		_, token := here.allowed("")

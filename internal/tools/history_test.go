@@ -119,6 +119,45 @@ func TestAsOfLimits(t *testing.T) {
 	}
 }
 
+// TR-15: roles and role bindings of Policy are rolled back one by one, what binds after what is bound.
+func TestSteps(t *testing.T) {
+	object := func(text string) document {
+		o := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		return document{object: o}
+	}
+	policy := func(roles string) document {
+		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default","namespace":"a","resourceVersion":"9"},"roles":` + roles + `}`)
+	}
+	binding := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a","resourceVersion":"7"}}`)
+	role := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r","namespace":"a"}}`)
+	for _, test := range []struct {
+		name             string
+		now, put, remove []document
+		want             string
+	}{
+		{"an object", []document{binding}, []document{binding, role}, nil, "create Role.rbac.authorization.k8s.io a/r; update RoleBinding.rbac.authorization.k8s.io a/b"},
+		{"deletions", []document{binding, role}, nil, []document{role, binding}, "delete RoleBinding.rbac.authorization.k8s.io a/b; delete Role.rbac.authorization.k8s.io a/r"},
+		{"inside a container", []document{policy(`{"x":{"rules":[1]},"y":{},"z":{}}`)}, []document{policy(`{"x":{"rules":[2]},"y":{},"w":{}}`)}, nil,
+			"create Role.authorization.proviso.dev a/w; update Role.authorization.proviso.dev a/x; delete Role.authorization.proviso.dev a/z"},
+		{"a container that is gone", nil, []document{policy(`{"x":{}}`)}, nil, "create Policy.policy.proviso.dev a/default; create Role.authorization.proviso.dev a/x"},
+		{"a container that was not there", []document{policy(`{"x":{}}`)}, nil, []document{policy(`{"x":{}}`)}, "delete Role.authorization.proviso.dev a/x; delete Policy.policy.proviso.dev a/default"},
+	} {
+		var got []string
+		for _, s := range steps(test.now, test.put, test.remove) {
+			got = append(got, s.verb+" "+document{object: s.object}.key())
+			if resource, err := resourceOf(s.object); err != nil || resource.Resource == "" {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+		if strings.Join(got, "; ") != test.want {
+			t.Errorf("%s: %s\nwant %s", test.name, strings.Join(got, "; "), test.want)
+		}
+	}
+}
+
 // What changed in a container is named.
 func TestInside(t *testing.T) {
 	e := journal.Entry{Resource: "policies", Before: json.RawMessage(`{"roles":{"a":{"rules":[1]},"b":{},"c":{}}}`), After: json.RawMessage(`{"roles":{"a":{"rules":[2]},"b":{},"d":{}}}`)}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -85,11 +88,9 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		_, _ = fmt.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
 		return nil
 	}
-	for _, d := range put {
-		_, _ = fmt.Fprintf(o.ErrOut, "write  %s\n", d.key())
-	}
-	for _, d := range remove {
-		_, _ = fmt.Fprintf(o.ErrOut, "delete %s\n", d.key())
+	todo := steps(now, put, remove)
+	for _, s := range todo {
+		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, document{object: s.object}.key())
 	}
 	result, err := compared(ctx, now, then, o.MasterNamespace)
 	if err != nil {
@@ -102,74 +103,170 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		_, _ = fmt.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
 		return exit(codeChanges)
 	}
-	return restore(ctx, config, now, put, remove, func(format string, args ...any) { _, _ = fmt.Fprintf(o.ErrOut, format, args...) })
+	return restore(ctx, config, todo, func(format string, args ...any) { _, _ = fmt.Fprintf(o.ErrOut, format, args...) })
 }
 
-// restore writes and deletes. Roles come before what binds them, and bindings go before what they bind; nothing is
-// overwritten that has changed since it was looked at.
-func restore(ctx context.Context, config *rest.Config, now, put, remove []document, say func(string, ...any)) error {
+// step is one write or deletion.
+type step struct {
+	verb   string
+	object *unstructured.Unstructured
+	// rank orders steps: containers, roles, bindings are written, then bindings, roles, containers deleted.
+	rank int
+}
+
+// steps are what is written and deleted. Roles and role bindings of Policy are written one by one: their containers are
+// made empty, and changed through them only.
+func steps(now, put, remove []document) (all []step) {
+	there := map[string]*unstructured.Unstructured{}
+	for _, d := range now {
+		there[d.key()] = d.object
+	}
+	for _, d := range put {
+		have, verb := there[d.key()], "create"
+		if have != nil {
+			verb = "update"
+		}
+		container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]
+		if !holds {
+			all = append(all, step{verb, ready(d.object, have), rankOf(d.object)})
+			continue
+		}
+		if have == nil {
+			empty := ready(d.object, nil)
+			delete(empty.Object, container.field)
+			all = append(all, step{"create", empty, 0})
+		}
+		all = append(all, entries(d.object, have, container.field, container.kind)...)
+	}
+	for _, d := range remove {
+		if container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]; holds {
+			all = append(all, entries(nil, d.object, container.field, container.kind)...)
+			all = append(all, step{"delete", d.object, 6})
+			continue
+		}
+		all = append(all, step{"delete", d.object, 6 - rankOf(d.object)})
+	}
+	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(a.rank, b.rank) })
+	return all
+}
+
+// entries are the steps that make what a container holds into what another one does; either may be missing.
+func entries(want, have *unstructured.Unstructured, field, kind string) (all []step) {
+	inside := func(c *unstructured.Unstructured) map[string]any {
+		if c == nil {
+			return nil
+		}
+		m, _, _ := unstructured.NestedMap(c.Object, field)
+		return m
+	}
+	namespace := ""
+	for _, c := range []*unstructured.Unstructured{want, have} {
+		if c != nil {
+			namespace = c.GetNamespace()
+		}
+	}
+	view := func(name string, content any) *unstructured.Unstructured {
+		fields, _ := content.(map[string]any)
+		object := (&unstructured.Unstructured{Object: fields}).DeepCopy()
+		if object.Object == nil {
+			object.Object = map[string]any{}
+		}
+		object.SetAPIVersion("authorization.proviso.dev/v1alpha1")
+		object.SetKind(strings.TrimSuffix(kind, ".authorization.proviso.dev"))
+		object.SetNamespace(namespace)
+		object.SetName(name)
+		return object
+	}
+	wanted, there := inside(want), inside(have)
+	for name, content := range wanted {
+		old, exists := there[name]
+		object := view(name, content)
+		switch {
+		case !exists:
+			all = append(all, step{"create", ready(object, nil), rankOf(object)})
+		case !same(document{object: view(name, old)}, document{object: object}):
+			all = append(all, step{"update", ready(object, view(name, old)), rankOf(object)})
+		}
+	}
+	for name, content := range there {
+		if _, still := wanted[name]; !still {
+			object := view(name, content)
+			all = append(all, step{"delete", object, 6 - rankOf(object)})
+		}
+	}
+	slices.SortFunc(all, func(a, b step) int { return cmp.Compare(a.object.GetName(), b.object.GetName()) })
+	return all
+}
+
+// rankOf puts roles before what binds them.
+func rankOf(object *unstructured.Unstructured) int {
+	if strings.Contains(object.GetKind(), "Binding") {
+		return 2
+	}
+	return 1
+}
+
+// ready is an object as it is written over another one, or anew.
+func ready(object, have *unstructured.Unstructured) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	object.SetUID("")
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
+	delete(object.Object, "status")
+	if have != nil {
+		object.SetResourceVersion(have.GetResourceVersion())
+	}
+	return object
+}
+
+// restore makes the steps. Nothing is overwritten or deleted that has changed since it was looked at.
+func restore(ctx context.Context, config *rest.Config, all []step, say func(string, ...any)) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	there := map[string]document{}
-	for _, d := range now {
-		there[d.key()] = d
-	}
-	binds := func(d document) bool { return strings.Contains(d.object.GetKind(), "Binding") }
-	first := func(a, b document) int {
-		switch {
-		case binds(a) == binds(b):
-			return 0
-		case binds(b):
-			return -1
+	for _, s := range all {
+		resource, err := resourceOf(s.object)
+		if err != nil {
+			return err
 		}
-		return 1
-	}
-	slices.SortStableFunc(put, first)
-	slices.SortStableFunc(remove, func(a, b document) int { return first(b, a) })
-	resource := func(d document) (dynamic.ResourceInterface, error) {
-		gvk := d.object.GroupVersionKind()
-		for _, kind := range snapshot.Kinds() {
-			if kind.GroupVersion() == gvk.GroupVersion() && kindOf(kind) == gvk.Kind {
-				return client.Resource(kind.GroupVersionResource).Namespace(d.object.GetNamespace()), nil
+		r := client.Resource(resource).Namespace(s.object.GetNamespace())
+		switch s.verb {
+		case "create":
+			_, err = r.Create(ctx, s.object, metav1.CreateOptions{})
+		case "update":
+			_, err = r.Update(ctx, s.object, metav1.UpdateOptions{})
+		default:
+			options := metav1.DeleteOptions{}
+			if version := s.object.GetResourceVersion(); version != "" && s.rank != 6 { // a container has just lost its entries
+				options.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
+			}
+			if err = r.Delete(ctx, s.object.GetName(), options); apierrors.IsNotFound(err) {
+				err = nil
 			}
 		}
-		return nil, fmt.Errorf("%s is no policy", d.key())
-	}
-	for _, d := range put {
-		r, err := resource(d)
+		name := document{object: s.object}.key()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s %s: %w; what was done before stays, and the same command goes on from there", s.verb, name, err)
 		}
-		object := d.object.DeepCopy()
-		object.SetUID("")
-		object.SetCreationTimestamp(metav1.Time{})
-		have, exists := there[d.key()]
-		if exists {
-			object.SetResourceVersion(have.object.GetResourceVersion())
-			_, err = r.Update(ctx, object, metav1.UpdateOptions{})
-		} else {
-			_, err = r.Create(ctx, object, metav1.CreateOptions{})
-		}
-		if err != nil {
-			return fmt.Errorf("write %s: %w; what was done before stays, and can be continued with the same command", d.key(), err)
-		}
-		say("%s written\n", d.key())
-	}
-	for _, d := range remove {
-		r, err := resource(d)
-		if err != nil {
-			return err
-		}
-		version := d.object.GetResourceVersion()
-		err = r.Delete(ctx, d.object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete %s: %w; what was done before stays, and can be continued with the same command", d.key(), err)
-		}
-		say("%s deleted\n", d.key())
+		say("%s %s: done\n", s.verb, name)
 	}
 	return nil
+}
+
+// resourceOf is where an object of policy is written.
+func resourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource, error) {
+	gvk := object.GroupVersionKind()
+	if gvk.Group == "authorization.proviso.dev" {
+		return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), nil
+	}
+	for _, kind := range snapshot.Kinds() {
+		if kind.GroupVersion() == gvk.GroupVersion() && kindOf(kind) == gvk.Kind {
+			return kind.GroupVersionResource, nil
+		}
+	}
+	return schema.GroupVersionResource{}, fmt.Errorf("%s is no policy", gvk.Kind)
 }
 
 // kindOf is the kind that a resource's objects have.
