@@ -87,6 +87,9 @@ func (j *Journal) transform(resource schema.GroupResource) (value.Transformer, b
 }
 
 func (j *Journal) know(resource schema.GroupResource, t value.Transformer) {
+	if around, ok := t.(interface{ Plain() value.Transformer }); ok {
+		t = around.Plain() // which would take an entry for an object that cannot be read
+	}
 	if t == nil {
 		t = identity.NewEncryptCheckTransformer()
 	}

@@ -78,6 +78,9 @@ type recovering struct {
 	prefix string
 }
 
+// Plain is the transformer without the replacement, for what is no object.
+func (r recovering) Plain() value.Transformer { return r.Transformer }
+
 func (r recovering) TransformFromStorage(ctx context.Context, data []byte, at value.Context) ([]byte, bool, error) {
 	out, stale, err := r.Transformer.TransformFromStorage(ctx, data, at)
 	if err != nil {
