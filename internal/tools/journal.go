@@ -127,6 +127,18 @@ func essence(d document) []byte {
 	if len(object.GetAnnotations()) == 0 {
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
 	}
+	if container, holds := containers[object.GroupVersionKind().GroupKind().String()]; holds {
+		inside, _, _ := unstructured.NestedMap(object.Object, container.field)
+		for _, one := range inside {
+			if fields, ok := one.(map[string]any); ok {
+				delete(fields, "status")
+				for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+					unstructured.RemoveNestedField(fields, "metadata", field)
+				}
+			}
+		}
+		object.Object[container.field] = inside
+	}
 	text, err := json.Marshal(object.Object) // with sorted keys
 	if err != nil {
 		return nil
