@@ -66,7 +66,7 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 		Background: func(from snapshot.Source) ([]system.Runner, error) { return background(k, cfg, from) },
 	}
 	if cfg.Journal != nil {
-		s.Paths = append(s.Paths, system.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal}})
+		s.Paths = append(s.Paths, system.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal, busy: make(chan struct{}, 2)}})
 	}
 	if cfg.Health != nil {
 		s.Filters = append(s.Filters, system.Filter{Name: "announce", Wrap: cfg.Health.Announce})

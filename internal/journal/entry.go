@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,12 +74,6 @@ type History struct {
 	Unreadable int `json:"unreadable,omitempty"`
 }
 
-// sorted puts entries in the order in which the changes were made.
-func sorted(entries []Entry) []Entry {
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.At(), b.At()) })
-	return entries
-}
-
 // content is an object as an entry has it: in the version that people write, without status, managed fields and what
 // changes with every write.
 func content(convert Converter, version schema.GroupVersion, obj runtime.Object) (json.RawMessage, error) {
@@ -140,11 +133,7 @@ func packed(e *Entry) ([]byte, error) {
 // maxUnpacked bounds what an entry may become when it is read.
 const maxUnpacked = 16 << 20
 
-func opened(ctx context.Context, data []byte, transform value.Transformer, key string) (e Entry, err error) {
-	data, _, err = transform.TransformFromStorage(ctx, data, value.DefaultContext(key))
-	if err != nil {
-		return e, err
-	}
+func unpacked(data []byte) (e Entry, err error) {
 	unpack, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return e, err

@@ -1,17 +1,20 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/value"
@@ -159,7 +162,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	if surplus <= 0 {
 		return nil
 	}
-	oldest, err := client.Get(ctx, j.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(surplus))
+	// Of the same revision as the count: what another replica has trimmed since is not surplus once more.
+	oldest, err := client.Get(ctx, j.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(surplus), clientv3.WithRev(counted.Header.Revision))
 	if err != nil || len(oldest.Kvs) == 0 {
 		return err
 	}
@@ -181,8 +185,20 @@ func (j *Journal) written(ctx context.Context) {
 // ErrOff is said by a server that keeps no journal.
 var ErrOff = errors.New("this server keeps no journal of policy (--policy-history-entries=0)")
 
-// Entries reads the journal, in the order of the changes. What cannot be read is left out, and counted.
-func (j *Journal) Entries(ctx context.Context) (entries []Entry, unreadable int, err error) {
+// Record is an entry that is still packed. What people wrote packs well: a journal that is small in etcd can be large
+// when all of it is unpacked, so that it is unpacked one by one.
+type Record struct {
+	// Entry has everything but the contents.
+	Entry
+
+	open func() (Entry, error)
+}
+
+// Open unpacks the whole entry.
+func (r *Record) Open() (Entry, error) { return r.open() }
+
+// Records reads the journal, in the order of the changes. What cannot be read is left out, and counted.
+func (j *Journal) Records(ctx context.Context) (records []Record, unreadable int, err error) {
 	if j == nil || j.cfg.Entries == 0 {
 		return nil, 0, ErrOff
 	}
@@ -199,29 +215,43 @@ func (j *Journal) Entries(ctx context.Context) (entries []Entry, unreadable int,
 			return nil, 0, err
 		}
 		for _, kv := range page.Kvs {
-			key := string(kv.Key)
-			_, resource, _ := strings.Cut(strings.TrimPrefix(key, j.prefix), ".")
-			transform, known := j.transform(schema.ParseGroupResource(resource))
-			if !known {
-				unreadable++
-				continue
-			}
-			e, err := opened(ctx, kv.Value, transform, key)
+			r, err := j.record(ctx, kv)
 			if err != nil {
 				unreadable++
 				continue
 			}
-			e.written = uint64(kv.CreateRevision)
-			entries = append(entries, e)
+			records = append(records, r)
 		}
 		if !page.More {
 			break
 		}
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 	}
-	entries = sorted(entries)
-	if surplus := len(entries) - j.cfg.Entries; surplus > 0 {
-		entries = entries[surplus:]
+	slices.SortStableFunc(records, func(a, b Record) int { return cmp.Compare(a.At(), b.At()) })
+	if surplus := len(records) - j.cfg.Entries; surplus > 0 {
+		records = records[surplus:]
 	}
-	return entries, unreadable, nil
+	return records, unreadable, nil
+}
+
+// record decrypts an entry, and unpacks it to see that it can be.
+func (j *Journal) record(ctx context.Context, kv *mvccpb.KeyValue) (r Record, err error) {
+	key := string(kv.Key)
+	_, resource, _ := strings.Cut(strings.TrimPrefix(key, j.prefix), ".")
+	transform, known := j.transform(schema.ParseGroupResource(resource))
+	if !known {
+		return r, fmt.Errorf("%s is not journaled", resource)
+	}
+	data, _, err := transform.TransformFromStorage(ctx, kv.Value, value.DefaultContext(key))
+	if err != nil {
+		return r, err
+	}
+	r.open = func() (e Entry, err error) {
+		e, err = unpacked(data)
+		e.written = uint64(kv.CreateRevision)
+		return e, err
+	}
+	r.Entry, err = r.open()
+	r.Before, r.After = nil, nil
+	return r, err
 }

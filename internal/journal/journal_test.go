@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,9 +107,17 @@ func TestJournal(t *testing.T) {
 	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "mona", Groups: []string{"admins"}})
 	entries := func() []Entry {
 		t.Helper()
-		all, unreadable, err := j.Entries(ctx)
+		records, unreadable, err := j.Records(ctx)
 		if err != nil || unreadable != 0 {
 			t.Fatalf("%d unreadable: %v", unreadable, err)
+		}
+		var all []Entry
+		for _, r := range records {
+			e, err := r.Open()
+			if err != nil || e.At() != r.At() || r.After != nil {
+				t.Fatalf("%+v, and unpacked %+v: %v", r.Entry, e, err)
+			}
+			all = append(all, e)
 		}
 		return all
 	}
@@ -191,6 +200,30 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%d keys: %v", counted.Count, err)
 	}
 
+	t.Run("no space", func(t *testing.T) { noSpace(t, ctx, client, s, inner, entries) })
+
+	// The server itself, and somebody who says to be it (TR-15).
+	server := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		want string
+	}{
+		{"the server", server, "mona"},
+		{"somebody who impersonates it", Impersonated(server), user.APIServerUser},
+		{"somebody of its name", request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser}), user.APIServerUser},
+	} {
+		if err := s.GuaranteedUpdate(ctx, "k", &rbacv1.Role{}, false, nil, update(test.name), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create(test.ctx, "k", role("get"), &rbacv1.Role{}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if all := entries(); all[len(all)-1].User != test.want {
+			t.Errorf("%s: the last entry is %+v", test.name, all[len(all)-1])
+		}
+	}
+
 	// Without a journal nothing is changed.
 	dead := New(Config{Connect: func() (*clientv3.Client, error) { return nil, errors.New("no etcd") }, Entries: 20})
 	before := inner.writes
@@ -209,6 +242,42 @@ func TestJournal(t *testing.T) {
 	}
 	if got := New(Config{}).Around(scheme.Scheme)(resource, nil, inner); got != storage.Interface(inner) {
 		t.Error("a journal of nothing is kept")
+	}
+}
+
+// noSpace: an etcd that is full takes no entries; rights can still be revoked, and nothing else is changed (TR-15).
+func noSpace(t *testing.T, ctx context.Context, client *clientv3.Client, s storage.Interface, inner *stored, entries func() []Entry) {
+	status, err := client.Status(ctx, client.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE, MemberID: status.Header.MemberId}
+	if _, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(ctx, alarm); err != nil {
+		t.Fatal(err)
+	}
+	before, writes := entries(), inner.writes
+	for what, err := range map[string]error{
+		"create": s.Create(ctx, "k", role("full"), &rbacv1.Role{}, 0),
+		"update": s.GuaranteedUpdate(ctx, "k", &rbacv1.Role{}, false, nil, update("full"), nil),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "database space exceeded") || inner.writes != writes {
+			t.Errorf("%s: %v, %d writes", what, err, inner.writes-writes)
+		}
+	}
+	if err := s.Delete(ctx, "k", &rbacv1.Role{}, nil, nil, nil, storage.DeleteOptions{}); err != nil || inner.writes != writes+1 {
+		t.Errorf("delete: %v", err)
+	}
+	if after := entries(); len(after) != len(before) {
+		t.Errorf("%d entries, and %d before", len(after), len(before))
+	}
+	if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(ctx, "k", &rbacv1.Role{}, nil, nil, nil, storage.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if all := entries(); all[len(all)-1].Verb != Delete {
+		t.Errorf("with space again: %+v", all[len(all)-1])
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/fresh"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/notes"
 	"proviso.dev/proviso/internal/snapshot"
@@ -33,6 +35,9 @@ func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store 
 func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := notes.With(loopback.Context(r))
+		if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
+			ctx = journal.Impersonated(ctx)
+		}
 		if token := r.Header.Get(fresh.AtLeast); token != "" {
 			next.ServeHTTP(fresh.Pin(w, r.WithContext(ctx), store.Current(), token))
 			return

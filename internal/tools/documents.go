@@ -28,6 +28,10 @@ type document struct {
 // key tells objects apart.
 func (d document) key() string {
 	gvk := d.object.GroupVersionKind()
+	if gvk.Kind == "APIResourceList" { // has no name
+		served, _, _ := unstructured.NestedString(d.object.Object, "groupVersion")
+		return gvk.Kind + " " + served
+	}
 	return gvk.GroupKind().String() + " " + strings.TrimPrefix(d.object.GetNamespace()+"/"+d.object.GetName(), "/")
 }
 

@@ -59,6 +59,9 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
 			if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
 				return fmt.Errorf("-o %s: want table, json or yaml, and with --diff markdown", o.Output)
 			}
+			if o.Limit < 0 {
+				return fmt.Errorf("--limit %d: want the number of changes, or 0 for all", o.Limit)
+			}
 			return o.Run(cmd.Context())
 		},
 	}
@@ -79,18 +82,16 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	history, err := readJournal(ctx, config)
+	query := map[string]string{}
+	if o.Diff == "" {
+		query = map[string]string{"namespace": o.Namespace, "user": o.User, "limit": strconv.Itoa(o.Limit)}
+	}
+	history, err := readJournal(ctx, config, query)
 	if err != nil {
 		return err
 	}
 	if o.Diff != "" {
 		return o.diff(ctx, history)
-	}
-	history.Entries = slices.DeleteFunc(history.Entries, func(e journal.Entry) bool {
-		return o.Namespace != "" && e.Namespace != o.Namespace || o.User != "" && e.User != o.User
-	})
-	if surplus := len(history.Entries) - o.Limit; o.Limit > 0 && surplus > 0 {
-		history.Entries = history.Entries[surplus:]
 	}
 	return printHistory(o.Out, o.Output, history)
 }

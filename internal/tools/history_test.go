@@ -133,6 +133,10 @@ func TestSteps(t *testing.T) {
 	}
 	binding := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a","resourceVersion":"7"}}`)
 	role := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r","namespace":"a"}}`)
+	other := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a"},"roleRef":{"name":"other"}}`)
+	bindings := func(policyOf, text string) document {
+		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"` + policyOf + `","namespace":"a"},"policyRef":{"namespace":"` + policyOf + `"},"roleBindings":` + text + `}`)
+	}
 	for _, test := range []struct {
 		name             string
 		now, put, remove []document
@@ -144,6 +148,10 @@ func TestSteps(t *testing.T) {
 			"create Role.authorization.proviso.dev a/w; update Role.authorization.proviso.dev a/x; delete Role.authorization.proviso.dev a/z"},
 		{"a container that is gone", nil, []document{policy(`{"x":{}}`)}, nil, "create Policy.policy.proviso.dev a/default; create Role.authorization.proviso.dev a/x"},
 		{"a container that was not there", []document{policy(`{"x":{}}`)}, nil, []document{policy(`{"x":{}}`)}, "delete Role.authorization.proviso.dev a/x; delete Policy.policy.proviso.dev a/default"},
+		{"a binding of another role", []document{binding}, []document{other, role}, nil,
+			"create Role.rbac.authorization.k8s.io a/r; delete RoleBinding.rbac.authorization.k8s.io a/b; create RoleBinding.rbac.authorization.k8s.io a/b"},
+		{"a binding that moves to another container", []document{bindings("a", `{"b":{"roleName":"r"}}`), bindings("master", `{}`)}, []document{bindings("a", `{}`), bindings("master", `{"b":{"roleName":"r"}}`)}, nil,
+			"delete RoleBinding.authorization.proviso.dev a/b; create RoleBinding.authorization.proviso.dev a/b"},
 	} {
 		var got []string
 		for _, s := range steps(test.now, test.put, test.remove) {
@@ -155,6 +163,35 @@ func TestSteps(t *testing.T) {
 		if strings.Join(got, "; ") != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, strings.Join(got, "; "), test.want)
 		}
+	}
+}
+
+// A role binding of Policy names its role as its container says, and as it was written.
+func TestViews(t *testing.T) {
+	c := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"master","namespace":"a"},"policyRef":{"namespace":"master"},
+		"roleBindings":{"x":{"roleName":"view","userNames":["vera"]},"y":{"roleName":"view","spellings":["roleName","referencesGlobalRole"]}}}`), &c.Object); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"x": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"x","namespace":"a"},"roleRef":{"name":"view","namespace":"master"},"userNames":["vera"]}`,
+		"y": `{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"y","namespace":"a"},"referencesGlobalRole":true,"roleName":"view","roleRef":{"name":"view","namespace":"master"}}`,
+	} {
+		if got := essence(document{object: views(c, "roleBindings")[name]}); string(got) != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// What a server serves is as much part of an earlier policy as of today's.
+func TestAsOfKeepsWhatIsServed(t *testing.T) {
+	now := []document{{object: &unstructured.Unstructured{Object: roleNamed("a", "get")}}}
+	for _, version := range []string{"v1", "apps/v1"} {
+		now = append(now, document{object: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version}}})
+	}
+	then, err := asOf(now, []journal.Entry{{Revision: 20, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "a", After: raw(t, roleNamed("a", "get"))}}, 10)
+	if err != nil || len(then) != 2 || then[0].key() == then[1].key() {
+		t.Errorf("%v %v", then, err)
 	}
 }
 

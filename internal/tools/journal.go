@@ -20,12 +20,16 @@ import (
 )
 
 // readJournal asks a server who changed which policy.
-func readJournal(ctx context.Context, config *rest.Config) (*journal.History, error) {
+func readJournal(ctx context.Context, config *rest.Config, query map[string]string) (*journal.History, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	body, err := client.RESTClient().Get().AbsPath(ground.HistoryPath).Do(ctx).Raw()
+	request := client.RESTClient().Get().AbsPath(ground.HistoryPath)
+	for name, value := range query {
+		request = request.Param(name, value)
+	}
+	body, err := request.Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%s keeps no journal of policy: it is no Proviso, or runs with --policy-history-entries=0", config.Host)
@@ -35,7 +39,10 @@ func readJournal(ctx context.Context, config *rest.Config) (*journal.History, er
 		return nil, err
 	}
 	history := &journal.History{}
-	return history, json.Unmarshal(body, history)
+	if err := json.Unmarshal(body, history); err != nil {
+		return nil, fmt.Errorf("the journal of policy has not come to its end: %w", err)
+	}
+	return history, nil
 }
 
 // documentOf is an object of the journal.
@@ -138,6 +145,7 @@ func essence(d document) []byte {
 			}
 		}
 		object.Object[container.field] = inside
+		delete(object.Object, "lastModified")
 	}
 	text, err := json.Marshal(object.Object) // with sorted keys
 	if err != nil {

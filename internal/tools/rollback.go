@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -67,7 +69,7 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	history, err := readJournal(ctx, config)
+	history, err := readJournal(ctx, config, nil)
 	if err != nil {
 		return err
 	}
@@ -79,16 +81,19 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if now, err = withSinks(ctx, config, now); err != nil {
+		return err
+	}
 	then, err := asOf(now, history.Entries, revision)
 	if err != nil {
 		return err
 	}
 	put, remove := difference(now, then)
-	if len(put)+len(remove) == 0 {
+	todo := steps(now, put, remove)
+	if len(todo) == 0 {
 		_, _ = fmt.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
 		return nil
 	}
-	todo := steps(now, put, remove)
 	for _, s := range todo {
 		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, document{object: s.object}.key())
 	}
@@ -106,11 +111,31 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	return restore(ctx, config, todo, func(format string, args ...any) { _, _ = fmt.Fprintf(o.ErrOut, format, args...) })
 }
 
+// withSinks replaces audit sinks by what they are in full: what is read for plans withholds how they are reached.
+func withSinks(ctx context.Context, config *rest.Config, now []document) ([]document, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range now {
+		if d.object.GroupVersionKind().Group != snapshot.AuditSinks.Group || d.object.GetKind() != kindOf(snapshot.AuditSinks) {
+			continue
+		}
+		object, err := client.Resource(snapshot.AuditSinks.GroupVersionResource).Get(ctx, d.object.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.key(), err)
+		}
+		now[i].object = object
+	}
+	return now, nil
+}
+
 // step is one write or deletion.
 type step struct {
 	verb   string
 	object *unstructured.Unstructured
-	// rank orders steps: containers, roles, bindings are written, then bindings, roles, containers deleted.
+	// rank orders steps: containers (0), roles (1) and bindings (2) are written, then bindings (4), roles (5) and
+	// containers (6) deleted.
 	rank int
 }
 
@@ -122,13 +147,10 @@ func steps(now, put, remove []document) (all []step) {
 		there[d.key()] = d.object
 	}
 	for _, d := range put {
-		have, verb := there[d.key()], "create"
-		if have != nil {
-			verb = "update"
-		}
+		have := there[d.key()]
 		container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]
 		if !holds {
-			all = append(all, step{verb, ready(d.object, have), rankOf(d.object)})
+			all = append(all, rewritten(d.object, have)...)
 			continue
 		}
 		if have == nil {
@@ -136,66 +158,115 @@ func steps(now, put, remove []document) (all []step) {
 			delete(empty.Object, container.field)
 			all = append(all, step{"create", empty, 0})
 		}
-		all = append(all, entries(d.object, have, container.field, container.kind)...)
+		all = append(all, entries(d.object, have, container.field)...)
 	}
 	for _, d := range remove {
 		if container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]; holds {
-			all = append(all, entries(nil, d.object, container.field, container.kind)...)
+			all = append(all, entries(nil, d.object, container.field)...)
 			all = append(all, step{"delete", d.object, 6})
 			continue
 		}
 		all = append(all, step{"delete", d.object, 6 - rankOf(d.object)})
 	}
-	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(a.rank, b.rank) })
+	return inOrder(all)
+}
+
+// inOrder puts containers before roles before what binds them, and deletions last, except of what is then made anew.
+func inOrder(all []step) []step {
+	made := map[string]bool{}
+	for _, s := range all {
+		if s.verb == "create" {
+			made[document{object: s.object}.key()] = true
+		}
+	}
+	for i, s := range all {
+		if s.verb == "delete" && made[document{object: s.object}.key()] {
+			all[i].rank = rankOf(s.object)
+		}
+	}
+	place := func(s step) int {
+		if s.verb == "delete" {
+			return 2 * s.rank
+		}
+		return 2*s.rank + 1
+	}
+	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(place(a), place(b)) })
 	return all
 }
 
+// rewritten makes one object into another one, which may be missing. What a binding binds cannot be changed: it is made
+// anew.
+func rewritten(want, have *unstructured.Unstructured) []step {
+	rank := rankOf(want)
+	if have == nil {
+		return []step{{"create", ready(want, nil), rank}}
+	}
+	if !equality.Semantic.DeepEqual(want.Object["roleRef"], have.Object["roleRef"]) {
+		return []step{{"delete", have, rank}, {"create", ready(want, nil), rank}}
+	}
+	return []step{{"update", ready(want, have), rank}}
+}
+
 // entries are the steps that make what a container holds into what another one does; either may be missing.
-func entries(want, have *unstructured.Unstructured, field, kind string) (all []step) {
-	inside := func(c *unstructured.Unstructured) map[string]any {
-		if c == nil {
-			return nil
-		}
-		m, _, _ := unstructured.NestedMap(c.Object, field)
-		return m
-	}
-	namespace := ""
-	for _, c := range []*unstructured.Unstructured{want, have} {
-		if c != nil {
-			namespace = c.GetNamespace()
-		}
-	}
-	view := func(name string, content any) *unstructured.Unstructured {
-		fields, _ := content.(map[string]any)
-		object := (&unstructured.Unstructured{Object: fields}).DeepCopy()
-		if object.Object == nil {
-			object.Object = map[string]any{}
-		}
-		object.SetAPIVersion("authorization.proviso.dev/v1alpha1")
-		object.SetKind(strings.TrimSuffix(kind, ".authorization.proviso.dev"))
-		object.SetNamespace(namespace)
-		object.SetName(name)
-		return object
-	}
-	wanted, there := inside(want), inside(have)
-	for name, content := range wanted {
+func entries(want, have *unstructured.Unstructured, field string) (all []step) {
+	wanted, there := views(want, field), views(have, field)
+	for name, object := range wanted {
 		old, exists := there[name]
-		object := view(name, content)
-		switch {
-		case !exists:
-			all = append(all, step{"create", ready(object, nil), rankOf(object)})
-		case !same(document{object: view(name, old)}, document{object: object}):
-			all = append(all, step{"update", ready(object, view(name, old)), rankOf(object)})
+		if !exists || !same(document{object: old}, document{object: object}) {
+			all = append(all, rewritten(object, old)...)
 		}
 	}
-	for name, content := range there {
-		if _, still := wanted[name]; !still {
-			object := view(name, content)
+	for name, object := range there {
+		if wanted[name] == nil {
 			all = append(all, step{"delete", object, 6 - rankOf(object)})
 		}
 	}
-	slices.SortFunc(all, func(a, b step) int { return cmp.Compare(a.object.GetName(), b.object.GetName()) })
+	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(a.object.GetName(), b.object.GetName()) })
 	return all
+}
+
+// views are the roles or role bindings of a container as people write them.
+func views(c *unstructured.Unstructured, field string) map[string]*unstructured.Unstructured {
+	out := map[string]*unstructured.Unstructured{}
+	if c == nil {
+		return out
+	}
+	inside, _, _ := unstructured.NestedMap(c.Object, field) // a copy
+	for name, content := range inside {
+		fields, _ := content.(map[string]any)
+		if fields == nil {
+			fields = map[string]any{}
+		}
+		object := &unstructured.Unstructured{Object: fields}
+		object.SetAPIVersion("authorization.proviso.dev/v1alpha1")
+		object.SetKind("Role")
+		object.SetNamespace(c.GetNamespace())
+		object.SetName(name)
+		if field == "roleBindings" {
+			object.SetKind("RoleBinding")
+			asView(object, c)
+		}
+		out[name] = object
+	}
+	return out
+}
+
+// asView names the role of a role binding as people do: the container says of which namespace it is.
+func asView(object, container *unstructured.Unstructured) {
+	role, _, _ := unstructured.NestedString(object.Object, "roleName")
+	namespace, _, _ := unstructured.NestedString(container.Object, "policyRef", "namespace")
+	if namespace == "" {
+		namespace = container.GetName() // it follows from the name
+	}
+	spelled, _, _ := unstructured.NestedStringSlice(object.Object, "spellings")
+	delete(object.Object, "spellings")
+	object.Object["roleRef"] = map[string]any{"namespace": namespace, "name": role}
+	if !slices.Contains(spelled, policyv1alpha1.SpellingRoleName) {
+		delete(object.Object, "roleName")
+	}
+	if slices.Contains(spelled, policyv1alpha1.SpellingGlobalRole) {
+		object.Object["referencesGlobalRole"] = true
+	}
 }
 
 // rankOf puts roles before what binds them.
