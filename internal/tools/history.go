@@ -19,6 +19,7 @@ import (
 
 	"proviso.dev/proviso/internal/journal"
 	"proviso.dev/proviso/internal/offline"
+	"proviso.dev/proviso/internal/source"
 )
 
 // HistoryOptions are the flags of `proviso history`.
@@ -138,8 +139,34 @@ func compared(ctx context.Context, before, after []document, master string) (*pl
 			return nil, err
 		}
 	}
-	put, _ := difference(before, after)
-	return planned(ctx, hosts[0], hosts[1], put, nil)
+	put, remove := difference(before, after)
+	all := steps(before, put, remove)
+	change, err := changedBy(all)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
+	if err != nil {
+		return nil, err
+	}
+	return planned(ctx, hosts[0], hosts[1], kept, touched(hosts[0], hosts[1], change, master))
+}
+
+// changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
+func changedBy(all []step) (change []document, err error) {
+	for _, s := range all {
+		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
+			continue
+		}
+		text, err := yaml.Marshal(s.object.Object)
+		if err != nil {
+			return nil, err
+		}
+		d := document{object: s.object}
+		d.Text = source.Text{Name: d.key(), Data: text}
+		change = append(change, d)
+	}
+	return change, nil
 }
 
 // revisionOf reads a revision. Only those that the journal reaches back to can be shown.
