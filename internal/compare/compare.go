@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -59,12 +60,16 @@ func (s Step) effect() expr.Effect {
 	return expr.Allow
 }
 
-// Same tells that two accesses are made of the same conditions.
+// Same tells that two accesses are made of the same conditions. Conditions that are not expressions, such as those on
+// names, are the same if they are made of the same values.
 func (a Access) Same(b Access) bool {
 	equal := func(x, y expr.Condition) bool {
 		p, ok := x.(*expr.Program)
 		q, too := y.(*expr.Program)
-		return x == nil && y == nil || ok && too && p.Source() == q.Source() && p.Kind() == q.Kind() && p.APIVersion() == q.APIVersion()
+		if ok && too {
+			return p.Source() == q.Source() && p.Kind() == q.Kind() && p.APIVersion() == q.APIVersion()
+		}
+		return ok == too && reflect.DeepEqual(x, y)
 	}
 	parts := func(steps []Step) (out []expr.Condition) {
 		for _, step := range steps {

@@ -66,6 +66,11 @@ type Action struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
 }
 
+// HasName tells whether a request for an action names its object. (A create names it only in its body.)
+func HasName(a Action) bool {
+	return a.Subresource != "" || !slices.Contains([]string{"create", "list", "watch", "deletecollection"}, a.Verb)
+}
+
 // Other stands for every namespace and every name that no rule mentions.
 const Other = "*"
 
@@ -95,13 +100,14 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 					continue
 				}
 				for _, name := range append([]string{""}, in.Names...) {
-					if name != "" && slices.Contains([]string{"create", "list", "watch", "deletecollection"}, verb) && r.Subresource == "" {
+					a := Action{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name}
+					if name != "" && !HasName(a) {
 						continue
 					}
 					if err := ctx.Err(); err != nil {
 						return nil, err
 					}
-					changes = append(changes, p.action(ctx, r, Action{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name})...)
+					changes = append(changes, p.action(ctx, r, a)...)
 				}
 			}
 		}

@@ -159,7 +159,7 @@ func planned(ctx context.Context, before, after *offline.Host, change []document
 	if err != nil {
 		return nil, err
 	}
-	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in.Namespaces), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

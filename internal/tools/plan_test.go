@@ -2,7 +2,10 @@ package tools
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,6 +66,46 @@ func TestPlan(t *testing.T) {
 	}
 	if c := p.Changes[0]; c.Namespace != "*" || len(c.Subjects) != 2 {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TR-2: a right to all objects of a kind is not said again for every name that some rule mentions, and the names for
+// which nothing changes are said; what does not change for single names is not listed either.
+func TestPlanOfNames(t *testing.T) {
+	rbac := func(name, names, users string) string {
+		return fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %[1]s}\nrules: [{verbs: [get, list], apiGroups: [''], resources: [secrets]%[2]s}]\n---\n"+
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: %[1]s}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}\n"+
+			"subjects: [%[3]s]\n", name, names, users)
+	}
+	vera, edgar := "{apiGroup: rbac.authorization.k8s.io, kind: User, name: vera}", "{apiGroup: rbac.authorization.k8s.io, kind: User, name: edgar}"
+	policy := func(kinds string) string {
+		return "apiVersion: authorization.proviso.dev/v1alpha1\nkind: Role\nmetadata: {name: named, namespace: hammer}\nrules:\n- {verbs: [get, list, update], resourceKinds: [configmaps], resourceNames: [first]}\n" + kinds +
+			"---\napiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: named, namespace: hammer}\nroleRef: {name: named}\nuserNames: [vera]\n"
+	}
+	from := write(t, map[string]string{"a.yaml": rbac("one", ", resourceNames: [first]", vera), "b.yaml": rbac("two", ", resourceNames: [second, third]", edgar), "c.yaml": policy("")})
+	for _, test := range []struct {
+		name, change string
+		want         []string
+	}{
+		{"all names", rbac("all", "", vera), []string{"get secrets except first", "list secrets"}},
+		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get secrets except first", "get secrets except second and third", "list secrets"}},
+		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get secrets first"}},
+		{"a rule beside one of names", policy("- {verbs: [get], resourceKinds: [pods]}\n"), []string{"get pods"}},
+	} {
+		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
+		if code != 2 {
+			t.Errorf("%s: %d %v", test.name, code, err)
+		}
+		var got []string
+		for _, l := range strings.Split(out, "\n") {
+			if columns := regexp.MustCompile(" {3,}").Split(l, -1); len(columns) == 5 && columns[0] != "WHO" {
+				got = append(got, columns[1])
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, "; ") != strings.Join(test.want, "; ") {
+			t.Errorf("%s: %q\n%s", test.name, got, out)
+		}
 	}
 }
 

@@ -32,20 +32,23 @@ type rejected struct {
 }
 
 type planChange struct {
-	Subject   *planSubject     `json:"subject,omitempty"`
-	Subjects  []planSubject    `json:"subjects,omitempty"`
-	Verb      string           `json:"verb"`
-	APIGroup  string           `json:"apiGroup"`
-	Resource  string           `json:"resource,omitempty"`
-	Path      string           `json:"path,omitempty"`
-	Namespace string           `json:"namespace"`
-	Name      string           `json:"name,omitempty"`
-	Before    plan.Effect      `json:"before"`
-	After     plan.Effect      `json:"after"`
-	Relation  compare.Relation `json:"relation"`
-	Why       string           `json:"why,omitempty"`
-	Witness   *planWitness     `json:"witness,omitempty"`
-	Rule      string           `json:"rule"`
+	Subject   *planSubject  `json:"subject,omitempty"`
+	Subjects  []planSubject `json:"subjects,omitempty"`
+	Verb      string        `json:"verb"`
+	APIGroup  string        `json:"apiGroup"`
+	Resource  string        `json:"resource,omitempty"`
+	Path      string        `json:"path,omitempty"`
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name,omitempty"`
+	// ExceptNames are those for which it is not so, if it is for all others.
+	ExceptNames []string `json:"exceptNames,omitempty"`
+
+	Before   plan.Effect      `json:"before"`
+	After    plan.Effect      `json:"after"`
+	Relation compare.Relation `json:"relation"`
+	Why      string           `json:"why,omitempty"`
+	Witness  *planWitness     `json:"witness,omitempty"`
+	Rule     string           `json:"rule"`
 }
 
 type planSubject struct {
@@ -81,58 +84,6 @@ func subjectOf(s ruleset.Subject) planSubject {
 	return planSubject{User: s.Name}
 }
 
-// others are the namespaces that no object of the policy is in.
-const others = "(others)"
-
-// collapse makes one entry of the same change for several subjects, and of one that holds in every namespace.
-func collapse(changes []plan.Change, namespaces []string) []planChange {
-	slices.SortStableFunc(changes, plan.Change.Compare)
-	everywhere := len(namespaces) + 2 // another one, and none
-	places := map[string]int{}
-	fingerprint := func(c plan.Change) string {
-		c.Action.Namespace, c.Witness = "", nil
-		return fmt.Sprintf("%+v", c)
-	}
-	for _, c := range changes {
-		places[fingerprint(c)]++
-	}
-	out := []planChange{}
-	entries := map[string]int{}
-	for _, c := range changes {
-		namespace := c.Action.Namespace
-		if places[fingerprint(c)] == everywhere {
-			if namespace != plan.Other {
-				continue
-			}
-		} else if namespace == plan.Other {
-			namespace = others
-		}
-		resource := c.Action.Resource
-		if c.Action.Subresource != "" {
-			resource += "/" + c.Action.Subresource
-		}
-		entry := planChange{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: namespace, Name: c.Action.Name,
-			Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
-		same := fmt.Sprintf("%+v", entry)
-		if w := c.Witness; w != nil {
-			entry.Witness = &planWitness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
-		}
-		subject := subjectOf(c.Subject)
-		at, seen := entries[same]
-		if !seen {
-			entry.Subject = &subject
-			entries[same] = len(out)
-			out = append(out, entry)
-			continue
-		}
-		if first := out[at].Subject; first != nil {
-			out[at].Subject, out[at].Subjects = nil, []planSubject{*first}
-		}
-		out[at].Subjects = append(out[at].Subjects, subject)
-	}
-	return out
-}
-
 func (c planChange) who() string {
 	if c.Subject != nil {
 		return c.Subject.String()
@@ -147,7 +98,7 @@ func (c planChange) who() string {
 	return strings.Join(names, ", ")
 }
 
-// line is what is shown of changes that differ in their verb and resource only.
+// line is what is shown of changes that differ in their verb and resource only: every verb of it with every resource.
 type line struct {
 	who, what, where, change, rule string
 	verbs, resources               []string
@@ -155,6 +106,30 @@ type line struct {
 }
 
 func (r *planReport) lines() (lines []*line) {
+	index := map[string]*line{}
+	for _, one := range r.perResource() {
+		key := strings.Join([]string{one.who, one.where, one.change, one.rule, strings.Join(one.verbs, ",")}, "\x00")
+		if l := index[key]; l != nil {
+			l.resources = append(l.resources, one.resources...)
+			if l.witness == nil {
+				l.witness = one.witness
+			}
+			continue
+		}
+		index[key] = one
+		lines = append(lines, one)
+	}
+	for _, l := range lines {
+		if n := len(l.resources); n > 4 {
+			l.resources = append(l.resources[:4], fmt.Sprintf("and %d more", n-4))
+		}
+		l.what = strings.Join(l.verbs, ",") + " " + strings.Join(l.resources, ", ")
+	}
+	return lines
+}
+
+// perResource has one line for each resource, with all its verbs.
+func (r *planReport) perResource() (lines []*line) {
 	index := map[string]*line{}
 	for _, c := range r.Changes {
 		resource := c.Resource
@@ -167,6 +142,9 @@ func (r *planReport) lines() (lines []*line) {
 		if c.Name != "" {
 			resource += " " + c.Name
 		}
+		if len(c.ExceptNames) > 0 {
+			resource += " except " + strings.Join(c.ExceptNames, " and ")
+		}
 		change := fmt.Sprintf("%s → %s", c.Before, c.After)
 		if c.Before == plan.If || c.After == plan.If {
 			change += ", " + string(c.Relation)
@@ -175,28 +153,19 @@ func (r *planReport) lines() (lines []*line) {
 		if where == "" {
 			where = "-"
 		}
-		key := strings.Join([]string{c.who(), where, change, c.Rule}, "\x00")
+		key := strings.Join([]string{c.who(), where, change, c.Rule, resource}, "\x00")
 		l := index[key]
 		if l == nil {
-			l = &line{who: c.who(), where: where, change: change, rule: c.Rule}
+			l = &line{who: c.who(), where: where, change: change, rule: c.Rule, resources: []string{resource}}
 			index[key] = l
 			lines = append(lines, l)
 		}
 		if !slices.Contains(l.verbs, c.Verb) {
 			l.verbs = append(l.verbs, c.Verb)
 		}
-		if !slices.Contains(l.resources, resource) {
-			l.resources = append(l.resources, resource)
-		}
 		if l.witness == nil {
 			l.witness = c.Witness
 		}
-	}
-	for _, l := range lines {
-		if n := len(l.resources); n > 4 {
-			l.resources = append(l.resources[:4], fmt.Sprintf("and %d more", n-4))
-		}
-		l.what = strings.Join(l.verbs, ",") + " " + strings.Join(l.resources, ", ")
 	}
 	return lines
 }
