@@ -62,14 +62,19 @@ build: ## Build bin/proviso and bin/kubectl-proviso
 		$(BUILD) -o $(BIN)/$$cmd ./cmd/$$cmd; \
 	done
 
+# A build of Kubernetes for one platform takes five to ten minutes. RELEASE_PLATFORMS picks some.
+RELEASE_PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64
+RELEASE_URL       ?= https://proviso.dev/releases
 .PHONY: release
-release: ## Static, reproducible binaries without paths of this machine, in dist/ (builds Kubernetes anew)
-	@mkdir -p dist
-	@for cmd in proviso kubectl-proviso; do \
-		test -d cmd/$$cmd || continue; \
-		CGO_ENABLED=0 $(BUILD) -trimpath -buildvcs=false -o dist/$$cmd ./cmd/$$cmd; \
-	done
-	cd dist && sha256sum $$(ls | grep -v SHA256SUMS) >SHA256SUMS && cat SHA256SUMS
+release: ## What is published, in dist/release: binaries, archives, SBOMs, the image, the krew manifest, checksums
+	$(GO) -C hack/release run . -root $(CURDIR) -out dist/release -version '$(VERSION)' -epoch $$(git log -1 --format=%ct) \
+		-ldflags '$(LDFLAGS)' -platforms '$(RELEASE_PLATFORMS)' -url '$(RELEASE_URL)'
+	@cat dist/release/SHA256SUMS
+
+# Not part of verify: twice Kubernetes. docs/testing.md has figures.
+.PHONY: prove-release
+prove-release: ## The same commit, built in two places, gives the same bytes, and its image runs without root
+	@GO='$(GO)' hack/prove-release.sh
 
 .PHONY: run
 run: build ## Build, then run the server (RUNFLAGS="--secure-port 7443")
@@ -81,11 +86,18 @@ test: ## Unit and in-process tests (TESTFLAGS="-run X -v")
 	$(TEST) -timeout 20m $(TESTFLAGS) $(UNIT_PACKAGES) ./api/... ./client/...
 	$(GO) -C bench test -ldflags=-w -vet=off -timeout 20m $(TESTFLAGS) ./...
 	$(GO) -C test/monitoring test -count=1 -vet=off $(TESTFLAGS) ./...
+	$(GO) -C hack/release test -vet=off $(TESTFLAGS) ./...
 
 .PHONY: e2e
 e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 	@if [ ! -d test/e2e ]; then echo 'e2e: there is no test/e2e yet'; exit 1; fi
 	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 40m $(TESTFLAGS) ./test/e2e/...
+
+# Run it with the release that is published; the next one has to read what it wrote (docs/guide/upgrade.md).
+.PHONY: keep-release
+keep-release: build ## Keep what this release stores, for the tests of the next one
+	PROVISO_KEEP_RELEASE=yes $(TEST) -count=1 -run TestStoredFieldsOfReleases ./internal/registry
+	PROVISO_KEEP_RELEASE=yes PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -run TestKeepRelease ./test/e2e
 
 .PHONY: browser
 browser: build ## The explorer in a real browser; installs Chromium where it may, and says so where it skips
@@ -186,6 +198,7 @@ vet: ## go vet of every package, the nested modules' too
 	$(GO) -C test/conformance vet ./...
 	$(GO) -C test/monitoring vet ./...
 	$(GO) -C test/browser vet ./...
+	$(GO) -C hack/release vet ./...
 	$(GO) build -tags upstream ./internal/server ./test/upstream/...
 
 .PHONY: lint

@@ -35,7 +35,7 @@ For an external etcd use etcdctl and etcdutl.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSave(streams), newStatus(streams), newRestore(streams))
+	cmd.AddCommand(newSave(streams), newStatus(streams), newCheck(streams), newRestore(streams))
 	return cmd
 }
 

@@ -22,7 +22,7 @@ import (
 
 // NewCommand returns `proviso docs`.
 func NewCommand(streams genericiooptions.IOStreams, documents fs.FS) *cobra.Command {
-	var listen, out string
+	var listen, out, man string
 	cmd := &cobra.Command{
 		Use:   "docs",
 		Short: "Read the documentation in a browser",
@@ -34,9 +34,15 @@ Exit code 0 after Ctrl-C, 1 if it could not start or write.`,
   proviso docs
 
   # Write it to a directory, for a web server of yours
-  proviso docs --out site`,
+  proviso docs --out site
+
+  # Write manual pages
+  proviso docs --man man && man man/proviso-who-can.1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if man != "" {
+				return writeMan(cmd.Root(), man, streams)
+			}
 			site, err := New(documents, cmd.Root())
 			if err != nil {
 				return err
@@ -51,6 +57,8 @@ Exit code 0 after Ctrl-C, 1 if it could not start or write.`,
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "Address and port to serve it on.")
 	cmd.Flags().StringVar(&out, "out", "", "Write the site to this directory, which must be empty or not exist, and end.")
+	cmd.Flags().StringVar(&man, "man", "", "Write a manual page for every command to this directory, and end.")
+	cmd.MarkFlagsMutuallyExclusive("out", "man")
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package docsite
 
 import (
 	"bytes"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -111,5 +112,34 @@ func TestServeAndWrite(t *testing.T) {
 	}
 	if err := site.write(dir, streams); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("written over another site: %v", err)
+	}
+}
+
+// OP-1: every command has a manual page, which is the same whenever it is written.
+func TestManualPages(t *testing.T) {
+	root := &cobra.Command{Use: "proviso", Short: "an API server"}
+	root.AddCommand(&cobra.Command{Use: "who-can VERB", Short: "Who can do it", Example: "  proviso who-can get pods", Run: func(*cobra.Command, []string) {}})
+	write := func() map[string]string {
+		dir := filepath.Join(t.TempDir(), "man")
+		streams, _, _, _ := genericiooptions.NewTestIOStreams()
+		if err := writeMan(root, dir, streams); err != nil {
+			t.Fatal(err)
+		}
+		pages := map[string]string{}
+		for _, name := range []string{"proviso.1", "proviso-who-can.1"} {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages[name] = string(data)
+		}
+		return pages
+	}
+	first := write()
+	if page := first["proviso-who-can.1"]; !strings.Contains(page, "proviso who-can get pods") || !strings.Contains(page, ".TH") {
+		t.Errorf("the page of who-can: %s", page)
+	}
+	if !maps.Equal(first, write()) {
+		t.Error("two writings differ")
 	}
 }

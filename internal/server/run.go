@@ -292,6 +292,7 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 		klog.ErrorS(err, "Watching the start")
 		return
 	}
+	notice := "" // what the last answer warned of
 	reached := func(path string) error {
 		return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.LoopbackClientConfig.Host+path, nil)
@@ -303,6 +304,7 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 				return false, nil
 			}
 			defer func() { _ = resp.Body.Close() }()
+			notice = strings.TrimPrefix(resp.Header.Get("Warning"), "299 - ")
 			return resp.StatusCode == http.StatusOK, nil
 		})
 	}
@@ -323,6 +325,9 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 			return
 		}
 		p.Done("policy", "snapshot synced")
+		if notice != "" {
+			p.Say("Warning: %s", strings.Trim(notice, `"`))
+		}
 	}
 	if reached("/readyz") != nil {
 		return

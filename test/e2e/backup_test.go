@@ -8,6 +8,7 @@ import (
 )
 
 // TestBackupBringsPolicyBack: a deny is deleted after a backup, and holds again after the restore. // OP-3
+// The data that it begins with was stored by the release before. // OP-4
 func TestBackupBringsPolicyBack(t *testing.T) {
 	t.Parallel()
 	root := tempDir(t)
@@ -16,7 +17,15 @@ func TestBackupBringsPolicyBack(t *testing.T) {
 		text, err := exec.Command(binary(t), append([]string{"snapshot"}, args...)...).CombinedOutput()
 		return string(text), err
 	}
+	kept := keptRelease(t, root)
+	if text, err := snapshot("check", kept); err != nil || !strings.Contains(text, " 0 of them not understood") {
+		t.Fatalf("check of what the release before has stored: %v\n%s", err, text)
+	}
+	if text, err := snapshot("restore", kept, "--data-dir", dir); err != nil {
+		t.Fatalf("restore of what the release before has stored: %v\n%s", err, text)
+	}
 	s := serve(t, dir)
+	s.servesKept()
 	s.kubectl("create", "clusterrolebinding", "bob", "--clusterrole=cluster-admin", "--user=bob")
 	s.apply(`apiVersion: authorization.proviso.dev/v1alpha1
 kind: Role

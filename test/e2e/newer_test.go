@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -220,6 +221,14 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 		}
 	}
 	t.Run("as it arrives", check)
+	// OP-4: another release finds all of it before it serves.
+	text, err := exec.Command(binary(t), "snapshot", "check", "--data-dir", dir).CombinedOutput()
+	for _, want := range []string{"unknown onlyOnSundays", "policies.policy.proviso.dev future/default: ", "policybindings.policy.proviso.dev bound/bound: ",
+		"clusterprotectedattributes.policy.proviso.dev tier: ", "fieldpermissions.policy.proviso.dev sealed: ", "not understood by this release"} {
+		if err == nil || !strings.Contains(string(text), want) {
+			t.Errorf("snapshot check does not say %q: %v\n%s", want, err, text)
+		}
+	}
 	// One bad object never freezes a revocation, nor a grant.
 	s.kubectl("delete", "rolebinding.authorization.proviso.dev", "edgar", "-n", "good")
 	may(false, "good", "get", "configmaps")

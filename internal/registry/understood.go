@@ -1,0 +1,113 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// encrypted begins what was stored with an EncryptionConfiguration; only the server has its keys.
+const encrypted = "k8s:enc:"
+
+// StoredKinds are the kinds of ours that are stored, by the part of their keys behind the prefix: group and resource.
+func StoredKinds() map[string]schema.GroupVersionKind {
+	p, a := policy.SchemeGroupVersion, audit.SchemeGroupVersion
+	return map[string]schema.GroupVersionKind{
+		p.Group + "/policies":                   p.WithKind("Policy"),
+		p.Group + "/policybindings":             p.WithKind("PolicyBinding"),
+		p.Group + "/fieldpermissions":           p.WithKind("FieldPermission"),
+		p.Group + "/protectedattributes":        p.WithKind("ProtectedAttribute"),
+		p.Group + "/clusterprotectedattributes": p.WithKind("ClusterProtectedAttribute"),
+		a.Group + "/auditsinks":                 a.WithKind("AuditSink"),
+		a.Group + "/auditclasses":               a.WithKind("AuditClass"),
+	}
+}
+
+// Stored is an object of ours as it lies in etcd.
+type Stored struct {
+	Resource, Namespace, Name string
+	// Problems are what this release does not understand about it, and how it treats that; none if it is understood.
+	Problems []string
+	// Encrypted says that it was not looked at.
+	Encrypted bool
+}
+
+// Understand reads what is stored under a key, below the prefix that the server stores everything under (/registry). It
+// is false for what is not ours.
+func Understand(prefix, key string, data []byte) (Stored, bool) {
+	rest, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "/")+"/")
+	parts := strings.SplitN(rest, "/", 3)
+	if !ok || len(parts) < 3 {
+		return Stored{}, false
+	}
+	of := parts[0] + "/" + parts[1]
+	kind, ours := StoredKinds()[of]
+	if !ours {
+		return Stored{}, false
+	}
+	r := recovering{scheme: VersionedScheme(), codec: StorageCodec(), kind: kind, prefix: strings.TrimSuffix(prefix, "/") + "/" + of + "/"}
+	s := Stored{Resource: parts[1] + "." + parts[0]}
+	s.Namespace, s.Name = r.identity(key)
+	if strings.HasPrefix(string(data), encrypted) {
+		s.Encrypted = true
+		return s, true
+	}
+	if why := r.mismatch(data, s.Namespace, s.Name); why != "" {
+		s.Problems = []string{why}
+		return s, true
+	}
+	obj, _, err := StorageCodec().Decode(data, nil, nil)
+	if err != nil {
+		s.Problems = []string{err.Error()}
+		return s, true
+	}
+	s.Problems = notUnderstood(obj)
+	return s, true
+}
+
+// notUnderstood lists the parts of an object that are quarantined.
+func notUnderstood(obj runtime.Object) (problems []string) {
+	if why := cmp.Or(Unreadable(obj), Quarantined(obj)); why != "" {
+		return []string{why}
+	}
+	switch o := obj.(type) {
+	case *policy.Policy:
+		for _, name := range slices.Sorted(maps.Keys(o.Roles)) {
+			role := o.Roles[name]
+			if why := role.Annotations[policy.AnnotationQuarantined]; why != "" {
+				problems = append(problems, fmt.Sprintf("role %q: %s", name, why))
+			}
+			for i := range role.Rules {
+				for _, field := range unknownInRule(&role.Rules[i]) {
+					problems = append(problems, fmt.Sprintf("role %q, rule %d: unknown %s", name, i, field))
+				}
+			}
+		}
+	case *policy.PolicyBinding:
+		for _, name := range slices.Sorted(maps.Keys(o.RoleBindings)) {
+			marks := o.RoleBindings[name].Annotations
+			if why := cmp.Or(marks[policy.AnnotationQuarantined], marks[policy.AnnotationUnreadable]); why != "" {
+				problems = append(problems, fmt.Sprintf("role binding %q: %s", name, why))
+			}
+		}
+	}
+	return problems
+}
+
+func unknownInRule(rule *policy.PolicyRule) []string {
+	fields := slices.Sorted(maps.Keys(rule.Unrecognized))
+	if rule.AttributeRestrictions != nil {
+		for _, name := range slices.Sorted(maps.Keys(rule.AttributeRestrictions.Unrecognized)) {
+			fields = append(fields, "attributeRestrictions."+name)
+		}
+	}
+	return fields
+}
