@@ -137,6 +137,10 @@ conformance-sidecar: build ## The conformance tests on a stock kube-apiserver wi
 hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
 	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass
 
+.PHONY: bench-sidecar
+bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alone and one with webhooks that do nothing (COSTFLAGS='-rounds 5'); minutes
+	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run ./test/stock/cost $(COSTFLAGS)
+
 .PHONY: faults-sidecar
 faults-sidecar: build ## Kill the parts of a stock kube-apiserver with a side-car while somebody tries forbidden things (ROUNDS=20)
 	PROVISO_SOAK=$(or $(ROUNDS),20) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestSidecarBesideAStockServer ./test/e2e

@@ -88,6 +88,21 @@ func Prepare(cfg Config) (*Pair, error) {
 	return p, nil
 }
 
+// Alone is the API server without the side-car: its own authorizers, no webhooks, and the same audit log.
+func (p *Pair) Alone() []string {
+	var flags []string
+	for _, f := range p.Server {
+		switch name, _, _ := strings.Cut(f, "="); name {
+		case "--authorization-config":
+			flags = append(flags, "--authorization-mode=Node,RBAC")
+		case "--admission-control-config-file":
+		default:
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
 // URL is where the API server answers.
 func (p *Pair) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", p.Port) }
 

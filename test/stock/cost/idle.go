@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/test/stock"
+)
+
+// idle answers the webhooks of a pair, at the side-car's address and with its certificate, without looking.
+func idle(ctx context.Context, pair *stock.Pair) error {
+	listener, err := net.Listen("tcp", pair.Listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		if strings.HasSuffix(r.URL.Path, "/authorize") {
+			review := &authorizationv1.SubjectAccessReview{}
+			if json.NewDecoder(r.Body).Decode(review) != nil {
+				return
+			}
+			answer = review // no opinion
+		} else {
+			review := &admissionv1.AdmissionReview{}
+			if json.NewDecoder(r.Body).Decode(review) != nil || review.Request == nil {
+				return
+			}
+			review.Response, review.Request = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}, nil
+			answer = review
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	})}
+	files := pki.BesideFiles(pair.Side)
+	go func() { _ = server.ServeTLS(listener, files.ServerCert, files.ServerKey) }()
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	return nil
+}
+
+// used is the processor time of the API server and of the side-car so far.
+func (s *stack) used() (all [2]time.Duration) {
+	for i, cmd := range s.servers[1:] {
+		all[i] = processor(cmd.Process.Pid)
+	}
+	return all
+}
+
+// processor is the processor time of a process so far.
+func processor(pid int) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// memory is what a process has in memory.
+func memory(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// bind writes role bindings, a hundred in each namespace, and waits until the side-car knows the last one.
+func (s *stack) bind(ctx context.Context, n int) error {
+	const lanes, perNamespace = 8, 100
+	var next atomic.Int64
+	failed := make(chan error, lanes)
+	for range lanes {
+		go func() {
+			client, err := rest.HTTPClientFor(s.admin)
+			for err == nil {
+				i := int(next.Add(1)) - 1
+				if i*perNamespace >= n {
+					break
+				}
+				namespace := fmt.Sprintf("n%d", i)
+				if err = send(ctx, client, http.MethodPost, s.pair.URL()+"/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":%q}}`, namespace)); err != nil {
+					break
+				}
+				for j := range min(perNamespace, n-i*perNamespace) {
+					body := fmt.Sprintf(`{"metadata":{"name":"b%[1]d"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cost"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"user-%[2]d-%[1]d"}]}`, j, i)
+					if err = send(ctx, client, http.MethodPost, s.pair.URL()+"/apis/rbac.authorization.k8s.io/v1/namespaces/"+namespace+"/rolebindings", body); err != nil {
+						break
+					}
+				}
+			}
+			failed <- err
+		}()
+	}
+	for range lanes {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	// The last one of them may read.
+	last := fmt.Sprintf("n%d", (n-1)/perNamespace)
+	data, err := pki.IssueClient(s.pair.Files, pki.ClientRequest{User: fmt.Sprintf("user-%d-%d", (n-1)/perNamespace, (n-1)%perNamespace), TTL: time.Hour, Server: s.pair.URL()})
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	deadline := time.Now().Add(time.Minute)
+	for err == nil {
+		if err = send(ctx, client, http.MethodGet, s.pair.URL()+"/api/v1/namespaces/"+last+"/configmaps", ""); err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+		err = ctx.Err()
+	}
+	return err
+}
