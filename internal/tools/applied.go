@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/source"
 )
@@ -74,8 +73,7 @@ func without(d document, changed map[string]bool) (_ document, gone []string, er
 	if err := unstructured.SetNestedMap(object.Object, inside, container.field); err != nil {
 		return d, nil, err
 	}
-	text, err := yaml.Marshal(object.Object)
-	return document{source.Text{Name: d.Name, Data: text}, object}, gone, err
+	return document{source.Text{Name: d.Name, Object: object}, object}, gone, nil
 }
 
 // isPolicy tells the kinds that --prune deletes.

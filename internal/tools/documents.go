@@ -75,7 +75,7 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 		place := fmt.Sprintf("%s, document %d", name, n)
 		var content map[string]any
 		if err == nil {
-			err = yaml.UnmarshalStrict(text, &content)
+			content, err = source.Decode(text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", place, err)
@@ -89,7 +89,7 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 		}
 		items, isList := content["items"].([]any)
 		if !isList || !strings.HasSuffix(object.GetKind(), "List") {
-			all = append(all, document{source.Text{Name: place, Data: text}, object})
+			all = append(all, document{source.Text{Name: place, Data: text, Object: object}, object})
 			continue
 		}
 		for i, item := range items {
@@ -97,13 +97,18 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 			if !ok {
 				return nil, fmt.Errorf("%s: items[%d] is no object", place, i)
 			}
-			text, err := yaml.Marshal(content)
-			if err != nil {
-				return nil, fmt.Errorf("%s: items[%d]: %w", place, i, err)
-			}
-			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Data: text}, &unstructured.Unstructured{Object: content}})
+			one := &unstructured.Unstructured{Object: content}
+			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one}, one})
 		}
 	}
+}
+
+// text is the document as YAML.
+func (d document) text() ([]byte, error) {
+	if d.Data != nil {
+		return d.Data, nil
+	}
+	return yaml.Marshal(d.object.Object)
 }
 
 func texts(documents []document) (out []source.Text) {

@@ -30,7 +30,11 @@ It needs the right to list each of these in all namespaces, and says which of th
 			}
 			out := bufio.NewWriter(streams.Out)
 			for _, d := range documents {
-				fmt.Fprintf(out, "---\n%s", d.Data)
+				text, err := d.text()
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "---\n%s", text)
 			}
 			return out.Flush()
 		},

@@ -45,7 +45,11 @@ func (p *places) all(paths []string, documents []document) error {
 	}
 	p.objects, p.shipped = map[lint.Object]node{}, map[lint.Object]bool{}
 	for _, d := range documents {
-		if err := p.file(d.Text.Name, d.Text.Data); err != nil {
+		text, err := d.text()
+		if err == nil {
+			err = p.file(d.Text.Name, text)
+		}
+		if err != nil {
 			return err
 		}
 		if d.object.GetLabels()["kubernetes.io/bootstrapping"] != "" {

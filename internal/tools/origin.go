@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/source"
 )
@@ -63,12 +62,8 @@ func (o *origin) read(ctx context.Context) ([]document, error) {
 	}
 	var all []document
 	for _, object := range objects {
-		text, err := yaml.Marshal(object.Object)
-		if err != nil {
-			return nil, err
-		}
 		d := document{object: object}
-		d.Text = source.Text{Name: "the server's " + d.key(), Data: text}
+		d.Text = source.Text{Name: "the server's " + d.key(), Object: object}
 		all = append(all, d)
 	}
 	return all, nil
