@@ -9,8 +9,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// decisionKey is upstream's annotation.
-const decisionKey = "authorization.k8s.io/decision"
+// decisionKey is upstream's annotation, and checksKey that of field permissions (FP-12).
+const (
+	decisionKey = "authorization.k8s.io/decision"
+	checksKey   = "fieldpermissions.proviso.dev/checks"
+)
 
 // event is one line, or one item of one.
 type event struct {
@@ -136,8 +139,11 @@ func (e *event) annotations(p *parser, value []byte) error {
 	}
 	s := scanner{text: value}
 	return wrong("annotations", s.object(func(key string, value []byte) (err error) {
-		if key == decisionKey {
+		switch key {
+		case decisionKey:
 			e.Decision, err = p.text(key, value)
+		case checksKey:
+			e.Checks, err = p.text(key, value)
 		}
 		return err
 	}))

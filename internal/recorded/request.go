@@ -29,6 +29,8 @@ type Request struct {
 	// "forbid", if that was recorded.
 	Code     int
 	Decision string
+	// Checks are the permissions for fields that were asked for, with the answers, as the server wrote them.
+	Checks string
 
 	// Object is what was sent, before anything changed it: the patch itself of a patch, options of a delete. Answer is
 	// what was sent back: the object, or a Status.

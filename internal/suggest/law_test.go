@@ -107,7 +107,7 @@ func everything() (all []Use) {
 func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 	all := everything()
 	who := &user.DefaultInfo{Name: "dora", Groups: []string{"team", "system:authenticated"}}
-	made, conditional := 0, 0
+	made, conditional, fields, wheres := 0, 0, 0, 0
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		policy := random(r)
@@ -117,6 +117,16 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 		for range 40 {
 			in.Uses = append(in.Uses, pick(r, all))
 		}
+		for range 30 { // more objects than names are listed
+			one := pick(r, all)
+			if conditioned(one.Verb) && one.Subresource == "" && ix.Decide(one.attributes(who)).Certainty == ruleset.Always {
+				for _, one.Name = range names {
+					in.Uses = append(in.Uses, one)
+				}
+				break
+			}
+		}
+		recorded := withBodies(t, r, &in)
 		result, err := Make(in)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -132,7 +142,24 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 			if given > held {
 				t.Fatalf("seed %d: %s is granted and not held: %+v", seed, u, result.Parts)
 			}
+			for _, w := range recorded.probes { // and by effect, with fields
+				if u.Subresource != "" || u.Verb != "create" && !writes(u.Verb) {
+					continue
+				}
+				if was, is := recorded.allowed(ix, u.attributes(who), w), recorded.allowed(result.after, u.attributes(who), w); is > was {
+					t.Fatalf("seed %d: %s, which writes %v, is %v and was %v: %+v", seed, u, w, is, was, result.Parts)
+				}
+			}
 		}
+		for _, u := range in.Uses {
+			for _, w := range recorded.of[u] {
+				was, is := recorded.allowed(ix, u.attributes(who), w), recorded.allowed(result.after, u.attributes(who), w)
+				if is < was && !recorded.holds(t, result.after.Decide(u.attributes(who)), u) {
+					t.Fatalf("seed %d: %s, which wrote %v, was %v and is %v: %+v", seed, u, w, was, is, result.Parts)
+				}
+			}
+		}
+		fields, wheres = fields+len(result.Fields), wheres+result.Wheres
 		for _, p := range result.Parts {
 			made++
 			for _, rule := range p.RBAC {
@@ -146,8 +173,8 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 			}
 		}
 	}
-	if made < 150 || conditional < 25 {
-		t.Errorf("only %d parts and %d conditions", made, conditional)
+	if made < 150 || conditional < 25 || fields < 20 || wheres < 5 {
+		t.Errorf("only %d parts, %d conditions, %d places with fields and %d wheres", made, conditional, fields, wheres)
 	}
 }
 

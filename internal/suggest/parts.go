@@ -11,7 +11,6 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/connection"
-	"proviso.dev/proviso/internal/ruleset/escalation"
 )
 
 // line is a rule in the making: lists are ordered.
@@ -20,6 +19,8 @@ type line struct {
 	resources, verbs, names, paths []string
 	place                          rulePlace
 	rule                           *policyv1alpha1.PolicyRule
+	// where is a condition of its own, instead of names.
+	where string
 }
 
 // parts makes rules of the rights: verbs of the same objects first, then resources with the same verbs.
@@ -30,7 +31,7 @@ func (s *suggester) parts() []Part {
 	lines = join(lines, func(l *line) *[]string { return &l.paths })
 	slices.SortFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), slices.Compare(a.resources, b.resources), slices.Compare(a.names, b.names), slices.Compare(a.verbs, b.verbs),
-			slices.Compare(a.paths, b.paths), cmp.Compare(a.place.role.Name, b.place.role.Name), cmp.Compare(a.place.index, b.place.index))
+			slices.Compare(a.paths, b.paths), cmp.Compare(a.where, b.where), cmp.Compare(a.place.role.Name, b.place.role.Name), cmp.Compare(a.place.index, b.place.index))
 	})
 	var parts []Part
 	for _, l := range lines {
@@ -38,7 +39,7 @@ func (s *suggester) parts() []Part {
 			parts = append(parts, Part{Namespace: l.namespace})
 		}
 		p := &parts[len(parts)-1]
-		if l.rule != nil || l.place.master || s.Policy && l.namespace != "" && !slices.ContainsFunc(l.resources, connects) {
+		if l.rule != nil || l.where != "" || l.place.master || s.Policy && l.namespace != "" && !slices.ContainsFunc(l.resources, connects) {
 			p.Policy = append(p.Policy, l.policy())
 			continue
 		}
@@ -68,7 +69,14 @@ func (s *suggester) lines() (lines []line) {
 		}
 		l.resources = []string{resource}
 		names := slices.Sorted(maps.Keys(o.names))
-		if o.all || len(names) == 0 || len(names) > s.MaxNames && s.anyName(l) {
+		if o.all || len(names) == 0 {
+			lines = append(lines, l)
+			continue
+		}
+		if len(names) > s.MaxNames && s.anyName(l) {
+			if l.where = s.where(at, o.names); l.where != "" {
+				s.wheres = append(s.wheres, l.where)
+			}
 			lines = append(lines, l)
 			continue
 		}
@@ -79,23 +87,17 @@ func (s *suggester) lines() (lines []line) {
 	}
 	slices.SortFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), slices.Compare(a.resources, b.resources), slices.Compare(a.verbs, b.verbs), slices.Compare(a.names, b.names),
-			slices.Compare(a.paths, b.paths), cmp.Compare(a.place.role.Name, b.place.role.Name), cmp.Compare(a.place.role.Namespace, b.place.role.Namespace), cmp.Compare(a.place.index, b.place.index))
+			slices.Compare(a.paths, b.paths), cmp.Compare(a.where, b.where), cmp.Compare(a.place.role.Name, b.place.role.Name), cmp.Compare(a.place.role.Namespace, b.place.role.Namespace), cmp.Compare(a.place.index, b.place.index))
 	})
 	return lines
 }
 
 // anyName tells that a right is held for every name.
 func (s *suggester) anyName(l line) bool {
-	grant := escalation.Grant{User: s.Who, Namespace: l.namespace}
 	if l.rule != nil || l.place.master {
-		grant.Policy = []policyv1alpha1.PolicyRule{l.policy()}
-		if grant.Namespace == "" {
-			grant.Namespace = s.Index.MasterNamespace()
-		}
-	} else {
-		grant.RBAC = []rbacv1.PolicyRule{l.rbac()}
+		return s.covered(l.namespace, nil, []policyv1alpha1.PolicyRule{l.policy()}) == nil
 	}
-	return escalation.Covers(s.allows, grant) == nil
+	return s.covered(l.namespace, []rbacv1.PolicyRule{l.rbac()}, nil) == nil
 }
 
 // join makes one line of those that differ in one list only.
@@ -108,7 +110,7 @@ func join(lines []line, part func(*line) *[]string) (out []line) {
 			out = append(out, l)
 			continue
 		}
-		key := fmt.Sprintf("%q", []any{rest.namespace, rest.group, rest.resources, rest.verbs, rest.names, rest.paths, fmt.Sprint(rest.place)})
+		key := fmt.Sprintf("%q", []any{rest.namespace, rest.group, rest.resources, rest.verbs, rest.names, rest.paths, rest.where, fmt.Sprint(rest.place)})
 		if i, seen := at[key]; seen {
 			list := part(&out[i])
 			*list = append(slices.Clone(*list), *part(&l)...)
@@ -140,6 +142,9 @@ func (l line) policy() policyv1alpha1.PolicyRule {
 	}
 	if r := l.rule; r != nil {
 		rule.Where, rule.When, rule.APIVersion, rule.AttributeRestrictions, rule.Description = r.Where, r.When, r.APIVersion, r.AttributeRestrictions, r.Description
+	}
+	if l.where != "" {
+		rule.Where = l.where
 	}
 	return rule
 }

@@ -12,7 +12,6 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/plan"
 	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/ruleset/escalation"
 )
 
 // Use is something that somebody did.
@@ -37,6 +36,11 @@ func (u Use) String() string {
 	if u.Path != "" {
 		return u.Verb + " " + u.Path
 	}
+	return u.Verb + " " + u.object()
+}
+
+// object is what the use is about.
+func (u Use) object() string {
 	what := u.Resource
 	if u.Group != "" {
 		what += "." + u.Group
@@ -50,7 +54,7 @@ func (u Use) String() string {
 	if u.Namespace != "" {
 		what += " in " + u.Namespace
 	}
-	return u.Verb + " " + what
+	return what
 }
 
 // Input is what was seen, and what is held.
@@ -77,6 +81,19 @@ type Input struct {
 	// Resources, Verbs and Namespaces are what rights are counted in.
 	Resources         []plan.Resource
 	Verbs, Namespaces []string
+
+	// Writes is what updates and patches changed, of those uses of which that is known for every request. Checked are
+	// the permissions for fields that the server asked for and found, by use.
+	Writes  map[Use][]Write
+	Checked map[Use][]string
+	// Exclusive tells the permissions for fields that no general verb covers; without it all of them are.
+	Exclusive func(permission string) bool
+
+	// Touched is what was recorded of the objects of uses, before and after. Live are all objects that are there, where
+	// that is known. Holds decides a where for an object, as the server would.
+	Touched map[Use][]map[string]any
+	Live    map[Place][]map[string]any
+	Holds   func(where string, object map[string]any) bool
 }
 
 // Part is what is suggested for one namespace, or for the cluster if that is empty. Conditions can be said in Policy
@@ -100,6 +117,10 @@ type Result struct {
 	Broken []Use
 	// Before and After count the rights: verbs × resources × namespaces that are allowed, under conditions or not.
 	Before, After int
+	// Fields are the places in which single fields can be written instead of whole objects, and Wheres how many rights
+	// are under a where of the suggestion.
+	Fields []string
+	Wheres int
 
 	after *ruleset.Index
 }
@@ -116,18 +137,28 @@ func Make(in Input) (*Result, error) {
 			in.Namespaces = append(in.Namespaces, u.Namespace)
 		}
 	}
-	s := &suggester{Input: in, rights: map[right]*objects{}, allows: in.allowsOnly()}
-	for _, u := range in.Uses {
-		s.take(u, out)
-	}
+	s := &suggester{Input: in, allows: in.allowsOnly()}
+	s.byField = s.fieldwise()
+	s.takeAll(out)
 	s.make(out)
-	if len(out.Broken) > 0 {
-		// What is granted for the whole cluster, no deny of a namespace refuses: so it has to stay there.
-		for _, u := range out.Broken {
+	if broken := out.Broken; len(broken) > 0 {
+		// What is granted for the whole cluster, no deny of a namespace refuses: so it has to stay there, with the verb.
+		for _, u := range broken {
+			s.byField[placeOf(u)] = false
+		}
+		s.takeAll(out)
+		for _, u := range broken {
 			s.keepWide(u)
 		}
 		s.make(out)
 	}
+	for at, fields := range s.byField {
+		if fields {
+			out.Fields = append(out.Fields, Use{Group: at.group, Resource: at.resource, Subresource: at.sub, Namespace: at.namespace}.object())
+		}
+	}
+	slices.Sort(out.Fields)
+	out.Wheres = len(s.wheres)
 	if err := s.held(out.Parts); err != nil {
 		return nil, err
 	}
@@ -135,8 +166,18 @@ func Make(in Input) (*Result, error) {
 	return out, nil
 }
 
+// takeAll notes what all uses need.
+func (s *suggester) takeAll(out *Result) {
+	s.rights = map[right]*objects{}
+	out.Allowed, out.Stays, out.Refused = 0, 0, nil
+	for _, u := range s.Uses {
+		s.take(u, out)
+	}
+}
+
 // make puts what is noted together, and replays.
 func (s *suggester) make(out *Result) {
+	s.wheres = nil
 	out.Replaced, out.Kept, out.Broken = nil, nil, nil
 	out.Parts = s.parts()
 	out.after = s.replace(out)
@@ -153,6 +194,10 @@ type suggester struct {
 	rights map[right]*objects
 	// allows is the index without the deny rules. All of these stay, so that they do not count against what is granted.
 	allows *ruleset.Index
+	// byField are the places in which fields are granted instead of update and patch, and wheres the conditions that
+	// were made.
+	byField map[place]bool
+	wheres  []string
 }
 
 // right is what a rule says, without names.
@@ -184,11 +229,18 @@ func (s *suggester) take(u Use, out *Result) {
 	if s.masters() {
 		v = ruleset.Standing{Certainty: ruleset.Always}
 	}
-	if v.Certainty == ruleset.Never {
+	if v.Certainty == ruleset.Never && !s.hasFields(u) {
 		out.Refused = append(out.Refused, u)
 		return
 	}
 	out.Allowed++
+	for _, verb := range s.Checked[u] {
+		s.note(u.with(verb), rulePlace{}, nil)
+	}
+	if v.Certainty == ruleset.Never {
+		s.note(u.with(fieldsVerb), rulePlace{}, nil)
+		return
+	}
 	var common []ruleset.Subject
 	for _, g := range s.Who.GetGroups() {
 		if slices.Contains(everybodys, g) && (ruleset.Subject{Group: true, Name: g}) != s.Subject {
@@ -198,6 +250,10 @@ func (s *suggester) take(u Use, out *Result) {
 	var q ruleset.Query
 	if q.ResetFor(s.Index, u.attributes(s.Who), common...); q.Decide(nil).Certainty == ruleset.Always {
 		out.Stays++
+		return
+	}
+	if writes(u.Verb) && s.byField[placeOf(u)] {
+		s.noteFields(u)
 		return
 	}
 	if v.Certainty == ruleset.Always || v.Allow.Found() {
@@ -269,19 +325,8 @@ func (in Input) allowsOnly() *ruleset.Index {
 // held proves with the check of escalation that nothing is granted that is not held.
 func (s *suggester) held(parts []Part) error {
 	for _, p := range parts {
-		if len(p.RBAC) > 0 {
-			if err := escalation.Covers(s.allows, escalation.Grant{User: s.Who, Namespace: p.Namespace, RBAC: p.RBAC}); err != nil {
-				return fmt.Errorf("the suggestion would grant more than is held: %w", err)
-			}
-		}
-		if len(p.Policy) > 0 {
-			namespace := p.Namespace
-			if namespace == "" {
-				namespace = s.Index.MasterNamespace()
-			}
-			if err := escalation.Covers(s.allows, escalation.Grant{User: s.Who, Namespace: namespace, Policy: p.Policy}); err != nil {
-				return fmt.Errorf("the suggestion would grant more than is held: %w", err)
-			}
+		if err := s.covered(p.Namespace, p.RBAC, p.Policy); err != nil {
+			return fmt.Errorf("the suggestion would grant more than is held: %w", err)
 		}
 	}
 	return nil
@@ -295,8 +340,18 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 		if s.masters() {
 			before = ruleset.Standing{Certainty: ruleset.Always}
 		}
+		has := func(verb string) bool { return after.Decide(u.with(verb).attributes(who)).Certainty == ruleset.Always }
 		switch {
-		case before.Certainty == ruleset.Never, now.Certainty == ruleset.Always:
+		case before.Certainty == ruleset.Never && !s.hasFields(u):
+		case slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) }):
+			out.Broken = append(out.Broken, u)
+		case before.Certainty == ruleset.Never:
+			if !has(fieldsVerb) {
+				out.Broken = append(out.Broken, u)
+			}
+		case now.Certainty == ruleset.Always:
+		case writes(u.Verb) && s.byField[placeOf(u)] && s.stillWrites(after, u):
+		case before.Certainty == ruleset.Always && s.byWhere(now, u):
 		case before.Certainty == ruleset.Always, now.Certainty == ruleset.Never, !sameConditions(before, now):
 			out.Broken = append(out.Broken, u)
 		}
@@ -352,7 +407,7 @@ func (s *suggester) count(ix *ruleset.Index, who user.Info) (n int) {
 			}
 			for _, verb := range s.Verbs {
 				u := Use{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace}
-				if slices.Contains(who.GetGroups(), mastersGroup) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u) {
+				if slices.Contains(who.GetGroups(), mastersGroup) || writes(verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u) {
 					n++
 				}
 			}

@@ -33,14 +33,21 @@ type SuggestOptions struct {
 	For             []string
 	As              string
 	MaxNames        int
+	Fields          bool
 	MasterNamespace string
+	// objects reads what a server has, for a where; nil if no server is asked.
+	objects reader
 
 	genericiooptions.IOStreams
 }
 
 // NewSuggestCommand returns `proviso suggest`.
 func NewSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", As: "rbac", MaxNames: 20}
+	return newSuggestCommand(streams, nil)
+}
+
+func newSuggestCommand(streams genericiooptions.IOStreams, objects reader) *cobra.Command {
+	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", As: "rbac", MaxNames: 20, Fields: true, objects: objects}
 	cmd := &cobra.Command{
 		Use:   "suggest (--replay FILE | --live TIME) [--from DIR]",
 		Short: "Suggest the least rights that explain what somebody was seen doing",
@@ -51,8 +58,10 @@ Two things are proven before it is printed, by the engine of the server: every r
 the suggestion instead of the bindings that name the subject, and the suggestion grants nothing that the subject does not hold.
 Rights that everybody has (system:authenticated) stay as they are, and so do bindings to roles that deny something.
 
-Requests that were refused are not looked at. A log of level Metadata is enough. Conditions can be said in Policy only, so that they become
-roles of Policy in any case.
+Requests that were refused are not looked at. A log of level Metadata is enough. With level RequestResponse it is told which fields updates and patches changed:
+where these are few, and a permission for them exists, the right to write them (granular:…) is suggested instead of the right to write the object.
+With --kubeconfig or --live, objects of the server are read where so many were touched that their names are not listed: if a label or field
+that all of them share sets them apart, it becomes a where. Conditions can be said in Policy only, so that they become roles of Policy in any case.
 
 Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the question could not be answered.`,
 		Example: `  # For every user and service account of the log
@@ -86,6 +95,7 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 	fs.StringSliceVar(&o.For, "for", nil, "Whom: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, every user of the log.")
 	fs.StringVar(&o.As, "as", o.As, "What to write: rbac or policy.")
 	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "How many names of objects a rule lists; with more of them it is about all names, if that is held.")
+	fs.BoolVar(&o.Fields, "fields", o.Fields, "Suggest permissions for single fields, which need the feature FieldPermissions.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
 	return cmd
 }
@@ -119,6 +129,7 @@ type doing struct {
 	who      *user.DefaultInfo
 	uses     map[suggest.Use]int
 	requests int
+	changes
 }
 
 func (d *doing) add(who *user.DefaultInfo, u suggest.Use) {
@@ -143,7 +154,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen, tally, err := o.read(ctx)
+	seen, tally, err := o.read(ctx, host)
 	if err != nil {
 		return err
 	}
@@ -159,13 +170,18 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if len(subjects) == 0 {
 		return fmt.Errorf("--replay %s: there is no request that succeeded", o.Replay)
 	}
-	in, err := o.input(host)
+	in, err := o.input(ctx, host)
 	if err != nil {
 		return err
 	}
+	if o.objects == nil && o.live() {
+		if o.objects, err = o.reader(); err != nil {
+			return err
+		}
+	}
 	nothing := true
 	for _, s := range subjects {
-		empty, err := o.one(in, s, seen[s])
+		empty, err := o.one(ctx, in, s, seen[s])
 		if err != nil {
 			return fmt.Errorf("%s: %w", subjectOf(s), err)
 		}
@@ -178,11 +194,18 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 }
 
 // one makes the suggestion for one subject.
-func (o *SuggestOptions) one(in suggest.Input, s ruleset.Subject, d *doing) (empty bool, err error) {
+func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *doing) (empty bool, err error) {
 	in.Subject, in.Who, in.Name = s, d.who, "suggested-"+slug(subjectOf(s))
 	in.Uses = slices.SortedFunc(maps.Keys(d.uses), suggest.Use.Compare)
 	if s.Group {
 		in.Who = &user.DefaultInfo{Groups: []string{s.Name, user.AllAuthenticated}}
+	}
+	in.Checked, in.Touched = d.checked, d.objects()
+	if o.Fields {
+		in.Writes = d.writes()
+	}
+	if in.Live, err = o.there(ctx, in); err != nil {
+		return false, err
 	}
 	result, err := suggest.Make(in)
 	if err != nil {
@@ -195,13 +218,14 @@ func (o *SuggestOptions) one(in suggest.Input, s ruleset.Subject, d *doing) (emp
 }
 
 // input is what all suggestions have in common.
-func (o *SuggestOptions) input(host *offline.Host) (in suggest.Input, err error) {
+func (o *SuggestOptions) input(ctx context.Context, host *offline.Host) (in suggest.Input, err error) {
 	u, err := newUniverse(host)
 	if err != nil {
 		return in, err
 	}
 	in = suggest.Input{Index: host.Snapshot().Rules, Policy: o.As == "policy", MaxNames: o.MaxNames, Resources: u.resources,
-		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.namespaces}
+		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.namespaces,
+		Exclusive: exclusives(host), Holds: holding(ctx, host)}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)
 		if err != nil {
@@ -216,7 +240,7 @@ func (o *SuggestOptions) input(host *offline.Host) (in suggest.Input, err error)
 }
 
 // read collects what everybody did.
-func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, recorded.Tally, error) {
+func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*doing, recorded.Tally, error) {
 	log := o.In
 	if o.Live > 0 {
 		config, err := o.config.ToRESTConfig()
@@ -246,12 +270,13 @@ func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, 
 		}
 		wanted = append(wanted, s)
 	}
-	seen := map[ruleset.Subject]*doing{}
+	seen, states := map[ruleset.Subject]*doing{}, newBodies(host)
 	tally, err := recorded.Read(ctx, log, recorded.Config{Workers: 1, Each: func(_ int, r *recorded.Request) {
 		if !succeeded(r) {
 			return
 		}
-		note := func(who *user.DefaultInfo, uses ...suggest.Use) {
+		what := states.change(r)
+		note := func(who *user.DefaultInfo, what *change, uses ...suggest.Use) {
 			subjects := []ruleset.Subject{{Name: who.Name}}
 			for _, g := range who.Groups {
 				subjects = append(subjects, ruleset.Subject{Group: true, Name: g})
@@ -261,11 +286,12 @@ func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, 
 					continue
 				}
 				if seen[s] == nil {
-					seen[s] = &doing{uses: map[suggest.Use]int{}}
+					seen[s] = &doing{uses: map[suggest.Use]int{}, changes: newChanges()}
 				}
 				seen[s].requests++
 				for _, u := range uses {
 					seen[s].add(who, u)
+					seen[s].take(u, what)
 				}
 			}
 		}
@@ -273,9 +299,9 @@ func (o *SuggestOptions) read(ctx context.Context) (map[ruleset.Subject]*doing, 
 		if !r.IsResource() {
 			u = suggest.Use{Verb: r.Verb, Path: r.Path()}
 		}
-		note(r.User, u)
+		note(r.User, what, u)
 		if r.By != nil {
-			note(r.By, impersonations(r.User)...)
+			note(r.By, nil, impersonations(r.User)...)
 		}
 	}})
 	return seen, tally, err

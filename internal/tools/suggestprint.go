@@ -43,6 +43,14 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doin
 	if slices.Contains(in.Who.GetGroups(), user.SystemPrivilegedGroup) {
 		comment("%s is in the group %s, which may do everything: it replaces that.", who, user.SystemPrivilegedGroup)
 	}
+	if len(r.Fields) > 0 {
+		comment("Single fields can be written instead of whole objects, as was seen: %s.", listed(r.Fields))
+	}
+	if crowded := suggest.Crowded(in.Uses, in.MaxNames); r.Wheres > 0 {
+		comment("A where says which objects, in %d rights: their names are too many, all of them meet it, and most others that are there do not.", r.Wheres)
+	} else if len(crowded) > 0 && len(in.Live) == 0 {
+		comment("More than %d names were seen of %s: with --kubeconfig or --live the objects of the server could tell what sets them apart.", in.MaxNames, placed(crowded))
+	}
 	for _, ref := range r.Replaced {
 		comment("It replaces %s: take %s out of it.", ref, who)
 	}
@@ -74,16 +82,31 @@ func inLine(text string) string {
 	}, text)
 }
 
-// sample names the first ones.
-func sample(uses []suggest.Use) string {
+// placed names the places.
+func placed(all []suggest.Place) string {
 	var texts []string
-	for _, u := range uses[:min(len(uses), 3)] {
-		texts = append(texts, u.String())
+	for _, p := range all {
+		texts = append(texts, strings.TrimSuffix(p.Resource+"."+p.Group, ".")+strings.TrimSuffix(" in "+p.Namespace, " in "))
 	}
-	if more := len(uses) - len(texts); more > 0 {
+	return listed(texts)
+}
+
+// listed joins the first texts.
+func listed(all []string) string {
+	texts := slices.Clone(all[:min(len(all), 3)])
+	if more := len(all) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, ", ")
+}
+
+// sample names the first ones.
+func sample(uses []suggest.Use) string {
+	var texts []string
+	for _, u := range uses {
+		texts = append(texts, u.String())
+	}
+	return listed(texts)
 }
 
 // suggested are the objects as text, namespace by namespace.
