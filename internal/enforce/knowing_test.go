@@ -21,7 +21,8 @@ func TestKnowing(t *testing.T) {
 		return &authz.Role{Rules: []policy.PolicyRule{{Verbs: []string{"get"}}, {Verbs: []string{"list"}, Enforcement: e}}}
 	}
 	for _, e := range []policy.Enforcement{"", policy.EnforcementEnforce, policy.EnforcementWarn, policy.EnforcementShadow} {
-		for _, o := range []runtime.Object{role(e), &policy.ProtectedAttribute{Enforcement: e}, &policy.ClusterProtectedAttribute{Enforcement: e},
+		whole := &policy.Policy{Roles: map[string]policy.PolicyRole{"a": {}, "b": {Rules: role(e).(*authz.Role).Rules}}}
+		for _, o := range []runtime.Object{role(e), whole, &policy.ProtectedAttribute{Enforcement: e}, &policy.ClusterProtectedAttribute{Enforcement: e},
 			&policy.FieldPermission{Spec: policy.FieldPermissionSpec{Enforcement: e}}} {
 			for _, op := range []admission.Operation{admission.Create, admission.Update} {
 				attrs := admission.NewAttributesRecord(o, nil, schema.GroupVersionKind{}, "n", "x", schema.GroupVersionResource{Resource: "things"}, "", op, nil, true, nil)
