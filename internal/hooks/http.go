@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/review"
+	"proviso.dev/proviso/internal/shadow"
 )
 
 // maxReview bounds a review: an object of the size that a server takes, twice, and what JSON makes of it.
@@ -55,12 +56,13 @@ func (d *Decider) ServeAdmission(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
 		return
 	}
-	err := d.Admit(r.Context(), question.Request)
+	ctx, told := shadow.Tell(r.Context())
+	err := d.Admit(ctx, question.Request)
 	if errors.Is(err, ErrUnsynced) {
 		unavailable(w, err)
 		return
 	}
-	answer := &admissionv1.AdmissionResponse{UID: question.Request.UID, Allowed: err == nil}
+	answer := &admissionv1.AdmissionResponse{UID: question.Request.UID, Allowed: err == nil, Warnings: told.Warnings(), AuditAnnotations: told.Annotations()}
 	if err != nil {
 		answer.Result = statusOf(err)
 	}

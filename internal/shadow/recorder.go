@@ -138,11 +138,14 @@ func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attribu
 			audit.AddAuditAnnotation(ctx, key, value)
 		}
 	}
+	text := ""
 	if rule.Enforcement == policyv1alpha1.EnforcementWarn {
-		if text := warningOf(rule, would); text != "" {
+		if text = warningOf(rule, would); text != "" {
 			warning.AddWarning(ctx, "", text)
 		}
 	}
+	told, _ := ctx.Value(toldKey{}).(*Told)
+	told.take(rule.ID, value, text)
 }
 
 // Count takes it down in memory and in metrics alone: for rules that are too many for one request and its event.
