@@ -60,8 +60,8 @@ func (t *Told) Annotations() map[string]string {
 // maxKey is how long the key of an annotation may be.
 const maxKey = 63
 
-// webhookKey is the key of a rule. The server puts the name of the webhook and a slash in front of it. What is too long,
-// or has what no key may have, ends in what tells it from others.
+// webhookKey is the key of a rule. The server puts the name of the webhook and a slash in front of it. What is too
+// long, or has what no key may have, ends in what tells it from others.
 func webhookKey(id ID) string {
 	text := "shadow." + id.String()
 	key := strings.Map(func(r rune) rune {

@@ -142,7 +142,7 @@ func Make(in Input) (*Result, error) {
 	s.takeAll(out)
 	s.make(out)
 	if broken := out.Broken; len(broken) > 0 {
-		// What is granted for the whole cluster, no deny of a namespace refuses: so it has to stay there, with the verb.
+		// What is granted for the whole cluster, no deny of a namespace refuses: so it has to stay there, as a verb.
 		for _, u := range broken {
 			s.byField[placeOf(u)] = false
 		}

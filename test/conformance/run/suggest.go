@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,12 +66,10 @@ func (r *recording) run(ctx context.Context, out io.Writer, args ...string) erro
 	return nil
 }
 
-// suggest makes a suggestion for the user of the suite, which the command proves, and proves it once more by another
-// command: the user's binding is taken away, the suggestion is there instead, and every recorded request is decided
-// anew.
+// suggest makes a suggestion for the user of the suite, in place of the binding to cluster-admin. The command replays
+// what was recorded, with the suggestion instead of the binding; it prints nothing that breaks a request.
 func (r *recording) suggest(ctx context.Context) error {
-	policy, log := r.file("policy.yaml"), r.file("audit.log")
-	if err := r.to(ctx, r.file("least.yaml"), "suggest", "--replay", log, "--from", policy, "--for", suiteUser); err != nil {
+	if err := r.to(ctx, r.file("least.yaml"), "suggest", "--replay", r.file("audit.log"), "--from", r.file("policy.yaml"), "--for", suiteUser); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(r.file("least.yaml"))
@@ -84,55 +81,9 @@ func (r *recording) suggest(ctx context.Context) error {
 			fmt.Print(line)
 		}
 	}
-	if err := r.replaced(); err != nil {
-		return err
-	}
-	var out strings.Builder
-	err = r.run(ctx, &out, "plan", "--from", policy, "-f", r.file("after.yaml"), "--prune", "--replay", log, "-o", "json")
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 2) { // 2: something changes
-		return err
-	}
-	var plan struct {
-		Replay struct {
-			Requests, Undecided int
-			Flips               []struct{ User, Verb, Resource, Namespace, Name, Before, After string }
-		}
-	}
-	if err := json.Unmarshal([]byte(out.String()), &plan); err != nil {
-		return err
-	}
-	fmt.Printf("== with the suggestion for %s instead of its binding: %d recorded requests, %d undecided, %d flip\n", suiteUser, plan.Replay.Requests, plan.Replay.Undecided, len(plan.Replay.Flips))
-	if len(plan.Replay.Flips) > 0 || plan.Replay.Requests == 0 {
-		return fmt.Errorf("the suggestion breaks what was recorded: %+v", plan.Replay.Flips[:min(5, len(plan.Replay.Flips))])
+	fmt.Printf("== %d rules, %d permissions for single fields\n", strings.Count(string(text), "\n- apiGroups:"), strings.Count(string(text), "- granular:"))
+	if !strings.Contains(string(text), "none breaks; nothing is granted that is not held") || !strings.Contains(string(text), "It replaces ClusterRoleBinding \""+suiteUser+"\"") {
+		return errors.New("the suggestion is not proven")
 	}
 	return nil
-}
-
-// replaced writes the policy with the suggestion instead of the binding of the suite's user.
-func (r *recording) replaced() error {
-	policy, err := os.ReadFile(r.file("policy.yaml"))
-	if err != nil {
-		return err
-	}
-	least, err := os.ReadFile(r.file("least.yaml"))
-	if err != nil {
-		return err
-	}
-	var kept []string
-	taken := false
-	for _, document := range strings.Split(string(policy), "\n---\n") {
-		if strings.Contains(document, "kind: APIResourceList") {
-			continue // what is served stays
-		}
-		if strings.Contains(document, "kind: ClusterRoleBinding") && strings.Contains(document, "\n  name: "+suiteUser+"\n") {
-			taken = true
-			continue
-		}
-		kept = append(kept, document)
-	}
-	if !taken {
-		return fmt.Errorf("the binding of %s is not in the dumped policy", suiteUser)
-	}
-	return os.WriteFile(r.file("after.yaml"), []byte(strings.Join(append(kept, string(least)), "\n---\n")), 0o600)
 }
