@@ -237,8 +237,12 @@ hunt: ## Search for sequences of requests that get round access control, for HUN
 	@mkdir -p dist/hunt
 	HUNT_TIME=$(HUNT_TIME) HUNT_KEEP=$(CURDIR)/dist/hunt $(TEST) -count=1 -timeout 0 -v -run 'TestAdversary' ./test/adversary
 
+.PHONY: bench-test
+bench-test: ## What proviso test promises: cases a second
+	$(GO) test -run xxx -bench Cases ./internal/tools
+
 .PHONY: bench
-bench: bench-plan ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
+bench: bench-plan bench-test ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-reads

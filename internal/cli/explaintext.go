@@ -57,6 +57,9 @@ func explainText(review *authz.SubjectAccessReview) string {
 	return b.String()
 }
 
+// notEnforced stands in a trace for the rules that are only watched.
+const notEnforced = "not-enforced"
+
 // guards stand in front of the chain and are worth a line only when they refuse.
 var guards = map[string]bool{"replicas": true, "policy-sync": true}
 
@@ -88,6 +91,9 @@ func authorizerNode(a authz.AuthorizerTrace, decidedBy string) node {
 		answer += ", and that decides"
 	}
 	n := node{text: a.Name + ": " + answer}
+	if a.Name == notEnforced {
+		n.text = "not enforced, and decides nothing"
+	}
 	if a.Reason != "" && len(a.Rules)+len(a.Conditions) == 0 && a.Answer != authz.AnswerNotAsked {
 		n.below = append(n.below, node{text: a.Reason})
 	}

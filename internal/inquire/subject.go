@@ -74,6 +74,9 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	}
 	if spec.Trace {
 		status.Trace = asked.trace(ctx)
+		if w := r.watched(ctx, caller, asked.attrs); w != nil {
+			status.Trace.Authorizers = append(status.Trace.Authorizers, *w)
+		}
 		if status.Trace.Decision == authz.AnswerConditional {
 			status.Trace.NarrowedTo = r.narrowed(ctx, snap, asked.attrs)
 		}

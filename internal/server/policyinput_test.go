@@ -30,6 +30,7 @@ func TestPolicyThroughTheServer(t *testing.T) {
 	t.Run("unbind", p.unbind)
 	t.Run("protected", p.protected)
 	t.Run("remote", p.remote)
+	t.Run("tools", p.tools)
 }
 
 type policyServer struct {
