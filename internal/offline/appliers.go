@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,8 +41,8 @@ type Appliers struct {
 func (h *Host) Appliers(ctx context.Context, w Write, then *Host) (out Appliers, err error) {
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	status, err := h.reviewer.WhoCan(request.WithUser(ctx, reader), w.Namespace, authz.ResourceAccessReviewSpec{Verb: w.Verb, ResourceKind: w.Resource, ResourceName: nameFor(w)})
-	if err == nil && status.EvaluationError != "" {
-		err = errors.New(status.EvaluationError)
+	if err == nil {
+		err = h.beyondProblems(status.EvaluationError)
 	}
 	if err != nil {
 		return out, err
@@ -74,6 +75,18 @@ func (h *Host) Appliers(ctx context.Context, w Write, then *Host) (out Appliers,
 		}
 	}
 	return out, nil
+}
+
+// beyondProblems is what keeps an answer from being complete. Objects that grant nothing, such as a binding whose role is
+// gone, do not: every cluster has some.
+func (h *Host) beyondProblems(text string) error {
+	for _, p := range h.Snapshot().Rules.Problems() {
+		text = strings.ReplaceAll(text, p.Error(), "")
+	}
+	if text = strings.Trim(text, "[]();,. \n"); text == "" {
+		return nil
+	}
+	return errors.New(text)
 }
 
 func nameFor(w Write) string {

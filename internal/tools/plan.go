@@ -127,6 +127,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	result.Rejected = append(result.Rejected, invalid(hosts[0], kept, o.MasterNamespace)...)
 	if result.AppliedBy, err = appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}

@@ -109,6 +109,35 @@ func TestPlanOfNames(t *testing.T) {
 	}
 }
 
+// TR-2: what a server would not take is listed as rejected, with the reason that the server gives; what it takes is not.
+func TestPlanOfWhatIsRejected(t *testing.T) {
+	const (
+		rbac  = "apiVersion: rbac.authorization.k8s.io/v1\n"
+		own   = "apiVersion: authorization.proviso.dev/v1alpha1\n"
+		other = "apiVersion: policy.proviso.dev/v1alpha1\n"
+		bound = rbac + "kind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}\n"
+	)
+	from := write(t, map[string]string{"policy.yaml": volumes, "rbac.yaml": bound})
+	for _, test := range []struct{ change, want string }{
+		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [pods]}]\n", "ClusterRole.rbac.authorization.k8s.io r: rules[0].verbs: Required value"},
+		{rbac + "kind: Role\nmetadata: {name: r, namespace: a}\nrules: [{verbs: [get], nonResourceURLs: [/x]}]\n", "namespaced rules cannot apply to non-resource URLs"},
+		{rbac + "kind: ClusterRole\nmetadata: {name: a/b}\n", "metadata.name"},
+		{strings.Replace(bound, "name: view", "name: edit", 1), "cannot change roleRef"},
+		{strings.Replace(bound, "{name: b}", "{name: c}", 1) + "subjects: [{kind: Robot, name: r2}]\n", `subjects[0].kind: Unsupported value: "Robot"`},
+		{bound, ""},
+		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{verbs: [get], nonResourceURLs: [/x]}, {verbs: [get], apiGroups: [''], resources: [pods]}]\n", ""},
+		{own + "kind: Role\nmetadata: {name: r, namespace: hammer}\nrules: [{resourceKinds: [pods]}]\n", "Role.authorization.proviso.dev hammer/r: rules[0].verbs"},
+		{strings.ReplaceAll(volumes, "name: dev-volumes}", "name: others}"), "cannot be changed"},
+		{volumes, ""},
+		{other + "kind: ProtectedAttribute\nmetadata: {name: p, namespace: hammer}\nattributeKind: Colour\nattributeName: x\nroleRef: {kind: Role, name: r}\n", "ProtectedAttribute.policy.proviso.dev hammer/p: attributeKind"},
+	} {
+		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
+		if test.want == "" && strings.Contains(out, "rejected: ") || test.want != "" && (code != 2 || !strings.Contains(out, "rejected: ") || !strings.Contains(out, test.want)) {
+			t.Errorf("want %q: %d %v\n%s\n%s", test.want, code, err, out, test.change)
+		}
+	}
+}
+
 // What cannot be answered is code 3, with its place.
 func TestPlanOfBadInput(t *testing.T) {
 	from := write(t, map[string]string{"policy.yaml": volumes})
