@@ -77,8 +77,8 @@ func (h *Host) Appliers(ctx context.Context, w Write, then *Host) (out Appliers,
 	return out, nil
 }
 
-// beyondProblems is what keeps an answer from being complete. Objects that grant nothing, such as a binding whose role is
-// gone, do not: every cluster has some.
+// beyondProblems is what keeps an answer from being complete. Objects that grant nothing, such as a binding whose role
+// is gone, do not: every cluster has some.
 func (h *Host) beyondProblems(text string) error {
 	for _, p := range h.Snapshot().Rules.Problems() {
 		text = strings.ReplaceAll(text, p.Error(), "")

@@ -109,7 +109,8 @@ func TestPlanOfNames(t *testing.T) {
 	}
 }
 
-// TR-2: what a server would not take is listed as rejected, with the reason that the server gives; what it takes is not.
+// TR-2: what a server would not take is listed as rejected, with the reason that the server gives; what it takes is
+// not.
 func TestPlanOfWhatIsRejected(t *testing.T) {
 	const (
 		rbac  = "apiVersion: rbac.authorization.k8s.io/v1\n"
