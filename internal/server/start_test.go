@@ -13,6 +13,7 @@ import (
 
 	"proviso.dev/proviso/internal/controllers"
 	"proviso.dev/proviso/test/inprocess"
+	"proviso.dev/proviso/test/stock/beside"
 )
 
 func TestMain(m *testing.M) { inprocess.Main(m) }
@@ -34,6 +35,24 @@ func start(t testing.TB, configure ...func(*Options)) *instance {
 	s := launch(t, configure...)
 	s.AwaitReady()
 	return s
+}
+
+// startHost is start, or a stock server with a side-car if somebody wants that: `make examples-sidecar`.
+func startHost(t testing.TB) *instance {
+	t.Helper()
+	if beside.Program() == "" {
+		return start(t)
+	}
+	s := beside.Start(t)
+	return &instance{Server: s, t: t, dir: s.Dir, admin: s.Admin}
+}
+
+// notBeside skips what a stock server cannot have (SC-9).
+func notBeside(t *testing.T, why string) {
+	t.Helper()
+	if beside.Program() != "" {
+		t.Skip("not beside a stock server: " + why)
+	}
 }
 
 // launch is start without waiting for readiness.

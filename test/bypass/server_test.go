@@ -7,6 +7,7 @@ import (
 
 	"proviso.dev/proviso/test/inprocess"
 	"proviso.dev/proviso/test/inprocess/byflags"
+	"proviso.dev/proviso/test/stock/beside"
 )
 
 func TestMain(m *testing.M) { inprocess.Main(m) }
@@ -21,8 +22,9 @@ type host struct {
 // serve runs a server until the test ends, with every version of every group and every encoding switched on.
 func serve(t testing.TB) *host {
 	t.Helper()
-	if proviso := beside(); proviso != "" {
-		return serveBeside(t, proviso)
+	if besideStock() {
+		s := beside.Start(t)
+		return &host{Server: s, t: t, admin: s.Admin}
 	}
 	s := byflags.Serve(t, "--controllers=serviceaccount", "--runtime-config=api/all=true",
 		"--feature-gates=CBORServingAndStorage=true", "--audit-dynamic-allow-insecure-sinks")

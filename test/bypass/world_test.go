@@ -98,7 +98,7 @@ func (w *world) settle(name string) string {
 	w.t.Helper()
 	namespace := "hunt-" + name
 	w.install("/api/v1/namespaces", fmt.Sprintf(`{"metadata": {"name": %q}}`, namespace))
-	if beside() != "" { // where no controllers run
+	if besideStock() { // where no controllers run
 		w.install("/api/v1/namespaces/"+namespace+"/serviceaccounts", `{"metadata": {"name": "default"}}`)
 	}
 	w.await("the service account of the namespace", func() bool {
