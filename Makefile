@@ -133,6 +133,10 @@ conformance-sidecar: build ## The conformance tests on a stock kube-apiserver wi
 	$(GO) build -o $(BIN)/stock-pair ./test/stock/run
 	cd test/conformance && PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/stock-pair -modes on -procs $(PROCS) -specs testdata/$(or $(SPECS),specs).txt
 
+.PHONY: examples-sidecar
+examples-sidecar: build ## The examples of conditional authorization on a stock kube-apiserver with a side-car
+	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 1h -v -run 'TestExamples$$' ./internal/server
+
 .PHONY: hunt-sidecar
 hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
 	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass

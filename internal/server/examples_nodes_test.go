@@ -37,6 +37,43 @@ func (x *examples) nodeAgent(t *testing.T) {
 		}
 		return err
 	})
+	if isBeside() { // nothing is narrowed there
+		_, err := local.Get(ctx, "here", metav1.GetOptions{})
+		refusedWith(t, "get of a pod here", err, "on a stock server")
+	} else {
+		narrowedPods(t, pods, local)
+	}
+
+	const seen, ready = `{"metadata":{"labels":{"seen":"yes"}}}`, `{"status":{"message":"seen"}}`
+	fine(t, "patch of a pod here", merge(ctx, local, "here", seen))
+	refusedWith(t, "patch of a pod there", merge(ctx, local, "there", seen), why)
+	fine(t, "status of a pod here", merge(ctx, local, "here", ready, "status"))
+	refusedWith(t, "status of a pod there", merge(ctx, local, "there", ready, "status"), why)
+	// The agent of another node, and somebody in its name who is not in the group.
+	other := x.as("agent:n2", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by another agent", merge(ctx, other, "here", seen), why)
+	stranger := x.as("agent:n1").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by no agent", merge(ctx, stranger, "here", seen), "")
+	// A name without a node is no agent's; its condition fails for every object.
+	nameless := x.as("agent", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	refusedWith(t, "patch by an agent of no node", merge(ctx, nameless, "here", seen), "")
+
+	// deletecollection is object by object (CA-8).
+	err := local.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	refusedWith(t, "deletecollection of all pods", err, why)
+	admin := x.admin.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+	there, err := admin.Get(ctx, "there", metav1.GetOptions{})
+	if err != nil || there.GetDeletionTimestamp() != nil {
+		t.Errorf("a pod there was deleted: %v, %v", there, err)
+	}
+	refusedWith(t, "delete of a pod there", local.Delete(ctx, "there", metav1.DeleteOptions{}), why)
+	fine(t, "delete of a pod there by its own agent", other.Delete(ctx, "there", metav1.DeleteOptions{}))
+}
+
+// narrowedPods: RD-1, RD-4. An agent reads the pods of its node, whatever it asks for.
+func narrowedPods(t *testing.T, pods, local dynamic.ResourceInterface) {
+	t.Helper()
+	ctx := t.Context()
 	for selector, want := range map[string]string{"": "here", "spec.nodeName=n2": "", "spec.nodeName!=n1": "", "metadata.name=here": "here", "metadata.name=there": "", "metadata.name=here,spec.nodeName=n1": "here"} {
 		list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: selector})
 		fine(t, "list with "+selector, err)
@@ -60,31 +97,6 @@ func (x *examples) nodeAgent(t *testing.T) {
 	if _, err = local.Get(ctx, "there", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get of a pod there: %v", err)
 	}
-
-	const seen, ready = `{"metadata":{"labels":{"seen":"yes"}}}`, `{"status":{"message":"seen"}}`
-	fine(t, "patch of a pod here", merge(ctx, local, "here", seen))
-	refusedWith(t, "patch of a pod there", merge(ctx, local, "there", seen), why)
-	fine(t, "status of a pod here", merge(ctx, local, "here", ready, "status"))
-	refusedWith(t, "status of a pod there", merge(ctx, local, "there", ready, "status"), why)
-	// The agent of another node, and somebody in its name who is not in the group.
-	other := x.as("agent:n2", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
-	refusedWith(t, "patch by another agent", merge(ctx, other, "here", seen), why)
-	stranger := x.as("agent:n1").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
-	refusedWith(t, "patch by no agent", merge(ctx, stranger, "here", seen), "")
-	// A name without a node is no agent's; its condition fails for every object.
-	nameless := x.as("agent", "node-agents").Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
-	refusedWith(t, "patch by an agent of no node", merge(ctx, nameless, "here", seen), "")
-
-	// deletecollection is object by object (CA-8).
-	err = local.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	refusedWith(t, "deletecollection of all pods", err, why)
-	admin := x.admin.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
-	there, err := admin.Get(ctx, "there", metav1.GetOptions{})
-	if err != nil || there.GetDeletionTimestamp() != nil {
-		t.Errorf("a pod there was deleted: %v, %v", there, err)
-	}
-	refusedWith(t, "delete of a pod there", local.Delete(ctx, "there", metav1.DeleteOptions{}), why)
-	fine(t, "delete of a pod there by its own agent", other.Delete(ctx, "there", metav1.DeleteOptions{}))
 }
 
 // draAdminAccess: a prohibition that reaches everybody but admins, whatever allows it (CA-22).
@@ -144,6 +156,7 @@ func (x *examples) draAdminAccess(t *testing.T) {
 
 // nodeProxyPaths: nothing listens for the node, so that what is allowed gets any answer but 403 (CA-9).
 func (x *examples) nodeProxyPaths(t *testing.T) {
+	notBeside(t, "conditions on nodes and their proxies do not allow")
 	x.install(t, "node-proxy-paths/policy.yaml")
 	node := object("v1", "Node", "n1", nil)
 	node.Object["status"] = map[string]any{
@@ -220,6 +233,7 @@ func (x *examples) nodeProxyPaths(t *testing.T) {
 func (x *examples) impersonateNode(t *testing.T) {
 	const why = "only to read pods"
 	ctx := t.Context()
+	notBeside(t, "conditions on impersonation do not allow")
 	x.install(t, "impersonate-node/policy.yaml")
 	for _, user := range []string{"system:node:foo", "system:node:bar"} {
 		binding := object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", strings.ReplaceAll(user, ":", "-"), nil)

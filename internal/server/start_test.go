@@ -40,17 +40,19 @@ func start(t testing.TB, configure ...func(*Options)) *instance {
 // startHost is start, or a stock server with a side-car if somebody wants that: `make examples-sidecar`.
 func startHost(t testing.TB) *instance {
 	t.Helper()
-	if beside.Program() == "" {
+	if !isBeside() {
 		return start(t)
 	}
 	s := beside.Start(t)
 	return &instance{Server: s, t: t, dir: s.Dir, admin: s.Admin}
 }
 
+func isBeside() bool { return beside.Program() != "" }
+
 // notBeside skips what a stock server cannot have (SC-9).
 func notBeside(t *testing.T, why string) {
 	t.Helper()
-	if beside.Program() != "" {
+	if isBeside() {
 		t.Skip("not beside a stock server: " + why)
 	}
 }
