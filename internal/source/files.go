@@ -190,7 +190,14 @@ func Decode(document []byte) (content map[string]any, err error) {
 		}
 		content = nil // it may be YAML all the same
 	}
-	err = yaml.UnmarshalStrict(document, &content)
+	if err = yaml.UnmarshalStrict(document, &content); err != nil {
+		var other any
+		if yaml.Unmarshal(document, &other) == nil {
+			if _, object := other.(map[string]any); !object {
+				return nil, errors.New("this is no object: want apiVersion, kind and metadata")
+			}
+		}
+	}
 	return content, err
 }
 

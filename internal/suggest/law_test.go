@@ -159,6 +159,13 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 				}
 			}
 		}
+		taken := 0
+		for _, l := range result.Lost {
+			taken += len(l.Verbs) * len(l.Resources)
+		}
+		if taken != result.Before-result.After {
+			t.Fatalf("seed %d: %d rights before, %d after, and %d are said to be taken away", seed, result.Before, result.After, taken)
+		}
 		fields, wheres = fields+len(result.Fields), wheres+result.Wheres
 		for _, p := range result.Parts {
 			made++

@@ -121,6 +121,8 @@ type Result struct {
 	// are under a where of the suggestion.
 	Fields []string
 	Wheres int
+	// Lost are the rights that are held today and not with the suggestion, in order.
+	Lost []Loss
 
 	after *ruleset.Index
 }
@@ -163,6 +165,7 @@ func Make(in Input) (*Result, error) {
 		return nil, err
 	}
 	out.Before, out.After = s.count(in.Index, in.Who), s.count(out.after, without(in.Who, mastersGroup))
+	out.Lost = s.lost(out.after)
 	return out, nil
 }
 
@@ -400,26 +403,36 @@ func conditionText(r *policyv1alpha1.PolicyRule) string {
 
 // count counts what is allowed.
 func (s *suggester) count(ix *ruleset.Index, who user.Info) (n int) {
-	for _, r := range s.Resources {
-		for _, namespace := range append([]string{"", "any-other-namespace"}, s.Namespaces...) {
+	s.eachRight(func(u Use) {
+		if s.mayUse(ix, who, u) {
+			n++
+		}
+	})
+	return n
+}
+
+// eachRight visits what rights are counted in.
+func (s *suggester) eachRight(visit func(Use)) {
+	for _, namespace := range append([]string{"", AnyOther}, s.Namespaces...) {
+		for _, r := range s.Resources {
 			if !r.Namespaced && namespace != "" {
 				continue
 			}
 			for _, verb := range s.Verbs {
-				u := Use{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace}
-				if slices.Contains(who.GetGroups(), mastersGroup) || writes(verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u) {
-					n++
-				}
+				visit(Use{Verb: verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace})
 			}
 		}
 	}
-	return n
+}
+
+func (s *suggester) mayUse(ix *ruleset.Index, who user.Info, u Use) bool {
+	return slices.Contains(who.GetGroups(), mastersGroup) || writes(u.Verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u)
 }
 
 // byName tells that it is allowed for a name that was seen.
 func (s *suggester) byName(ix *ruleset.Index, who user.Info, u Use) bool {
 	for at, o := range s.rights {
-		if at.namespace != u.Namespace || at.group != u.Group || at.resource != u.Resource || at.sub != u.Subresource || at.verb != u.Verb {
+		if at.namespace != u.Namespace || at.group != u.Group || at.resource != u.Resource || at.sub != u.Subresource || at.verb != u.Verb && (at.verb != fieldsVerb || !writes(u.Verb)) {
 			continue
 		}
 		for name := range o.names {

@@ -93,7 +93,8 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 func (o *LintOptions) Validate() error {
 	for _, id := range append(slices.Clone(o.Ignore), o.Explain) {
 		if _, known := lint.CodeOf(id); !known && id != "" {
-			return fmt.Errorf("%s is no code of this command", id)
+			codes := lint.Codes()
+			return fmt.Errorf("%s is no code of this command: they are %s to %s", id, codes[0].ID, codes[len(codes)-1].ID)
 		}
 	}
 	switch {

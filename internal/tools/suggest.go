@@ -34,6 +34,7 @@ type SuggestOptions struct {
 	As              string
 	MaxNames        int
 	Fields          bool
+	Diff            bool
 	MasterNamespace string
 	// objects reads what a server has, for a where; nil if no server is asked.
 	objects reader
@@ -76,7 +77,10 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
   # By what a server is asked in the next ten minutes
   proviso suggest --live 10m --for serviceaccount:ci/robot
 
-  # What would that change?
+  # What would be taken away?
+  proviso suggest --replay audit.log --from policies/ --for dora --diff | grep '^#'
+
+  # What would applying it add to what there is?
   proviso suggest --replay audit.log --from policies/ --for dora > least.yaml
   proviso plan --from policies/ -f least.yaml`,
 		Args: cobra.NoArgs,
@@ -95,6 +99,7 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 	fs.StringSliceVar(&o.For, "for", nil, "Whom: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, every user of the log.")
 	fs.StringVar(&o.As, "as", o.As, "What to write: rbac or policy.")
 	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "How many names of objects a rule lists; with more of them it is about all names, if that is held.")
+	fs.BoolVar(&o.Diff, "diff", false, "Say in comments which rights are taken away.")
 	fs.BoolVar(&o.Fields, "fields", o.Fields, "Suggest permissions for single fields, which need the feature FieldPermissions.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
 	return cmd
@@ -164,7 +169,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	subjects := slices.SortedFunc(maps.Keys(seen), ruleset.Subject.Compare)
 	for _, text := range o.For {
 		if s, err := parseSubject(text); err != nil || seen[s] == nil {
-			return errors.Join(err, fmt.Errorf("--for %s: no request of theirs succeeded in %s", text, o.Replay))
+			return errors.Join(err, fmt.Errorf("--for %s: no request of theirs succeeded in %s; without --for there is a suggestion for each user that was seen", text, o.Replay))
 		}
 	}
 	if len(subjects) == 0 {
@@ -213,6 +218,9 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 	}
 	if len(result.Broken) > 0 {
 		return false, fmt.Errorf("the suggestion would break %d kinds of requests, such as %s: this is a mistake of the program", len(result.Broken), result.Broken[0])
+	}
+	if !o.Diff {
+		result.Lost = nil
 	}
 	return len(result.Parts) == 0, printSuggestion(o.Out, in, result, d)
 }

@@ -107,6 +107,10 @@ func TestSuggestCommand(t *testing.T) {
 	if !strings.Contains(deployer, "resourceNames:\n  - settings\n  resources:\n  - configmaps\n  verbs:\n  - delete\n  - get\n  - patch\n") || strings.Contains(deployer, "clusterroles") {
 		t.Errorf("%s", deployer)
 	}
+	if diff, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "serviceaccount:shop/deployer", "--diff"); strings.Contains(deployer, "takes away") ||
+		!strings.Contains(diff, "# It takes away, in shop: watch, update, deletecollection of configmaps.\n") || !strings.Contains(diff, "in every other namespace: ") {
+		t.Errorf("%s", diff)
+	}
 	paul, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "paul")
 	if !strings.Contains(paul, `where: resource.spec.storageClassName == "dev"`) || !strings.Contains(paul, "- -deletecollection") || strings.Contains(paul, "- create") {
 		t.Errorf("%s", paul)

@@ -111,7 +111,7 @@ func TestSuggestFields(t *testing.T) {
 		r.event("get", "deployments", "web", "null", deploymentAt(5, ""))
 		r.event("update", "deployments", "web", deploymentAt(5, ", a.com/x: v"), deploymentAt(6, ", a.com/x: v"))
 	}
-	const exclusive = "---\napiVersion: policy.proviso.dev/v1alpha1\nkind: FieldPermission\nmetadata: {name: x}\nspec: {resources: [deployments.apps], field: '.metadata.labels[a.com/x]', permission: label, exclusive: true}\n"
+	const exclusive = "---\napiVersion: policy.proviso.dev/v1alpha1\nkind: FieldPermission\nmetadata: {name: x}\nspec: {resources: [deployments.apps], field: '.metadata.labels[a.com/x]', permission: example.com/x, exclusive: true}\n"
 	for _, test := range []struct {
 		name, verbs, more string
 		log               func(*recording)

@@ -54,6 +54,17 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doin
 	for _, ref := range r.Replaced {
 		comment("It replaces %s: take %s out of it.", ref, who)
 	}
+	for _, l := range r.Lost {
+		where := "for the whole cluster"
+		switch l.Namespace {
+		case suggest.AnyOther:
+			where = "in every other namespace"
+		case "":
+		default:
+			where = "in " + l.Namespace
+		}
+		comment("It takes away, %s: %s of %s.", where, strings.Join(l.Verbs, ", "), listed(l.Resources))
+	}
 	for _, ref := range r.Kept {
 		comment("Keep %s: its role denies something.", ref)
 	}
