@@ -15,6 +15,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/inquire"
+	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 	"proviso.dev/proviso/internal/whocan"
@@ -39,6 +40,11 @@ type Appliers struct {
 
 // Appliers asks for a write. then is the policy after all writes, where a binding finds its role.
 func (h *Host) Appliers(ctx context.Context, w Write, then *Host) (out Appliers, err error) {
+	if b, ok := w.Object.(*authz.RoleBinding); ok { // as the server does before it looks at it
+		b = b.DeepCopy()
+		registry.SettleRoleRef(b, h.kernel.Master)
+		w.Object = b
+	}
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	status, err := h.reviewer.WhoCan(request.WithUser(ctx, reader), w.Namespace, authz.ResourceAccessReviewSpec{Verb: w.Verb, ResourceKind: w.Resource, ResourceName: nameFor(w)})
 	if err == nil {

@@ -281,18 +281,17 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 	u := compare.Of(operation, shape)
 	u.OwnKind, u.Namespaced = r.Own, a.Namespace != ""
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
-	version := "object"
-	if u.Object == nil {
-		version = "oldObject"
-	}
+	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]
 	if a.Namespace != Other {
 		u.Known["request.namespace"] = a.Namespace
-		if a.Namespace != "" && r.Own {
+	}
+	for _, version := range versions { // a write changes neither the name nor the namespace
+		if a.Namespace != Other && a.Namespace != "" && r.Own {
 			u.Known[version+".metadata.namespace"] = a.Namespace
 		}
-	}
-	if a.Name != "" && r.Own {
-		u.Known[version+".metadata.name"] = a.Name
+		if a.Name != "" && r.Own {
+			u.Known[version+".metadata.name"] = a.Name
+		}
 	}
 	groups := []any{}
 	for _, s := range whocan.Judged(subject) {

@@ -17,6 +17,6 @@ func PutRoleBinding(into *policy.PolicyBinding, binding *authz.RoleBinding) {
 
 // HomeOf names the container of a role binding, after what its role reference leaves open was filled in.
 func HomeOf(binding *authz.RoleBinding, masterNamespace string) string {
-	settleRoleRef(binding, masterNamespace)
+	SettleRoleRef(binding, masterNamespace)
 	return binding.RoleRef.Namespace
 }

@@ -28,7 +28,7 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
 			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
 		},
-		prepare: func(b, _ *authz.RoleBinding) { settleRoleRef(b, masterNamespace) },
+		prepare: func(b, _ *authz.RoleBinding) { SettleRoleRef(b, masterNamespace) },
 		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
 			return validate.RoleBinding(b, old, masterNamespace)
 		},
@@ -43,9 +43,9 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 	}
 }
 
-// settleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
+// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
 // so that applying the file again changes nothing. What says two different things is left for validation to refuse.
-func settleRoleRef(b *authz.RoleBinding, masterNamespace string) {
+func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
 	if b.RoleRef.Name == "" {
 		b.RoleRef.Name = b.RoleName
 	}

@@ -109,6 +109,29 @@ func TestPlanOfNames(t *testing.T) {
 	}
 }
 
+// TR-3: a write changes neither the name nor the namespace of an object, so that a condition on that says nothing.
+func TestPlanKnowsThatNothingIsRenamed(t *testing.T) {
+	role := func(when string) string {
+		return "apiVersion: authorization.proviso.dev/v1alpha1\nkind: Role\nmetadata: {name: r, namespace: hammer}\nrules:\n- verbs: [update]\n  resourceKinds: [configmaps]\n" + when +
+			"---\napiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: r, namespace: hammer}\nroleRef: {name: r}\nuserNames: [vera]\n"
+	}
+	names, only := "  resourceNames: [first]\n", func(condition string) string { return "  when: " + condition + "\n" }
+	for _, test := range []struct {
+		before, after string
+		code          int
+	}{
+		{"", only("object.metadata.namespace == oldObject.metadata.namespace"), 0},
+		{names, names + only("object.metadata.name == oldObject.metadata.name"), 0},
+		{names, names + only("object.metadata.name != oldObject.metadata.name"), 2},
+		{names, names + only("oldObject.metadata.name == 'second'"), 2},
+	} {
+		from := write(t, map[string]string{"a.yaml": role(test.before)})
+		if out, code, err := plans(t, role(test.after), "--from", from, "-f", "-"); code != test.code {
+			t.Errorf("%q: %d %v\n%s", test.after, code, err, out)
+		}
+	}
+}
+
 // TR-2: what a server would not take is listed as rejected, with the reason that the server gives; what it takes is
 // not.
 func TestPlanOfWhatIsRejected(t *testing.T) {

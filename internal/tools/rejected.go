@@ -47,6 +47,7 @@ func (v validator) check(d document) field.ErrorList {
 		}
 		return validate.Role(o, had, v.master, nil)
 	case *authz.RoleBinding:
+		registry.SettleRoleRef(o, v.master)
 		return validate.RoleBinding(o, v.binding(o), v.master)
 	case *rbacv1.Role:
 		return append(rbacName(o.Name), rbacRules(o.Rules, true)...)
