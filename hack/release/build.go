@@ -43,6 +43,9 @@ func (o *options) build(ctx context.Context, p platform, command, to string) err
 	return nil
 }
 
+// nowhere is the environment of programs whose output is published: defaults of flags name the home directory.
+var nowhere = []string{"HOME=/home/you"}
+
 // extras are the files that go into the archives of each command beside it: completions and manual pages. The commands
 // write them themselves, so that they are built for this machine first, unless they are wanted for it anyway.
 func (o *options) extras(ctx context.Context, work string) (map[string][]file, error) {
@@ -54,7 +57,9 @@ func (o *options) extras(ctx context.Context, work string) (map[string][]file, e
 			return nil, err
 		}
 		for shell, name := range map[string]string{"bash": command + ".bash", "zsh": "_" + command, "fish": command + ".fish", "powershell": command + ".ps1"} {
-			text, err := exec.CommandContext(ctx, binary, "completion", shell).Output()
+			completion := exec.CommandContext(ctx, binary, "completion", shell)
+			completion.Env = nowhere
+			text, err := completion.Output()
 			if err != nil {
 				return nil, fmt.Errorf("completions of %s for %s: %w", command, shell, err)
 			}
@@ -64,7 +69,9 @@ func (o *options) extras(ctx context.Context, work string) (map[string][]file, e
 			continue
 		}
 		dir := filepath.Join(work, "man")
-		if text, err := exec.CommandContext(ctx, binary, "docs", "--man", dir).CombinedOutput(); err != nil {
+		man := exec.CommandContext(ctx, binary, "docs", "--man", dir)
+		man.Env = nowhere
+		if text, err := man.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("manual pages: %w\n%s", err, text)
 		}
 		pages, err := os.ReadDir(dir)

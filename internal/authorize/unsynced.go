@@ -10,22 +10,30 @@ import (
 )
 
 // Unsynced stands right behind system:masters and, until the policy snapshot has synced, refuses everything but GET on
-// the health endpoints (SV-8). Afterwards it has no opinion.
+// the health endpoints (SV-8). Afterwards it has no opinion, unless the policy is too old to decide by (OP-6).
 type Unsynced struct {
 	Store *snapshot.Store
+	// Stale says why the policy is too old; empty if it is not. Nil is never.
+	Stale func() string
 }
 
 var _ authorizer.Authorizer = Unsynced{}
 
-// Authorize denies while nothing is known: a deny rule may exist that nobody has read yet.
+// Authorize denies while nothing is known, or nothing new: a deny rule may exist that nobody has read yet.
 func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	why := "the server has not read its policy yet: try again in a moment"
 	if SnapshotOf(ctx, u.Store).Synced {
-		return authorizer.DecisionNoOpinion, "", nil
+		if u.Stale == nil {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		if why = u.Stale(); why == "" {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
 	}
 	if isHealth(attrs) {
 		return authorizer.DecisionAllow, "health endpoint", nil
 	}
-	return authorizer.DecisionDeny, "the server has not read its policy yet: try again in a moment", nil
+	return authorizer.DecisionDeny, why, nil
 }
 
 // ConditionsAwareAuthorize never has conditions.

@@ -77,7 +77,7 @@ func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		ground.Masters(),
 		{Name: "replicas", Authorizer: authorize.Unready{Why: k.Kernel.Agreed}},
-		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.Kernel.Store}},
+		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Stale: k.Kernel.Stale}},
 	}
 	links = append(links, system.Links(k.Systems)...)
 	for _, a := range plan.authorizers {

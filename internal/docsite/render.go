@@ -2,6 +2,7 @@ package docsite
 
 import (
 	"bytes"
+	"fmt"
 	"html"
 	"html/template"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/russross/blackfriday/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // inSite are the trees of the repository that the site has. What lies elsewhere, such as source, is named and not
@@ -117,9 +119,30 @@ func commands(c *cobra.Command, add func(*page)) {
 		help = c.Short
 	}
 	body := "<h1>" + html.EscapeString(name) + "</h1>\n<pre class=help>" + html.EscapeString(strings.TrimSpace(help)) + "\n\n" + html.EscapeString(c.UsageString()) + "</pre>\n"
+	flags := unsaid(c)
+	if len(flags) > 0 { // those of kube-apiserver
+		body += "<h2 id=flags>Flags</h2>\n<table><tr><th>flag<th>default<th></tr>\n"
+		for _, f := range flags {
+			body += fmt.Sprintf("<tr id=\"%[1]s\"><td><code>--%[1]s</code> %[2]s<td>%[3]s<td>%[4]s</tr>\n",
+				html.EscapeString(f.Name), html.EscapeString(f.Value.Type()), html.EscapeString(f.DefValue), html.EscapeString(f.Usage))
+			help += " --" + f.Name + " " + f.Usage
+		}
+		body += "</table>\n"
+	}
 	add(&page{source: "commands/" + name, file: "commands/" + strings.ReplaceAll(name, " ", "-") + ".html", title: name,
 		body: template.HTML(body), text: help + " " + c.UsageString(), anchors: map[string]bool{}}) //nolint:gosec // escaped above
 	for _, sub := range c.Commands() {
 		commands(sub, add)
 	}
+}
+
+// unsaid are the flags of a command that its usage does not list: a server has hundreds, by section in its help.
+func unsaid(c *cobra.Command) (flags []*pflag.Flag) {
+	usage := c.UsageString()
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" && !strings.Contains(usage, "--"+f.Name) {
+			flags = append(flags, f)
+		}
+	})
+	return flags
 }

@@ -44,6 +44,7 @@ type entry struct{ Title, Href string }
 // sections say where a document belongs, by its path; the first that fits.
 var sections = []struct{ title, prefix string }{
 	{"Begin", "README.md"},
+	{"Tutorial", "docs/tutorial/"},
 	{"How to", "docs/guide/"},
 	{"Examples", "examples/"},
 	{"Reference", "docs/reference/"},

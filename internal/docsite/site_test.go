@@ -2,6 +2,7 @@ package docsite
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,10 @@ import (
 
 func program() *cobra.Command {
 	root := &cobra.Command{Use: "proviso", Short: "A server"}
+	serve := &cobra.Command{Use: "serve", Short: "Run it", Run: func(*cobra.Command, []string) {}}
+	serve.Flags().String("etcd-servers", "", "Where <etcd> is.")
+	serve.SetUsageFunc(func(c *cobra.Command) error { _, err := fmt.Fprintln(c.OutOrStderr(), "Usage: see --help"); return err })
+	root.AddCommand(serve)
 	root.AddCommand(&cobra.Command{Use: "who-can", Short: "Who can <do> this", Run: func(*cobra.Command, []string) {}}, &cobra.Command{Use: "secret", Hidden: true})
 	return root
 }
@@ -141,5 +146,26 @@ func TestManualPages(t *testing.T) {
 	}
 	if !maps.Equal(first, write()) {
 		t.Error("two writings differ")
+	}
+}
+
+// OP-9: the flags of a command that its usage does not list are in its page, and can be found; there is a tutorial, and
+// a reference of the API.
+func TestSectionsOfTheSite(t *testing.T) {
+	site, err := New(proviso.Documents, program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page := string(site["commands/proviso-serve.html"]); !strings.Contains(page, `<tr id="etcd-servers"><td><code>--etcd-servers</code>`) || strings.Contains(page, "<etcd>") {
+		t.Errorf("the flags of serve: %s", page)
+	}
+	if !strings.Contains(string(site["search.json"]), "--etcd-servers") {
+		t.Error("flags cannot be found")
+	}
+	index := string(site["index.html"])
+	for _, want := range []string{"Tutorial", "How to", "Reference", "Explanation", "docs/tutorial/first-refusal.html", "docs/reference/api.html"} {
+		if !strings.Contains(index, want) {
+			t.Errorf("the menu has no %q", want)
+		}
 	}
 }

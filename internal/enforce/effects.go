@@ -41,20 +41,20 @@ type Stored interface {
 }
 
 // check looks at what a request sets in motion. It runs when everything else about the request is allowed.
-func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces) error {
+func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces) (rules []string, err error) {
 	if e == nil || holder.Snapshot.Rules == nil || known.GetUserInfo() == nil || slices.Contains(known.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
-		return nil // no deny reaches the server itself and system:masters
+		return nil, nil // no deny reaches the server itself and system:masters
 	}
 	c := &cause{Effects: e, holder: holder, facts: known, objects: objects}
 	switch known.GetOperation() {
 	case admission.Create:
-		return c.eviction(ctx)
+		err = c.eviction(ctx)
 	case admission.Update:
-		return c.update(ctx)
+		err = c.update(ctx)
 	case admission.Delete:
-		return c.delete(ctx)
+		err = c.delete(ctx)
 	}
-	return nil
+	return c.rules, err
 }
 
 // cause is one request whose effects are looked at.
@@ -63,6 +63,8 @@ type cause struct {
 	*facts
 	holder  *handoff.Holder
 	objects admission.ObjectInterfaces
+	// rules are what denied last.
+	rules []string
 }
 
 func (c *cause) snapshot() *snapshot.Snapshot { return c.holder.Snapshot }
@@ -83,6 +85,12 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 			&metav1.DeleteOptions{}, c.IsDryRun(), c.GetUserInfo()),
 		data: c.deletion(ctx, request.Namespace, stored),
 	})
+	if denied {
+		c.rules = out.Conditions
+		if len(c.rules) == 0 {
+			c.rules = []string{out.Reason}
+		}
+	}
 	return out.Reason, denied
 }
 

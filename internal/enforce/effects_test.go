@@ -52,6 +52,10 @@ func (w *effectsWorld) expect(name string, refused bool, r request) {
 	if err != nil && !strings.Contains(err.Error(), " den") {
 		w.t.Errorf("%s by %s: the refusal does not say what is denied: %v", name, r.who, err)
 	}
+	// OP-7: the log names the rule, unless the server could not tell which one it would be.
+	if err != nil && len(w.rules) == 0 && !strings.Contains(err.Error(), "rules deny you some deletes") {
+		w.t.Errorf("%s by %s: the refusal names no rule: %v", name, r.who, err)
+	}
 }
 
 // PO-20: an update that changes ownerReferences is refused if the delete of the object is denied, by the stored object.
@@ -311,7 +315,7 @@ func TestUnservingAVersion(t *testing.T) {
 				definitionResource.WithVersion("v1"), "", admission.Update, nil, false, &user.DefaultInfo{Name: who})
 			ctx := w.context()
 			known := (&Plugin{}).facts(handoff.From(ctx), attrs, nil)
-			if err := w.effects.check(ctx, handoff.From(ctx), known, nil); apierrors.IsForbidden(err) != refused || err != nil && !refused {
+			if _, err := w.effects.check(ctx, handoff.From(ctx), known, nil); apierrors.IsForbidden(err) != refused || err != nil && !refused {
 				t.Errorf("%s stops serving %s: %v, want refused %v", who, name, err, refused)
 			}
 		}

@@ -27,6 +27,7 @@ import (
 
 // effectsWorld is a policy, what is stored, and the real chain between them.
 type effectsWorld struct {
+	rules   []string // that the last refusal names
 	t       *testing.T
 	snap    *snapshot.Snapshot
 	effects *Effects
@@ -185,7 +186,9 @@ func (w *effectsWorld) ask(r request, within ...context.Context) error {
 	attrs := admission.NewAttributesRecord(new, old, target.GroupVersionKind(), target.GetNamespace(), name, w.resource(target).GroupVersionResource,
 		r.sub, r.operation, r.options, false, &user.DefaultInfo{Name: r.who, Groups: []string{user.AllAuthenticated}})
 	known := (&Plugin{}).facts(h, attrs, nil)
-	return w.effects.check(ctx, h, known, nil)
+	var err error
+	w.rules, err = w.effects.check(ctx, h, known, nil)
+	return err
 }
 
 func background() runtime.Object {

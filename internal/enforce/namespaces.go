@@ -24,6 +24,7 @@ func (c *cause) namespace(ctx context.Context) error {
 		return nil
 	}
 	refuse := func(what, why string) error {
+		c.rules = []string{why}
 		return forbidden(c, "this would delete everything in the namespace, and a rule denies you delete on "+what+" in it: "+why)
 	}
 	for _, r := range c.snapshot().Resources {

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -119,11 +120,12 @@ func (p *Plugin) admit(ctx context.Context, holder *handoff.Holder, known *facts
 			continue
 		}
 		if err := next.Validate(ctx, attrs, objects); err != nil {
-			return refusal.By{Stage: refusal.Attributes}, err
+			rules, err := rulesOf(err)
+			return refusal.By{Stage: refusal.Attributes, Rules: rules}, err
 		}
 	}
-	if err := p.Effects.check(ctx, holder, known, objects); err != nil {
-		return refusal.By{Stage: refusal.Effects}, err
+	if rules, err := p.Effects.check(ctx, holder, known, objects); err != nil {
+		return refusal.By{Stage: refusal.Effects, Rules: rules}, err
 	}
 	return refusal.By{}, nil
 }
@@ -196,6 +198,23 @@ func annotate(ctx context.Context, out handoff.Outcome) {
 	if out.Detail != nil {
 		audit.AddAuditAnnotation(ctx, AnnotationDetail, out.Detail.Error())
 	}
+}
+
+// ruled is a refusal with the rules behind it, on its way to whoever counts and logs (OP-7).
+type ruled struct {
+	error
+	rules []string
+}
+
+func (r *ruled) Unwrap() error { return r.error }
+
+// rulesOf takes the rules off a refusal.
+func rulesOf(err error) ([]string, error) {
+	var r *ruled
+	if errors.As(err, &r) {
+		return r.rules, r.error
+	}
+	return nil, err
 }
 
 func forbidden(attrs admission.Attributes, reason string) error {

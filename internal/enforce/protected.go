@@ -96,7 +96,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *handoff.Holder,
 			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
 		}
 	} else if result := index.Check(req, old, new); !result.Allowed() {
-		return forbidden(attrs, result.Reason())
+		return &ruled{forbidden(attrs, result.Reason()), protecting(result)}
 	}
 	for _, other := range p.Behind.versions(attrs, objects) {
 		// What a conversion adds or takes away, this write does.
@@ -107,7 +107,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *handoff.Holder,
 			return forbidden(attrs, fmt.Sprintf("protected attributes could not be examined in version %s: %v", other.version, other.err))
 		}
 		if result := index.Check(req, new, body(other.object)); !result.Allowed() {
-			return forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason()))
+			return &ruled{forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason())), protecting(result)}
 		}
 	}
 	return p.guardBinding(ctx, holder.Snapshot, index, attrs, objects)
@@ -237,4 +237,14 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 		return forbidden(attrs, errors.Join(errors.New(reason), err).Error())
 	}
 	return forbidden(attrs, reason)
+}
+
+// protecting names the protections that refused.
+func protecting(result protect.Result) (rules []string) {
+	if refused := result.Refusal(); refused != nil {
+		for _, p := range refused.Protections {
+			rules = append(rules, p.Kind+" "+p.Name)
+		}
+	}
+	return rules
 }

@@ -86,7 +86,11 @@ func TestProtectedAttributesNeedMembership(t *testing.T) {
 		"of a Role":      {edgar, nil, map[string]string{"shelf": "a"}, "shelf"},
 		"its member":     {minnie, nil, map[string]string{"shelf": "a"}, ""},
 	} {
-		wants(t, name, w.guard(t, p, as(writeOf(admission.Update, "", widget(c.a), widget(c.b)), c.who)), c.want)
+		err := w.guard(t, p, as(writeOf(admission.Update, "", widget(c.a), widget(c.b)), c.who))
+		wants(t, name, err, c.want)
+		if rules, _ := rulesOf(err); c.want != "" && (len(rules) == 0 || !strings.Contains(rules[0], "ProtectedAttribute ")) { // OP-7
+			t.Errorf("%s: the refusal names %v", name, rules)
+		}
 	}
 	w.snap.Rules = nil
 	wants(t, "no rules, no members", w.guard(t, p, as(writeOf(admission.Update, "", widget(nil), tier("a")), minnie)), "tier")

@@ -44,6 +44,8 @@ type KernelConfig struct {
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.
 	Agreed func() error
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
 	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
 	Needs system.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
@@ -74,7 +76,7 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 	k := &system.Kernel{
 		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
 		Compiler: &restrict.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
-		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Needs: cfg.Needs,
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
 		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
 	}
 	k.Gate.Shadow = k.Shadow

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -23,6 +24,7 @@ import (
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/reads"
 	"proviso.dev/proviso/internal/replicas"
+	"proviso.dev/proviso/internal/source"
 )
 
 // Options are the flags of `proviso serve`: all of kube-apiserver's and a few of our own.
@@ -44,6 +46,9 @@ type Options struct {
 
 	// RecheckWatches ends open watches when the right to them is gone.
 	RecheckWatches bool
+
+	// MaxStaleness is how long the policy may not have heard from etcd before everybody is refused; 0 is any time.
+	MaxStaleness time.Duration
 
 	// HistoryEntries is how many changes of policy the journal keeps.
 	HistoryEntries int
@@ -102,6 +107,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
 	ours.IntVar(&o.HistoryEntries, "policy-history-entries", o.HistoryEntries,
 		"How many changes of policy are kept for 'proviso history' and 'proviso rollback': who changed what, and what it was before. 0 keeps none.")
+	ours.DurationVar(&o.MaxStaleness, "policy-max-staleness", 0,
+		"Refuse everybody but system:masters while the policy has not heard from etcd for so long, at least 30s: rights may have been revoked meanwhile. 0 goes on deciding by what is known.")
 	ours.BoolVar(&o.Agree, "agree", false,
 		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
@@ -151,6 +158,9 @@ func (o *Options) validateOwn() error {
 	}
 	if !slices.Contains([]string{"auto", "stderr", "file"}, o.LogOutput) {
 		errs = append(errs, fmt.Errorf("--log-output=%q: want auto, stderr or file", o.LogOutput))
+	}
+	if o.MaxStaleness != 0 && o.MaxStaleness < source.MinStaleness {
+		errs = append(errs, fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", o.MaxStaleness, source.MinStaleness))
 	}
 	if o.AuditDynamic.MaxSinks < 0 {
 		errs = append(errs, fmt.Errorf("--audit-dynamic-max-sinks=%d: must not be negative", o.AuditDynamic.MaxSinks))

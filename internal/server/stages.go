@@ -71,6 +71,10 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Needs:     shadowNeeds{opts.member},
 		Types:     types,
 	}
+	if limit := opts.own.MaxStaleness; limit > 0 {
+		s.health.Age = source.NewAge(limit)
+		kernel.Stale = s.health.Age.Stale
+	}
 	if opts.systems.Has(reads.Gate) {
 		kernel.Reads = reads.Stored
 	}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +17,16 @@ import (
 // Health watches where policy comes from, for readiness (SV-8): a source that cannot be read any more leaves the policy
 // of yesterday in force, and has to be seen; what can be read and not understood is named.
 type Health struct {
+	// Age is how old the policy may be. Set it before the sources are made, to have a limit.
+	Age *Age
+
 	mu         sync.Mutex
 	all        []*source
 	unreadable map[string]string // resource and object → why
 }
 
 // NewHealth returns one that has seen nothing yet.
-func NewHealth() *Health { return &Health{unreadable: map[string]string{}} }
+func NewHealth() *Health { return &Health{Age: NewAge(0), unreadable: map[string]string{}} }
 
 // source is one mirror.
 type source struct {
@@ -45,6 +49,17 @@ func (h *Health) watch(name string, m *mirror) {
 	h.all = append(h.all, src)
 	h.mu.Unlock()
 	m.failed = src.failed
+	m.timeout = h.Age.watchTimeout()
+}
+
+// follow asks how new each source is until the context ends.
+func (h *Health) follow(ctx context.Context, newest func(ctx context.Context, source string) (uint64, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, src := range h.all {
+		go h.Age.follow(ctx, func() uint64 { return src.mirror.entry().At }, func(ctx context.Context) (uint64, error) { return newest(ctx, src.mirror.name) })
+	}
+	go h.Age.run(ctx)
 }
 
 func (s *source) failed(err error) {
@@ -87,7 +102,12 @@ func (h *Health) Checks() []healthz.HealthChecker {
 	for _, src := range h.all {
 		out = append(out, src)
 	}
-	return out
+	return append(out, healthz.NamedCheck("policy-age", func(*http.Request) error {
+		if why := h.Age.Stale(); why != "" {
+			return errors.New(why)
+		}
+		return nil
+	}))
 }
 
 // found notes that an object cannot be read, or, without a reason, that it can.
@@ -133,7 +153,8 @@ func (h *Health) Announce(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		notice := h.notice()
+		notice := strings.TrimPrefix(strings.Join([]string{h.notice(), h.Age.notice()}, "; "), "; ")
+		notice = strings.TrimSuffix(notice, "; ")
 		if notice != "" {
 			w.Header().Add("Warning", fmt.Sprintf("299 - %q", notice))
 		}

@@ -132,4 +132,7 @@ func (s *Informers) Run(ctx context.Context) {
 	for _, m := range s.mirrors {
 		go m.run(ctx)
 	}
+	if s.cfg.Health != nil {
+		s.cfg.Health.follow(ctx, s.Newest)
+	}
 }

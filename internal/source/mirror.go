@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ type mirror struct {
 	moved func()
 	// failed is told of errors.
 	failed func(error)
+	// timeout is how long a watch lasts at least; 0 for the default.
+	timeout time.Duration
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
@@ -53,7 +56,7 @@ func newMirror(kind snapshot.Kind, client cache.Getter, moved func()) *mirror {
 func (m *mirror) run(ctx context.Context) {
 	list := cache.NewFilteredListWatchFromClient(m.client, m.kind.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
 	cache.New(&cache.Config{
-		Queue: queue{m}, ListerWatcher: list, ObjectType: m.kind.Example,
+		Queue: queue{m}, ListerWatcher: list, ObjectType: m.kind.Example, MinWatchTimeout: m.timeout,
 		Process: func(any, bool) error { return nil }, // nothing is queued
 		WatchErrorHandlerWithContext: func(ctx context.Context, r *cache.Reflector, err error) {
 			m.failed(err)

@@ -52,6 +52,8 @@ type Kernel struct {
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.
 	Agreed func() error
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
 	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
 	Needs Needs
 

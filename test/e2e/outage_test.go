@@ -78,7 +78,7 @@ func TestAnyProcessMayFail(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", fmt.Sprintf("mkdir -m 700 %[2]s && cp -rp %[1]s/pki %[2]s/pki", first, second)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	b := startReplica(t, "b", second, cluster.flags())
+	b := startReplica(t, "b", second, append(cluster.flags(), "--policy-max-staleness=30s"))
 	a.apply(localPolicy("shared", `[{verbs: [list], resourceKinds: [configmaps]}]`))
 
 	type victim struct {
@@ -170,4 +170,55 @@ func TestAnyProcessMayFail(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged writes through %d failures, none lost", total, len(victims))
+	t.Run("policy that hears nothing", func(t *testing.T) { hearsNothing(t, cluster, a, b, fmt.Sprintf("user-%d", len(want)-1)) })
+}
+
+// OP-6: while etcd says nothing, a replica with a limit refuses everybody but system:masters once it is reached;
+// one without a limit goes on deciding by what it knows. Both decide as before when etcd goes on, also if nobody writes.
+func hearsNothing(t *testing.T, cluster *etcdCluster, free, limited *replica, user string) {
+	review := m{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": m{"user": user, "groups": []string{"system:authenticated"},
+		"resourceAttributes": m{"verb": "list", "version": "v1", "resource": "configmaps", "namespace": "shared"}}}
+	decides := func(r *replica) string { // an admin asks, and nothing of it is in etcd
+		code, body := r.caller().send("", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+		if code != http.StatusCreated {
+			return fmt.Sprint(code)
+		}
+		return body
+	}
+	allows := func(r *replica) func() bool {
+		return func() bool { return strings.Contains(decides(r), `"allowed":true`) }
+	}
+	free.await("the grant", allows(free))
+	limited.await("the grant where there is a limit", allows(limited))
+	for _, one := range cluster.members {
+		one.signal(syscall.SIGSTOP)
+	}
+	goOn := sync.OnceFunc(func() {
+		for _, one := range cluster.members {
+			one.signal(syscall.SIGCONT)
+		}
+	})
+	defer goOn()
+	limited.await("the limit", func() bool {
+		text := decides(limited)
+		return strings.Contains(text, `"allowed":false`) && strings.Contains(text, "has not heard from etcd for")
+	})
+	if code, text := limited.callerAs(user).send("", "GET", "/api/v1/namespaces/shared/configmaps", nil); code != http.StatusForbidden || !strings.Contains(text, "--policy-max-staleness=30s") {
+		t.Errorf("beyond the limit: %d %s", code, text)
+	}
+	if !allows(free)() {
+		t.Errorf("without a limit: %s", decides(free))
+	}
+	if code, text := limited.caller().send("", "GET", "/readyz/policy-age", nil); code == http.StatusOK {
+		t.Errorf("it is ready: %s", text)
+	}
+	goOn()
+	limited.await("etcd to be heard", allows(limited))
+	limited.await("readiness", func() bool {
+		code, _ := limited.caller().send("", "GET", "/readyz/policy-age", nil)
+		return code == http.StatusOK
+	})
+	if text := limited.kubectl("get", "--raw", "/metrics"); !strings.Contains(text, "proviso_policy_snapshot_age_seconds ") {
+		t.Error("there is no metric of the age")
+	}
 }

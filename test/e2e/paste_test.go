@@ -76,11 +76,12 @@ func readPage(t *testing.T, path string) *page {
 }
 
 // SV-12: every command of README, guides and examples works as it is written, in one shell for a page as a reader has
-// one terminal, and prints what the page says: in order, and then again on the same server, in the other order.
+// one terminal, and prints what the page says: in order, and then again on the same server, in the other order. The
+// tutorial is one of them (OP-9).
 func TestDocumentsCanBePasted(t *testing.T) {
 	t.Parallel()
 	paths := []string{"README.md"}
-	for _, pattern := range []string{"docs/guide/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"docs/tutorial/*.md", "docs/guide/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

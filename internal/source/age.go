@@ -1,0 +1,187 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// snapshotAge is how old the policy may be (OP-6).
+var (
+	snapshotAge = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: "proviso", Subsystem: "policy", Name: "snapshot_age_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "How long the policy in force has not heard from etcd: what was written before that is in it. About a minute while nobody changes anything.",
+	})
+
+	registerAge = sync.OnceFunc(func() { legacyregistry.MustRegister(snapshotAge) })
+)
+
+const (
+	// askEvery is how often each source is asked for its newest revision, if nobody wants to know it more exactly.
+	askEvery = 15 * time.Second
+	// oldAfter is when readiness warns. A source that nobody changes hears of its revision every minute.
+	oldAfter = 3 * time.Minute
+	// MinStaleness is the smallest limit: a watch that is idle is told of revisions shortly before it times out, and
+	// this leaves room for two of them.
+	MinStaleness = 30 * time.Second
+)
+
+// Age follows how old the policy may be that mirrors hold. Each source is asked for its newest revision time and again,
+// with a consistent read, for which the server asks etcd to report its progress. When a mirror has reached that
+// revision, everything that was written before the question is in it: idle is not stale (OP-6).
+type Age struct {
+	limit time.Duration // 0 for none
+	now   func() time.Time
+	begun time.Time
+
+	mu      sync.Mutex
+	sources []*aged
+	// known is the time before which everything written is known, in nanoseconds; 0 before it is known of every source.
+	known atomic.Int64
+}
+
+// aged is one source.
+type aged struct {
+	reached func() uint64
+	newest  func(context.Context) (uint64, error)
+
+	known time.Time
+	asked []question // the oldest first
+}
+
+// question is a revision that was the newest when it was asked for.
+type question struct {
+	at       time.Time
+	revision uint64
+}
+
+// maxAsked bounds how many questions wait for one source. The oldest ones are answered first, so that they stay.
+const maxAsked = 64
+
+// NewAge makes one that refuses beyond a limit; 0 is no limit.
+func NewAge(limit time.Duration) *Age {
+	a := &Age{limit: limit, now: time.Now}
+	a.begun = a.now()
+	return a
+}
+
+// every is how often sources are asked.
+func (a *Age) every() time.Duration {
+	if a.limit == 0 {
+		return askEvery
+	}
+	return min(askEvery, a.limit/8)
+}
+
+// watchTimeout is how long a watch lasts at least, and half of how long it lasts at most: shortly before its end it is
+// told of the revision. 0 is upstream's default.
+func (a *Age) watchTimeout() time.Duration { return a.limit / 4 }
+
+// follow asks about one source until the context ends.
+func (a *Age) follow(ctx context.Context, reached func() uint64, newest func(context.Context) (uint64, error)) {
+	src := &aged{reached: reached, newest: newest}
+	a.mu.Lock()
+	a.sources = append(a.sources, src)
+	a.known.Store(0)
+	a.mu.Unlock()
+	ticker := time.NewTicker(a.every())
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		a.ask(ctx, src)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *Age) ask(ctx context.Context, src *aged) {
+	at := a.now()
+	ctx, cancel := context.WithTimeout(ctx, max(a.every(), 5*time.Second))
+	defer cancel()
+	revision, err := src.newest(ctx)
+	if err != nil {
+		return // it gets older
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(src.asked) < maxAsked {
+		src.asked = append(src.asked, question{at, revision})
+	} else {
+		src.asked[maxAsked-1] = question{at, revision}
+	}
+}
+
+// run looks, until the context ends, at which questions have been answered.
+func (a *Age) run(ctx context.Context) {
+	registerAge()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		a.look()
+		snapshotAge.Set(math.Round(a.Of().Seconds()*1000) / 1000)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *Age) look() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var known time.Time
+	for i, src := range a.sources {
+		reached := src.reached()
+		for len(src.asked) > 0 && src.asked[0].revision <= reached {
+			src.known, src.asked = src.asked[0].at, src.asked[1:]
+		}
+		if i == 0 || src.known.Before(known) {
+			known = src.known
+		}
+	}
+	if known.IsZero() {
+		a.known.Store(0)
+	} else {
+		a.known.Store(known.UnixNano())
+	}
+}
+
+// Of is how old the policy may be; before anything is known, how long that has been so.
+func (a *Age) Of() time.Duration {
+	known := a.known.Load()
+	if known == 0 {
+		return a.now().Sub(a.begun)
+	}
+	return time.Duration(a.now().UnixNano() - known)
+}
+
+// Stale says why the policy is too old to decide by; empty if it is not. It allocates nothing then.
+func (a *Age) Stale() string {
+	if a.limit == 0 {
+		return ""
+	}
+	age := a.Of()
+	if age <= a.limit {
+		return ""
+	}
+	return fmt.Sprintf("this server has not heard from etcd for %s, and its policy may be out of date (--policy-max-staleness=%s): try again, or ask another server", age.Round(time.Second), a.limit)
+}
+
+// notice warns in good time; empty if there is no reason.
+func (a *Age) notice() string {
+	after := oldAfter
+	if a.limit > 0 {
+		after = a.limit * 3 / 4
+	}
+	if age := a.Of(); age > after {
+		return fmt.Sprintf("the policy in force has not heard from etcd for %s", age.Round(time.Second))
+	}
+	return ""
+}
