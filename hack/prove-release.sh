@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 platform="linux/$(${GO:-go} env GOARCH)"
-one="$work/a" two="$work/a/much/longer/path/to/the/same/commit"
+one="$work/a" two="$work/b/much/longer/path/to/the/same/commit"
 git clone -q . "$one"
 git clone -q . "$two"
 for dir in "$one" "$two"; do

@@ -45,8 +45,8 @@ func aging(limit time.Duration, sources ...*etcd) (*Age, *clock, func(time.Durat
 	return a, c, pass
 }
 
-// OP-6: the age is the time since a question whose answer every source has reached. Idle is not stale; an etcd that does
-// not answer is, and so is a watch that stands still while etcd goes on.
+// OP-6: the age is the time since a question whose answer every source has reached. Idle is not stale. An etcd that
+// does not answer is, and so is a watch that stands still while etcd goes on.
 func TestAgeOfThePolicy(t *testing.T) {
 	idle, busy := &etcd{newest: 7, mirrored: 7}, &etcd{newest: 7, mirrored: 7}
 	a, _, pass := aging(time.Minute, idle, busy)

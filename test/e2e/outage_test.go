@@ -173,8 +173,8 @@ func TestAnyProcessMayFail(t *testing.T) {
 	t.Run("policy that hears nothing", func(t *testing.T) { hearsNothing(t, cluster, a, b, fmt.Sprintf("user-%d", len(want)-1)) })
 }
 
-// OP-6: while etcd says nothing, a replica with a limit refuses everybody but system:masters once it is reached;
-// one without a limit goes on deciding by what it knows. Both decide as before when etcd goes on, also if nobody writes.
+// OP-6: while etcd says nothing, a replica with a limit refuses everybody but system:masters once it is reached. One
+// without a limit goes on deciding by what it knows. Both decide as before when etcd goes on, also if nobody writes.
 func hearsNothing(t *testing.T, cluster *etcdCluster, free, limited *replica, user string) {
 	review := m{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": m{"user": user, "groups": []string{"system:authenticated"},
 		"resourceAttributes": m{"verb": "list", "version": "v1", "resource": "configmaps", "namespace": "shared"}}}
