@@ -69,7 +69,7 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 	case holder == nil:
 		return f.Chain.Authorize(ctx, attrs)
 	case holder.Waits() && holder.Renew(f.gate.newer(ctx, attrs)) != nil:
-		return authorizer.DecisionDeny, holder.Refused().Error(), nil
+		return authorizer.DecisionDeny, holder.Refused().Error(), nil //nolint:nilerr // the reason says why
 	case isRequestItself(ctx, attrs):
 		return f.gate.decide(ctx, holder, handoff.Request, attrs)
 	case isImpersonation(attrs.GetVerb()):
