@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -116,13 +117,18 @@ func sealed(ctx context.Context, e *Entry, transform value.Transformer, key stri
 	return transform.TransformToStorage(ctx, data, value.DefaultContext(key))
 }
 
+// packers are used again: one takes most of a megabyte, and a change is packed twice.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 func packed(e *Entry) ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	pack := gzip.NewWriter(&out)
+	pack, _ := packers.Get().(*gzip.Writer)
+	defer packers.Put(pack)
+	pack.Reset(&out)
 	if _, err := pack.Write(text); err != nil {
 		return nil, err
 	}
