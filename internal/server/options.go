@@ -162,6 +162,9 @@ func (o *Options) validateOwn() error {
 	if o.MaxStaleness != 0 && o.MaxStaleness < source.MinStaleness {
 		errs = append(errs, fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", o.MaxStaleness, source.MinStaleness))
 	}
+	if o.HistoryEntries < 0 {
+		errs = append(errs, fmt.Errorf("--policy-history-entries=%d: must not be negative; 0 keeps no history", o.HistoryEntries))
+	}
 	if o.AuditDynamic.MaxSinks < 0 {
 		errs = append(errs, fmt.Errorf("--audit-dynamic-max-sinks=%d: must not be negative", o.AuditDynamic.MaxSinks))
 	}

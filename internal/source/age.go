@@ -42,7 +42,8 @@ type Age struct {
 
 	mu      sync.Mutex
 	sources []*aged
-	// known is the time before which everything written is known, in nanoseconds; 0 before it is known of every source.
+	// known is the time before which everything written is known, in nanoseconds since the beginning and one more; 0
+	// before it is known of every source. It is no time of the day: a clock that is set back makes nothing younger.
 	known atomic.Int64
 }
 
@@ -149,17 +150,17 @@ func (a *Age) look() {
 	if known.IsZero() {
 		a.known.Store(0)
 	} else {
-		a.known.Store(known.UnixNano())
+		a.known.Store(int64(known.Sub(a.begun)) + 1)
 	}
 }
 
 // Of is how old the policy may be; before anything is known, how long that has been so.
 func (a *Age) Of() time.Duration {
-	known := a.known.Load()
-	if known == 0 {
-		return a.now().Sub(a.begun)
+	running := a.now().Sub(a.begun)
+	if known := a.known.Load(); known != 0 {
+		return running - time.Duration(known-1)
 	}
-	return time.Duration(a.now().UnixNano() - known)
+	return running
 }
 
 // Stale says why the policy is too old to decide by; empty if it is not. It allocates nothing then.

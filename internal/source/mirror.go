@@ -139,7 +139,8 @@ func (m *mirror) reach(version string) {
 	m.moved()
 }
 
-// replace takes a whole list.
+// replace takes a whole list: what is new first, and what is gone last. A deny that was bound under another name
+// meanwhile is never missing in between.
 func (m *mirror) replace(objects []any, version string) error {
 	there := make(map[string]bool, len(objects))
 	for _, obj := range objects {
@@ -148,6 +149,16 @@ func (m *mirror) replace(objects []any, version string) error {
 			return err
 		}
 		there[key] = true
+	}
+	for _, obj := range objects {
+		if old, exists, err := m.indexer.Get(obj); err != nil {
+			return err
+		} else if exists && versionOf(old) == versionOf(obj) {
+			continue
+		}
+		if err := m.put(obj); err != nil {
+			return err
+		}
 	}
 	for _, key := range m.indexer.ListKeys() {
 		if there[key] {
@@ -159,16 +170,6 @@ func (m *mirror) replace(objects []any, version string) error {
 			if err := m.drop(old, cache.DeletedFinalStateUnknown{Key: key, Obj: old}); err != nil {
 				return err
 			}
-		}
-	}
-	for _, obj := range objects {
-		if old, exists, err := m.indexer.Get(obj); err != nil {
-			return err
-		} else if exists && versionOf(old) == versionOf(obj) {
-			continue
-		}
-		if err := m.put(obj); err != nil {
-			return err
 		}
 	}
 	m.reach(version)

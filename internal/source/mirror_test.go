@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -83,7 +84,19 @@ func TestMirror(t *testing.T) {
 	if m.entry().State != before.State {
 		t.Error("a bookmark changes the content")
 	}
+	// What comes is there before what goes is gone.
+	var order []string
+	if _, err := m.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, _ bool) { order = append(order, "+"+obj.(*rbacv1.Role).Name) },
+		DeleteFunc: func(obj any) { order = append(order, "-"+obj.(cache.DeletedFinalStateUnknown).Key) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	order = nil
 	must(queue{m}.Replace([]any{role("x", "1", 12), role("w", "5", 25)}, "30"))
+	if len(order) != 2 || order[0] != "+w" || !strings.HasPrefix(order[1], "-") {
+		t.Errorf("a later list: %q", order)
+	}
 	check("a later list", 30, heard{"x": "12", "w": "25"})
 	if _, err := m.AddEventHandler(late.handler()); err != nil || fmt.Sprint(late) != fmt.Sprint(early) {
 		t.Errorf("a late handler has %v (%v)", late, err)

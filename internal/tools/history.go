@@ -141,32 +141,22 @@ func compared(ctx context.Context, before, after []document, master string) (*pl
 	}
 	put, remove := difference(before, after)
 	all := steps(before, put, remove)
-	change, err := changedBy(all)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
-	if err != nil {
-		return nil, err
-	}
+	change := changedBy(all)
+	kept := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
 	return planned(ctx, hosts[0], hosts[1], kept, touched(hosts[0], hosts[1], change, master))
 }
 
 // changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
-func changedBy(all []step) (change []document, err error) {
+func changedBy(all []step) (change []document) {
 	for _, s := range all {
 		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
 			continue
 		}
-		text, err := yaml.Marshal(s.object.Object)
-		if err != nil {
-			return nil, err
-		}
 		d := document{object: s.object}
-		d.Text = source.Text{Name: d.key(), Data: text}
+		d.Text = source.Text{Name: d.key(), Object: s.object}
 		change = append(change, d)
 	}
-	return change, nil
+	return change
 }
 
 // revisionOf reads a revision. Only those that the journal reaches back to can be shown.

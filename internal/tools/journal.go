@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/journal"
@@ -51,8 +50,7 @@ func documentOf(content json.RawMessage, name string) (document, error) {
 	if err := json.Unmarshal(content, &object.Object); err != nil {
 		return document{}, fmt.Errorf("%s: %w", name, err)
 	}
-	text, err := yaml.Marshal(object.Object)
-	return document{source.Text{Name: name, Data: text}, object}, err
+	return document{source.Text{Name: name, Object: object}, object}, nil
 }
 
 // asOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
