@@ -159,7 +159,26 @@ type clusterWide struct{ authorizer.Attributes }
 func (clusterWide) GetNamespace() string { return "" }
 
 func canAllow(d authorizer.ConditionsAwareDecision) bool {
-	return d.PossibleDecisions().Has(authorizer.DecisionAllow)
+	return canBecome(d, authorizer.DecisionAllow)
+}
+
+// canBecome tells whether a decision is possible, without making upstream's set of all that are.
+func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decision) bool {
+	if !d.IsConditionsMap() {
+		return d.PossibleDecisions().Has(decision)
+	}
+	m := d.ConditionsMap()
+	switch decision {
+	case authorizer.DecisionAllow:
+		for range m.AllowConditions() {
+			return true
+		}
+	case authorizer.DecisionDeny:
+		for range m.DenyConditions() {
+			return true
+		}
+	}
+	return decision == authorizer.DecisionNoOpinion
 }
 
 // pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that
@@ -213,7 +232,7 @@ func evaluate(ctx context.Context, link Link, d authorizer.ConditionsAwareDecisi
 		return Parts(d)
 	}
 	decision, reason, err := link.Authorizer.EvaluateConditions(ctx, d, data)
-	if !d.PossibleDecisions().Has(decision) {
+	if !canBecome(d, decision) {
 		return d.FailureDecision(), "failed closed", fmt.Errorf("%s evaluated its conditions to %s, which they cannot give", link.Name, decision)
 	}
 	if decision == authorizer.DecisionDeny && err != nil && link.FailOpen {

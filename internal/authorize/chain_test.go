@@ -176,3 +176,28 @@ func chainAsked(as []*scripted) int {
 	}
 	return n
 }
+
+// CA-1: what a decision can become is what upstream says, without its set.
+func TestCanBecome(t *testing.T) {
+	one := []authorizer.Condition{always("x")}
+	var union authorizer.ConditionsAwareDecisionUnion
+	union.Add("a", authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, one))
+	union.Add("b", authorizer.ConditionsAwareDecisionDeny("no", nil))
+	all := []authorizer.ConditionsAwareDecision{{}, union.ToDecision(), authorizer.ConditionsAwareDecisionAllow("", nil), authorizer.ConditionsAwareDecisionDeny("", nil), authorizer.ConditionsAwareDecisionNoOpinion("", nil)}
+	for bits := range 8 {
+		lists := [3][]authorizer.Condition{}
+		for i := range lists {
+			if bits&(1<<i) != 0 {
+				lists[i] = []authorizer.Condition{authorizer.GenericCondition{ID: fmt.Sprintf("c%d", i), Type: "t", Condition: "x"}}
+			}
+		}
+		all = append(all, authorizer.ConditionsAwareDecisionConditionsMap(lists[0], lists[1], lists[2]))
+	}
+	for _, d := range all {
+		for _, decision := range []authorizer.Decision{authorizer.DecisionAllow, authorizer.DecisionDeny, authorizer.DecisionNoOpinion, 99} {
+			if got, want := canBecome(d, decision), d.PossibleDecisions().Has(decision); got != want {
+				t.Errorf("%s can become %s: %v, upstream says %v", d, decision, got, want)
+			}
+		}
+	}
+}

@@ -15,16 +15,20 @@ func (s *typeSet) add(d authorizer.ConditionsAwareDecision) {
 	switch {
 	case d.IsConditionsMap():
 		m := d.ConditionsMap()
-		for _, list := range []iter.Seq[authorizer.Condition]{m.DenyConditions(), m.NoOpinionConditions(), m.AllowConditions()} {
-			for c := range list {
-				if t := c.GetType(); t != "" && !slices.Contains(*s, t) {
-					*s = append(*s, t)
-				}
-			}
-		}
+		s.addAll(m.DenyConditions())
+		s.addAll(m.NoOpinionConditions())
+		s.addAll(m.AllowConditions())
 	case d.IsUnion():
 		for _, sub := range d.UnionedDecisions() {
 			s.add(sub)
+		}
+	}
+}
+
+func (s *typeSet) addAll(list iter.Seq[authorizer.Condition]) {
+	for c := range list {
+		if t := c.GetType(); t != "" && !slices.Contains(*s, t) {
+			*s = append(*s, t)
 		}
 	}
 }

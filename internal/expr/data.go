@@ -124,41 +124,55 @@ type loaded struct {
 	err     error
 }
 
-// versions remembers the versions that were asked for: one, nearly always.
-type versions []*loaded
+// versions remembers the versions that were asked for: one, nearly always, which is kept in place.
+type versions struct {
+	first loaded
+	asked bool
+	more  []*loaded
+}
 
-func (vs *versions) get(version string, load func(string) (runtime.Object, error)) *loaded {
-	for _, l := range *vs {
+// find gives the place of a version, and whether it has to be loaded.
+func (vs *versions) find(version string) (_ *loaded, fresh bool) {
+	if !vs.asked {
+		vs.asked, vs.first = true, loaded{version: version, val: types.NullValue}
+		return &vs.first, true
+	}
+	if vs.first.version == version {
+		return &vs.first, false
+	}
+	for _, l := range vs.more {
 		if l.version == version {
-			return l
+			return l, false
 		}
 	}
 	l := &loaded{version: version, val: types.NullValue}
-	if load != nil {
-		obj, err := load(version)
-		switch {
-		case err != nil:
-			l.err = err
-		case !isNil(obj):
-			l.obj, l.val = obj, toValue(obj)
-		}
+	vs.more = append(vs.more, l)
+	return l, true
+}
+
+func (l *loaded) fill(obj runtime.Object, err error) {
+	switch {
+	case err != nil:
+		l.err = err
+	case !isNil(obj):
+		l.obj, l.val = obj, toValue(obj)
 	}
-	*vs = append(*vs, l)
-	return l
 }
 
 func (d *Data) loadObject(version string) *loaded {
-	if d.cfg.Objects == nil {
-		return d.object.get(version, nil)
+	l, fresh := d.object.find(version)
+	if fresh && d.cfg.Objects != nil {
+		l.fill(d.cfg.Objects.Object(version))
 	}
-	return d.object.get(version, d.cfg.Objects.Object)
+	return l
 }
 
 func (d *Data) loadOldObject(version string) *loaded {
-	if d.cfg.Objects == nil {
-		return d.oldObject.get(version, nil)
+	l, fresh := d.oldObject.find(version)
+	if fresh && d.cfg.Objects != nil {
+		l.fill(d.cfg.Objects.OldObject(version))
 	}
-	return d.oldObject.get(version, d.cfg.Objects.OldObject)
+	return l
 }
 
 func (d *Data) loadOptions() ref.Val {
