@@ -47,6 +47,8 @@ type Gate struct {
 	Reads *Reads
 	// Shadow is told what rules that are not enforced would have changed; nil if nobody wants to know.
 	Shadow *shadow.Recorder
+	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	Explain bool
 	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
 	Newer func(ctx context.Context, user, token string) (*snapshot.Snapshot, error)
 }
@@ -73,7 +75,8 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 	case isRequestItself(ctx, attrs):
 		return f.gate.decide(ctx, holder, handoff.Request, attrs)
 	case isImpersonation(attrs.GetVerb()):
-		return f.gate.impersonate(ctx, attrs)
+		decision, reason, err := f.gate.impersonate(ctx, attrs)
+		return decision, f.gate.advise(decision, reason, attrs), err
 	default:
 		return f.Chain.Authorize(ctx, attrs)
 	}
@@ -129,7 +132,15 @@ func (g *Gate) decide(ctx context.Context, holder *handoff.Holder, slot handoff.
 		}
 		refusal.Note(attrs, by)
 	}
-	return decision, reason, err
+	return decision, g.advise(decision, reason, attrs), err
+}
+
+// advise adds the remedy to the reason of a refusal.
+func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authorizer.Attributes) string {
+	if decision == authorizer.DecisionAllow || !g.Explain {
+		return reason
+	}
+	return (&refusal.Question{Attributes: attrs}).Advise(reason)
 }
 
 func (g *Gate) fill(ctx context.Context, holder *handoff.Holder, slot handoff.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -16,6 +16,7 @@ import (
 
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -41,9 +42,9 @@ type Stored interface {
 }
 
 // check looks at what a request sets in motion. It runs when everything else about the request is allowed.
-func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces) (rules []string, err error) {
+func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *facts, objects admission.ObjectInterfaces) (by refusal.By, err error) {
 	if e == nil || holder.Snapshot.Rules == nil || known.GetUserInfo() == nil || slices.Contains(known.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
-		return nil, nil // no deny reaches the server itself and system:masters
+		return by, nil // no deny reaches the server itself and system:masters
 	}
 	c := &cause{Effects: e, holder: holder, facts: known, objects: objects}
 	switch known.GetOperation() {
@@ -54,7 +55,8 @@ func (e *Effects) check(ctx context.Context, holder *handoff.Holder, known *fact
 	case admission.Delete:
 		err = c.delete(ctx)
 	}
-	return c.rules, err
+	c.by.Stage = refusal.Effects
+	return c.by, err
 }
 
 // cause is one request whose effects are looked at.
@@ -63,8 +65,8 @@ type cause struct {
 	*facts
 	holder  *handoff.Holder
 	objects admission.ObjectInterfaces
-	// rules are what denied last.
-	rules []string
+	// by is what denied last.
+	by refusal.By
 }
 
 func (c *cause) snapshot() *snapshot.Snapshot { return c.holder.Snapshot }
@@ -86,10 +88,11 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 		data: c.deletion(ctx, request.Namespace, stored),
 	})
 	if denied {
-		c.rules = out.Conditions
-		if len(c.rules) == 0 {
-			c.rules = []string{out.Reason}
+		if c.by.Rules = out.Conditions; len(c.by.Rules) == 0 {
+			c.by.Rules = []string{out.Reason}
 		}
+		request.Name = "" // the caller need not know it
+		c.by.Ask = &refusal.Question{Attributes: request}
 	}
 	return out.Reason, denied
 }

@@ -53,8 +53,12 @@ func (w *effectsWorld) expect(name string, refused bool, r request) {
 		w.t.Errorf("%s by %s: the refusal does not say what is denied: %v", name, r.who, err)
 	}
 	// OP-7: the log names the rule, unless the server could not tell which one it would be.
-	if err != nil && len(w.rules) == 0 && !strings.Contains(err.Error(), "rules deny you some deletes") {
+	if err != nil && len(w.by.Rules) == 0 && !strings.Contains(err.Error(), "rules deny you some deletes") {
 		w.t.Errorf("%s by %s: the refusal names no rule: %v", name, r.who, err)
+	}
+	// TR-12: what to ask next tells no names of objects that the caller may not see.
+	if q := w.by.Ask; err != nil && q != nil && (q.Attributes.GetVerb() != "delete" || q.Attributes.GetName() != "") {
+		w.t.Errorf("%s by %s: the question that is left: %+v", name, r.who, q)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/notes"
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/restrict"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
@@ -27,7 +28,7 @@ import (
 
 // effectsWorld is a policy, what is stored, and the real chain between them.
 type effectsWorld struct {
-	rules   []string // that the last refusal names
+	by      refusal.By // of the last refusal
 	t       *testing.T
 	snap    *snapshot.Snapshot
 	effects *Effects
@@ -187,7 +188,7 @@ func (w *effectsWorld) ask(r request, within ...context.Context) error {
 		r.sub, r.operation, r.options, false, &user.DefaultInfo{Name: r.who, Groups: []string{user.AllAuthenticated}})
 	known := (&Plugin{}).facts(h, attrs, nil)
 	var err error
-	w.rules, err = w.effects.check(ctx, h, known, nil)
+	w.by, err = w.effects.check(ctx, h, known, nil)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
 )
@@ -93,35 +94,40 @@ func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 
 // check refuses a write that changes a field without the permission for it: any field in granular mode, exclusive ones
 // otherwise. It also names the permissions that are lacking.
-func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (rules []string, err error) {
+func (f *Fields) check(ctx context.Context, holder *handoff.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (refusal.By, error) {
+	by := refusal.By{Stage: refusal.Fields}
 	if f == nil || holder.Snapshot.Fields == nil {
-		return nil, nil
+		return by, nil
 	}
 	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
-		return nil, forbidden(known, "field permissions cannot be used here: the request writes no object")
+		return by, forbidden(known, "field permissions cannot be used here: the request writes no object")
 	}
 	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
-		return nil, nil
+		return by, nil
 	}
 	known.reached, known.mode = true, mode
 	begin := time.Now()
 	result, looked, err := f.decide(ctx, holder, holder.Snapshot.Fields, known, objects)
 	if err != nil || !looked {
-		return nil, err
+		return by, err
 	}
 	record(ctx, mode, result, time.Since(begin))
 	if result.Allowed() {
-		return nil, nil
+		return by, nil
 	}
 	if result.Err != nil {
 		var answer apierrors.APIStatus
 		if isBinding(known) && errors.As(result.Err, &answer) {
-			return nil, result.Err // its pod is not there, or has changed
+			return by, result.Err // its pod is not there, or has changed
 		}
 		// The caller learns that it could not be examined, the log learns why.
 		klog.FromContext(ctx).Info("Field permissions could not be examined", "resource", known.GetResource(), "name", known.GetName(), "err", result.Err)
 	}
-	return lacking(result), apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
+	by.Rules = lacking(result)
+	if result.Missing != nil && result.Missing.Permission != "" {
+		by.Ask = &refusal.Question{Attributes: holder.Attributes(), Verb: result.Missing.Permission}
+	}
+	return by, apierrors.NewForbidden(known.GetResource().GroupResource(), known.GetName(), errors.New(result.Reason()))
 }
 
 // lacking names the permissions that were asked for and not had, without their parameters, which can quote the object.

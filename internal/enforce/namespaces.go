@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -24,7 +25,7 @@ func (c *cause) namespace(ctx context.Context) error {
 		return nil
 	}
 	refuse := func(what, why string) error {
-		c.rules = []string{why}
+		c.by.Rules = []string{why}
 		return forbidden(c, "this would delete everything in the namespace, and a rule denies you delete on "+what+" in it: "+why)
 	}
 	for _, r := range c.snapshot().Resources {
@@ -33,6 +34,7 @@ func (c *cause) namespace(ctx context.Context) error {
 		}
 		request := c.deletes(r.GroupVersionResource, namespace, "")
 		if hit, may := rules.MayDeny(request); may && c.MayBeDenied(ctx, request) {
+			c.by.Ask = &refusal.Question{Attributes: request}
 			return refuse(r.GroupResource().String(), hit.Reason())
 		}
 	}

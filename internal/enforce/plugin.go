@@ -15,6 +15,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/connection"
 	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/fieldperm"
 	"proviso.dev/proviso/internal/handoff"
@@ -46,6 +47,8 @@ type Plugin struct {
 	Effects *Effects
 	// Protected looks at protected attributes that are not enforced; those that are stand in After.
 	Protected *ProtectedAttributes
+	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	Explain bool
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
 }
@@ -64,10 +67,21 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 	by, err := p.validate(ctx, holder, attrs, objects)
 	if err != nil {
 		refusal.Note(holder.Attributes(), by)
-		return err
+		return p.advise(by, err)
 	}
 	notes.Of(ctx).Admit()
 	return nil
+}
+
+// advise adds the remedy to a refusal. Other errors stay as they are.
+func (p *Plugin) advise(by refusal.By, err error) error {
+	var refused *apierrors.StatusError
+	if !p.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
+		return err
+	}
+	status := refused.ErrStatus
+	status.Message = by.Ask.Advise(status.Message)
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // validate also says at which stage, and by what, a request was refused.
@@ -100,7 +114,7 @@ func (p *Plugin) admit(ctx context.Context, holder *handoff.Holder, known *facts
 	for _, slot := range slotsOf(holder, attrs) {
 		granular, out, err := p.resolve(ctx, holder, slot, known)
 		if err != nil {
-			return refusal.By{Stage: refusal.Conditions, Authorizer: out.Authorizer, Rules: out.Conditions}, err
+			return refusal.By{Stage: refusal.Conditions, Authorizer: out.Authorizer, Rules: out.Conditions, Ask: &refusal.Question{Attributes: holder.Attributes(), Object: true}}, err
 		}
 		if granular {
 			mode = fieldperm.Granular
@@ -109,23 +123,22 @@ func (p *Plugin) admit(ctx context.Context, holder *handoff.Holder, known *facts
 	}
 	if attrs.GetOperation() == admission.Connect {
 		if err := p.connect(ctx, holder, known); err != nil {
-			return refusal.By{Stage: refusal.Connection}, err
+			return refusal.By{Stage: refusal.Connection, Ask: &refusal.Question{Attributes: holder.Attributes(), Verb: connection.Verb}}, err
 		}
 	}
-	if rules, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
-		return refusal.By{Stage: refusal.Fields, Rules: rules}, err
+	if by, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+		return by, err
 	}
 	for _, next := range p.After {
 		if !next.Handles(attrs.GetOperation()) {
 			continue
 		}
 		if err := next.Validate(ctx, attrs, objects); err != nil {
-			rules, err := rulesOf(err)
-			return refusal.By{Stage: refusal.Attributes, Rules: rules}, err
+			return byGuard(err)
 		}
 	}
-	if rules, err := p.Effects.check(ctx, holder, known, objects); err != nil {
-		return refusal.By{Stage: refusal.Effects, Rules: rules}, err
+	if by, err := p.Effects.check(ctx, holder, known, objects); err != nil {
+		return by, err
 	}
 	return refusal.By{}, nil
 }
@@ -200,21 +213,24 @@ func annotate(ctx context.Context, out handoff.Outcome) {
 	}
 }
 
-// ruled is a refusal with the rules behind it, on its way to whoever counts and logs (OP-7).
+// ruled is a refusal with the rules behind it, and what to ask next, on its way to whoever counts, logs and advises
+// (OP-7, TR-12).
 type ruled struct {
 	error
 	rules []string
+	ask   *refusal.Question
 }
 
 func (r *ruled) Unwrap() error { return r.error }
 
-// rulesOf takes the rules off a refusal.
-func rulesOf(err error) ([]string, error) {
+// byGuard takes the rules off a refusal.
+func byGuard(err error) (refusal.By, error) {
+	by := refusal.By{Stage: refusal.Attributes}
 	var r *ruled
 	if errors.As(err, &r) {
-		return r.rules, r.error
+		by.Rules, by.Ask, err = r.rules, r.ask, r.error
 	}
-	return nil, err
+	return by, err
 }
 
 func forbidden(attrs admission.Attributes, reason string) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +46,7 @@ type world struct {
 	snap   *snapshot.Snapshot
 	// verb is that of the request; empty leaves its attributes out.
 	verb  string
+	path  string
 	slots map[handoff.Slot]handoff.Pass
 	// ctx is that of the last admission.
 	ctx context.Context
@@ -78,7 +80,7 @@ func (w *world) context(t *testing.T) context.Context {
 	for slot, d := range w.slots {
 		var attrs authorizer.Attributes
 		if w.verb != "" {
-			attrs = authorizer.AttributesRecord{Verb: w.verb}
+			attrs = authorizer.AttributesRecord{Verb: w.verb, Path: w.path}
 		}
 		handoff.From(ctx).Put(slot, attrs, d)
 	}
@@ -212,6 +214,26 @@ func (n next) Handles(admission.Operation) bool { return !n.skips }
 func (n next) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	*n.asked++
 	return n.err
+}
+
+// TR-12: a refusal names the command that says more, where somebody answers it; what is no refusal stays as it is.
+func TestRemedyOfARefusal(t *testing.T) {
+	const says = "`proviso explain get /oven` says what would allow it"
+	for _, explain := range []bool{true, false} {
+		w := newWorld("get", conditional(deny))
+		w.plugin.Explain, w.path = explain, "/oven"
+		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
+		wants(t, "a refusal", err, "a rule says no")
+		if strings.HasSuffix(err.Error(), "; "+says) != explain || !apierrors.IsForbidden(err) {
+			t.Errorf("explain %v: %v", explain, err)
+		}
+	}
+	w := newWorld("get", handoff.Allowed())
+	w.plugin.Explain, w.path = true, "/oven"
+	w.plugin.After = []admission.ValidationInterface{next{asked: new(int), err: apierrors.NewConflict(schema.GroupResource{}, "w", errors.New("it changed"))}}
+	if err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))); !apierrors.IsConflict(err) || strings.Contains(err.Error(), "proviso") {
+		t.Errorf("a conflict: %v", err)
+	}
 }
 
 // CA-7: every further check can refuse, and none is asked about what it does not handle.

@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/protect"
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/shadow"
 	"proviso.dev/proviso/internal/snapshot"
@@ -96,7 +97,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *handoff.Holder,
 			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
 		}
 	} else if result := index.Check(req, old, new); !result.Allowed() {
-		return &ruled{forbidden(attrs, result.Reason()), protecting(result)}
+		return &ruled{forbidden(attrs, result.Reason()), protecting(result), nil}
 	}
 	for _, other := range p.Behind.versions(attrs, objects) {
 		// What a conversion adds or takes away, this write does.
@@ -107,7 +108,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *handoff.Holder,
 			return forbidden(attrs, fmt.Sprintf("protected attributes could not be examined in version %s: %v", other.version, other.err))
 		}
 		if result := index.Check(req, new, body(other.object)); !result.Allowed() {
-			return &ruled{forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason())), protecting(result)}
+			return &ruled{forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason())), protecting(result), nil}
 		}
 	}
 	return p.guardBinding(ctx, holder.Snapshot, index, attrs, objects)
@@ -225,18 +226,19 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 	if ref.Kind == protect.KindRole {
 		plural = "roles"
 	}
-	decision, _, err := p.Chain.Authorize(ctx, authorizer.AttributesRecord{
+	bind := authorizer.AttributesRecord{
 		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
 		Resource: plural, Name: ref.Name, ResourceRequest: true,
-	})
+	}
+	decision, _, err := p.Chain.Authorize(ctx, bind)
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
 	reason := fmt.Sprintf("%s guards protected attributes: binding it requires the verb bind on %s %q, or being bound to it at the same or a wider scope; holding its rules is not enough", role, plural, ref.Name)
 	if err != nil {
-		return forbidden(attrs, errors.Join(errors.New(reason), err).Error())
+		reason = errors.Join(errors.New(reason), err).Error()
 	}
-	return forbidden(attrs, reason)
+	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &refusal.Question{Attributes: bind}}
 }
 
 // protecting names the protections that refused.

@@ -88,8 +88,8 @@ func TestProtectedAttributesNeedMembership(t *testing.T) {
 	} {
 		err := w.guard(t, p, as(writeOf(admission.Update, "", widget(c.a), widget(c.b)), c.who))
 		wants(t, name, err, c.want)
-		if rules, _ := rulesOf(err); c.want != "" && (len(rules) == 0 || !strings.Contains(rules[0], "ProtectedAttribute ")) { // OP-7
-			t.Errorf("%s: the refusal names %v", name, rules)
+		if by, _ := byGuard(err); c.want != "" && (len(by.Rules) == 0 || !strings.Contains(by.Rules[0], "ProtectedAttribute ")) { // OP-7
+			t.Errorf("%s: the refusal names %v", name, by.Rules)
 		}
 	}
 	w.snap.Rules = nil
@@ -195,7 +195,11 @@ func TestBindingAGuardedRole(t *testing.T) {
 		"something else where bindings go": {admission.NewAttributesRecord(thing(rbacv1.SchemeGroupVersion.String(), "RoleBinding", "hammer", "b", nil), nil, rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), "hammer", "b", rbacv1.SchemeGroupVersion.WithResource("rolebindings"), "", admission.Create, nil, false, nil), edgar, authorizer.DecisionAllow, nil, "cannot be read", ""},
 	} {
 		chain := &oneAnswer{decision: c.chain, err: c.err}
-		wants(t, name, w.guard(t, &ProtectedAttributes{Chain: chain}, as(c.attrs, c.who)), c.want)
+		err := w.guard(t, &ProtectedAttributes{Chain: chain}, as(c.attrs, c.who))
+		wants(t, name, err, c.want)
+		if by, _ := byGuard(err); c.want == guards && (len(by.Rules) != 1 || by.Ask == nil || by.Ask.Attributes.GetVerb() != "bind") { // OP-7, TR-12
+			t.Errorf("%s: the refusal is by %+v", name, by)
+		}
 		if chain.asked != c.asked {
 			t.Errorf("%s: the chain was asked %q, want %q", name, chain.asked, c.asked)
 		}

@@ -30,6 +30,8 @@ type KernelConfig struct {
 	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
 	// (CA-9).
 	Conditional, UniformConnect bool
+	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
+	Explain bool
 	// Reads says which reads are decided under a condition; nil if none are.
 	Reads func(*served.Directory) *authorize.Reads
 	// Reserved are the API groups that are built in.
@@ -92,7 +94,7 @@ func NewKernel(cfg KernelConfig) (*system.Kernel, error) {
 var errUndated = errors.New("the policy comes from a source without revisions")
 
 func newGate(cfg KernelConfig, chain *authorize.Chain, directory *served.Directory) *authorize.Gate {
-	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local}
+	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local, Explain: cfg.Explain}
 	if cfg.Conditional && cfg.Reads != nil { // there are no conditional reads without conditions
 		gate.Reads = cfg.Reads(directory)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/review"
 	"proviso.dev/proviso/internal/served"
 	"proviso.dev/proviso/internal/snapshot"
@@ -119,7 +120,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
 	switch {
 	case r.Footing == authorize.Denied:
-		return Answer{Reason: joined(r.Reason, r.Err)}, nil
+		return Answer{Reason: (&refusal.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
 	case r.Footing == authorize.Silent, r.By == linkRBAC:
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
 	}

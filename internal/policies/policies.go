@@ -40,6 +40,7 @@ func New(k *system.Kernel, cfg Config) (system.System, error) {
 			},
 		},
 		Enforce: func(p *enforce.Plugin) {
+			p.Explain = true
 			p.After = append(p.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
 				p.Effects = &enforce.Effects{Denied: k.Gate.Denied, MayBeDenied: k.Gate.MayBeDenied, Namespace: k.Namespace, Stored: k.Clients.Stored()}

@@ -26,6 +26,8 @@ type By struct {
 	Stage      string
 	Authorizer string
 	Rules      []string
+	// Ask is what the caller should ask next; nil if the refusal says all there is to say.
+	Ask *Question
 }
 
 // Note counts a refusal, and writes the line if somebody wants it.

@@ -62,6 +62,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	kernel := ground.KernelConfig{
 		Master:      opts.own.PolicyMasterNamespace,
 		Conditional: opts.systems.Has(conditional.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
+		Explain:   opts.systems.Has(policies.Gate),
 		Reserved:  builtinGroups(),
 		Clients:   clients,
 		Codecs:    legacyscheme.Codecs,

@@ -86,7 +86,7 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 		return err
 	}
 	chain.ClusterWide = s.kernel.Gate.Chain.ClusterWide
-	gate := &authorize.Gate{Chain: chain, Conditional: true}
+	gate := &authorize.Gate{Chain: chain, Conditional: true, Explain: true}
 	generic.Authorization.Authorizer = gate.InHandlers()
 	generic.RuleResolver = chain
 	stages := []admission.Interface{system.Enforcer(s.systems, s.kernel.Namespace), exemptWarner{s.settings.exempt()}}

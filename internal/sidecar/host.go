@@ -49,7 +49,7 @@ func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
 	var err error
 	c.kernel, err = ground.NewKernel(ground.KernelConfig{
-		Master: p.settings.MasterNamespace, Conditional: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
+		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
 		Namespace: p.namespace, Warn: warn, Agreed: func() error { return nil },
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,35 @@ func TestItSaysWhatItIs(t *testing.T) {
 	if out, code := run(filepath.Join(dir, "kube-apiserver"), "--cert-dir", dir); code != 1 || !strings.Contains(out, "--etcd-servers must be specified") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
+}
+
+// remedyOfARefusal: TR-12. The refusal names a command, whoever is refused can run it, and what it says is missing
+// lets the request pass.
+func remedyOfARefusal(s *server, edgar string) {
+	s.t.Helper()
+	refusal, err := s.try("", "delete", "configmap", "notes", "-n", "hammer", "--kubeconfig", edgar)
+	parts := strings.Split(refusal, "`")
+	if err == nil || len(parts) != 3 || !strings.HasSuffix(strings.TrimSpace(parts[2]), "says what would allow it") {
+		s.t.Fatalf("the refusal names no command: %v\n%s", err, refusal)
+	}
+	command := strings.Fields(parts[1])
+	if out, code := s.proviso(edgar, command[1:]...); code != 1 || !strings.Contains(out, "- notes\n") {
+		s.t.Fatalf("%s: exit code %d\n%s", parts[1], code, out)
+	}
+	out, _ := s.proviso(edgar, append(command[1:], "-o", "json")...)
+	var review struct {
+		Status struct {
+			Trace struct{ Remedy struct{ Grant string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &review); err != nil || review.Status.Trace.Remedy.Grant == "" {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	s.apply(review.Status.Trace.Remedy.Grant)
+	s.await("the right that was missing", func() bool {
+		_, err := s.try("", "delete", "configmap", "notes", "-n", "hammer", "--kubeconfig", edgar)
+		return err == nil
+	})
 }
 
 // SV-6: the daily chores and the questions, on a real server.
@@ -126,6 +156,7 @@ func TestDailyChores(t *testing.T) {
 		step{edgar, "explain get /livez", 0, "system:public-info-viewer"},
 		step{edgar, "explain * * -n hammer", 1, "  - '*'"},
 	)
+	remedyOfARefusal(s, edgar)
 	// --dry-run prints what would be written, and it can be applied.
 	out, code := s.proviso(s.kubeconfig, "policy", "deny", "delete", "secrets", "--user", "edgar", "-n", "hammer", "--dry-run")
 	if code != 0 {
