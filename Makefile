@@ -249,6 +249,10 @@ bench-test: ## What proviso test promises: cases a second
 bench: bench-plan bench-test ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
 
+.PHONY: bench-scale
+bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour
+	$(GO) -C bench run . -scale $(or $(BINDINGS),1000000) $(BENCHFLAGS)
+
 .PHONY: bench-reads
 bench-reads: ## What a narrowed list costs beside the same list with the selector typed: a ratio of 0.83 is 1.2 times as much
 	$(GO) -C bench run . -run narrowed $(BENCHFLAGS)

@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	svg := flags.String("svg", "", "directory: write the growth curves of this run as SVG there")
 	from := flags.String("from", "", "file with what -o json has printed: show that, and measure nothing")
 	only := flags.String("run", "", "regular expression: only the measures whose name matches")
+	bindings := flags.Int("scale", 0, "measure only a live server with so many bindings")
 	switch err := flags.Parse(args); {
 	case err == flag.ErrHelp:
 		return nil
@@ -68,9 +69,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	if *from != "" {
+	switch {
+	case *from != "":
 		err = replay(*from, b)
-	} else {
+	case *bindings > 0:
+		err = scale(b, *bindings)
+	default:
 		err = measure(b)
 	}
 	if err == nil && *svg != "" {

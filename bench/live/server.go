@@ -26,6 +26,7 @@ type Server struct {
 	etcd      string // where its etcd answers
 	files     *pki.Files
 	processes []*process
+	relaunch  func(context.Context) error
 }
 
 // StartProviso runs `proviso serve` with the given flags besides.
@@ -35,12 +36,24 @@ func StartProviso(ctx context.Context, bins Binaries, name string, flags ...stri
 		return nil, err
 	}
 	s.etcd = "unix://" + filepath.Join(s.dir, "etcd", "client.sock")
-	began := time.Now()
 	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(port)}, flags...)
-	if err := s.launch(ctx, bins.Proviso, args...); err != nil {
-		return nil, err
+	s.relaunch = func(ctx context.Context) error {
+		began := time.Now()
+		if err := s.launch(ctx, bins.Proviso, args...); err != nil {
+			return err
+		}
+		return s.ready(ctx, began)
 	}
-	return s, s.ready(ctx, began)
+	return s, s.relaunch(ctx)
+}
+
+// Restart ends a Proviso and starts it again with what it has stored; Started is then that of the second time.
+func (s *Server) Restart(ctx context.Context) error {
+	for _, p := range s.processes {
+		p.stop()
+	}
+	s.processes = nil
+	return s.relaunch(ctx)
 }
 
 // StartStock runs etcd with its defaults, and kube-apiserver with the flags that every installer gives it.

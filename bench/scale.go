@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"proviso.dev/proviso/bench/live"
+)
+
+// What a live server with very many bindings may take.
+const (
+	scaleReady     = 60 * time.Second
+	scaleResident  = 4 << 30
+	scaleEffective = 200 * time.Millisecond
+	scaleWhoCan    = 10 * time.Millisecond
+)
+
+// Of n bindings, every tenth has a role of its own; of a hundred bindings one is worth a conditional role, a hundred of
+// them in each namespace.
+const bindingsOfARole, bindingsForACondition, conditionsOfANamespace = 10, 100, 100
+
+// scale is a live server with n bindings: how long it takes to be ready again after a restart, what it holds, what a
+// get costs beside a server with a hundred bindings, how long a revocation takes, and how long who-can takes. The peer
+// is the goal, and for gets the small server. It takes minutes, and is no part of the other measures.
+func scale(b *bench, n int) error {
+	bins, err := b.binaries()
+	if err != nil {
+		return err
+	}
+	few, err := live.StartProviso(b.ctx, bins, "few")
+	if err != nil {
+		return err
+	}
+	defer few.Stop()
+	if err := bindCrowd(b.ctx, few, 100); err != nil {
+		return err
+	}
+	many, err := live.StartProviso(b.ctx, bins, "many")
+	if err != nil {
+		return err
+	}
+	defer many.Stop()
+	if err := fillServer(b.ctx, many, n); err != nil {
+		return err
+	}
+	if err := many.Restart(b.ctx); err != nil {
+		return err
+	}
+	goal := func(name, unit string, value, goal float64) error {
+		return b.pair("scale-"+name, n, unit, []float64{value}, "goal", []float64{goal})
+	}
+	if err := goal("restart", "ns", float64(many.Started), float64(scaleReady)); err != nil {
+		return err
+	}
+	var costs [2][]float64
+	for round := range b.turns {
+		for k := range 2 {
+			i := (round + k) % 2
+			s, size := many, n
+			if i == 1 {
+				s, size = few, 100
+			}
+			load, worked, err := b.boundGets(s, size)
+			if err != nil {
+				return fmt.Errorf("gets on %s: %w", s.Name, err)
+			}
+			costs[i] = append(costs[i], float64(worked)/float64(len(load.Each)))
+		}
+	}
+	if err := b.pair("scale-get-cpu", n, "ns", costs[0], "few", costs[1]); err != nil {
+		return err
+	}
+	if err := goal("rss", "B", float64(many.Resident()), scaleResident); err != nil {
+		return err
+	}
+	revoked, err := revocations(b.ctx, many, n, b.writes)
+	if err != nil {
+		return err
+	}
+	if err := goal("revocation-p50", "ns", float64(revoked.Quantile(0.5)), float64(scaleEffective)); err != nil {
+		return err
+	}
+	if err := goal("revocation-p99", "ns", float64(revoked.Quantile(0.99)), float64(scaleEffective)); err != nil {
+		return err
+	}
+	asked, err := whoCanSecret(b.ctx, many, n, b.writes)
+	if err != nil {
+		return err
+	}
+	return goal("who-can-p50", "ns", float64(asked.Quantile(0.5)), float64(scaleWhoCan))
+}
+
+// ownRole is the i-th role: what everybody may read, and one secret.
+func ownRole(i int) *rbacv1.ClusterRole {
+	secret := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{fmt.Sprintf("secret-%06d", i)}}
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("role-%06d", i)}, Rules: append(viewRole().Rules, secret)}
+}
+
+// fillServer writes the bindings and the roles of RBAC straight into etcd, and the conditional roles through the API.
+func fillServer(ctx context.Context, s *live.Server, n int) error {
+	if err := s.Admin.Create(ctx, maps("default"), configMap("c", 0)); err != nil {
+		return err
+	}
+	stored := func(o interface {
+		runtime.Object
+		metav1.Object
+	}, kind string, i int) (string, runtime.Object) {
+		o.GetObjectKind().SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
+		o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)))
+		o.SetCreationTimestamp(metav1.Now())
+		return o.GetName(), o
+	}
+	roles := max(1, n/bindingsOfARole)
+	if err := s.Seed(ctx, "clusterroles", roles, func(i int) (string, runtime.Object) { return stored(ownRole(i), "ClusterRole", i) }); err != nil {
+		return err
+	}
+	err := s.Seed(ctx, "clusterrolebindings", n, func(i int) (string, runtime.Object) {
+		return stored(clusterBinding(i, ownRole(i%roles).Name), "ClusterRoleBinding", i)
+	})
+	if err != nil {
+		return err
+	}
+	if err := conditionalRoles(ctx, s.Admin, n/bindingsForACondition); err != nil {
+		return err
+	}
+	last, err := s.User(userName(n - 1))
+	if err != nil {
+		return err
+	}
+	return eventually(ctx, func() error { return last.Must(ctx, http.MethodGet, maps("default")+"/c", nil) })
+}
+
+// conditionalRoles makes n roles of policies whose one rule has a condition.
+func conditionalRoles(ctx context.Context, admin *live.Client, n int) error {
+	namespaces := (n + conditionsOfANamespace - 1) / conditionsOfANamespace
+	name := func(i int) string { return fmt.Sprintf("team-%04d", i) }
+	for i := range namespaces {
+		if err := admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}); err != nil {
+			return err
+		}
+		if err := admin.Create(ctx, ourPath+"namespaces/"+name(i)+"/policies", json.RawMessage(`{"metadata": {"name": "default"}}`)); err != nil {
+			return err
+		}
+	}
+	return live.Times(ctx, 8, n, func(ctx context.Context, i int) error {
+		role := fmt.Sprintf(`{"metadata": {"name": "role-%06d"}, "rules": [{"verbs": ["create", "update"], "resourceKinds": ["ConfigMap"],
+			"where": "resource.metadata.labels['team'] == 'team-%06d'"}]}`, i, i)
+		return admin.Create(ctx, viewsPath+"namespaces/"+name(i%namespaces)+"/roles", json.RawMessage(role))
+	})
+}
+
+// revocations is how long users still got something after the answer to the delete of their only binding had been sent
+// for: from sending the delete until the first refusal.
+func revocations(ctx context.Context, s *live.Server, n, times int) (live.Load, error) {
+	var all live.Load
+	for k := range min(times, n/4) {
+		i := k * (n / 4 / min(times, n/4))
+		user, err := s.User(userName(i))
+		if err != nil {
+			return all, err
+		}
+		if err := user.Must(ctx, http.MethodGet, maps("default")+"/c", nil); err != nil {
+			return all, err
+		}
+		began := time.Now()
+		if err := s.Admin.Must(ctx, http.MethodDelete, rbacPath+"clusterrolebindings/"+clusterBinding(i, "").Name, nil); err != nil {
+			return all, err
+		}
+		for status := http.StatusOK; status == http.StatusOK; {
+			var text []byte
+			if status, text, err = user.Do(ctx, http.MethodGet, maps("default")+"/c", nil); err != nil {
+				return all, err
+			}
+			if status != http.StatusOK && status != http.StatusForbidden {
+				return all, fmt.Errorf("status %d: %s", status, text)
+			}
+		}
+		all.Each = append(all.Each, time.Since(began))
+	}
+	all.Sort()
+	return all, nil
+}
+
+// whoCanSecret asks who can read secrets that a few of all users can read.
+func whoCanSecret(ctx context.Context, s *live.Server, n, times int) (live.Load, error) {
+	var all live.Load
+	roles := max(1, n/bindingsOfARole)
+	for k := range times {
+		review := fmt.Sprintf(`{"spec": {"verb": "get", "resourceKind": "secrets", "resourceName": "secret-%06d"}}`, (k*7919)%roles)
+		began := time.Now()
+		status, text, err := s.Admin.Do(ctx, http.MethodPost, viewsPath+"namespaces/default/resourceaccessreviews", []byte(review))
+		all.Each = append(all.Each, time.Since(began))
+		switch {
+		case err != nil:
+			return all, err
+		case status != http.StatusCreated:
+			return all, fmt.Errorf("who-can: status %d: %s", status, text)
+		}
+	}
+	all.Sort()
+	return all, nil
+}
