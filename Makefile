@@ -141,6 +141,10 @@ examples-sidecar: build ## The examples of conditional authorization on a stock 
 hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
 	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass
 
+.PHONY: differ-sidecar
+differ-sidecar: build ## The same random requests to a server of ours and to a stock kube-apiserver with a side-car (REQUESTS=100000)
+	PROVISO_DIFFER=$(or $(REQUESTS),100000) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e
+
 .PHONY: bench-sidecar
 bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alone and one with webhooks that do nothing (COSTFLAGS='-rounds 5'); minutes
 	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run ./test/stock/cost $(COSTFLAGS)

@@ -28,7 +28,7 @@ import (
 const (
 	// auditTailPath streams live audit events. The normal authorization filter asks for get on it; the handler asks for
 	// more.
-	auditTailPath = "/proviso/audit/tail"
+	auditTailPath = auditv1alpha1.TailPath
 	// tailRecheck is how long somebody who may no longer write a sink goes on seeing events.
 	tailRecheck = 5 * time.Second
 	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name,

@@ -20,6 +20,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
 // AuditTailOptions are the flags of `proviso audit tail`.
@@ -50,7 +52,8 @@ other, and everything else that is given must match. Without either, every reque
 controllers renew every few seconds: --leases shows them too.
 
 You need what writing an audit sink needs, create on auditsinks.auditregistration.k8s.io, and get on the URL
-/proviso/audit/tail. Only members of system:masters and cluster admins have that from the start.
+/proviso/audit/tail; beside a stock server, watch on auditsinks.auditregistration.k8s.io/tail instead of the URL, and events have at
+most the detail of its audit policy. Only members of system:masters and cluster admins have that from the start.
 
 Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be answered.`,
 		Example: `  # Everything that changes a secret, with what was sent
@@ -101,13 +104,7 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u := base.JoinPath("/proviso/audit/tail")
-	u.RawQuery = o.query().Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
+	resp, err := openTail(ctx, client, base, o.query())
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
@@ -117,6 +114,31 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.ErrOut, "Showing audit events as they happen. Ctrl-C ends it.")
 	return unlessEnded(ctx, o.show(resp.Body))
+}
+
+// openTail asks a server of ours, and the side-car behind a stock one if that is what it is. Who is refused by both
+// hears the first, unless there is none.
+func openTail(ctx context.Context, client *http.Client, base *url.URL, query url.Values) (*http.Response, error) {
+	ask := func(path string) (*http.Response, error) {
+		u := base.JoinPath(path)
+		u.RawQuery = query.Encode()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, err
+		}
+		return client.Do(req)
+	}
+	first, err := ask(auditv1alpha1.TailPath)
+	if err != nil || first.StatusCode != http.StatusNotFound && first.StatusCode != http.StatusForbidden {
+		return first, err
+	}
+	second, err := ask(auditv1alpha1.TailBesidePath)
+	if err != nil || second.StatusCode == http.StatusOK || first.StatusCode == http.StatusNotFound {
+		_ = first.Body.Close()
+		return second, err
+	}
+	_ = second.Body.Close()
+	return first, nil
 }
 
 // noise tells the requests that nobody wants to see who has not asked for anything in particular.

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
 // DA-13: a line is coloured by its answer, and nothing that a client has sent reaches the terminal as a command.
@@ -46,5 +51,44 @@ func TestTailShows(t *testing.T) {
 		if out.String() != tc.out || !strings.Contains(errOut.String(), tc.errOut) || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%q: printed %q and %q, error %v", tc.stream, out, errOut, err)
 		}
+	}
+}
+
+// DA-13, SC-10: a stock server does not know the path, and passes another one on to its side-car. Who is refused by
+// both hears the refusal of the server that has live events.
+func TestTailAsksBesideAStockServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first, second, want int
+		asked               string
+	}{
+		"ours":                          {200, 0, 200, auditv1alpha1.TailPath},
+		"ours, refused":                 {403, 404, 403, auditv1alpha1.TailPath},
+		"stock":                         {404, 200, 200, auditv1alpha1.TailBesidePath},
+		"stock, and the path is denied": {403, 200, 200, auditv1alpha1.TailBesidePath},
+		"stock, refused":                {404, 403, 403, auditv1alpha1.TailBesidePath},
+		"neither":                       {404, 404, 404, auditv1alpha1.TailBesidePath},
+		"another failure":               {500, 200, 500, auditv1alpha1.TailPath},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			code := tc.first
+			if r.URL.Path == auditv1alpha1.TailBesidePath {
+				code = tc.second
+			}
+			w.Header().Set("Path", r.URL.Path)
+			w.WriteHeader(code)
+		}))
+		base, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := openTail(t.Context(), server.Client(), base, url.Values{"level": {"Metadata"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		if got.StatusCode != tc.want || got.Header.Get("Path") != tc.asked {
+			t.Errorf("%s: %d of %s, want %d of %s", name, got.StatusCode, got.Header.Get("Path"), tc.want, tc.asked)
+		}
+		server.Close()
 	}
 }

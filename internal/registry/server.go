@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"strings"
 
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -26,6 +27,7 @@ func Configure(generic *genericapiserver.Config, etcd serveroptions.EtcdOptions,
 	resources.EnableVersions(GroupVersions()...)
 	generic.MergedResourceConfig = resources
 
+	definitions = needed(definitions)
 	// Versioned types only: with the internal ones, every definition would claim to be of two versions.
 	namer := openapinamer.NewDefinitionNamer(VersionedScheme())
 	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
@@ -33,6 +35,34 @@ func Configure(generic *genericapiserver.Config, etcd serveroptions.EtcdOptions,
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	generic.OpenAPIV3Config.Info.Title = "Proviso"
 	return nil
+}
+
+// definedHere begin the names of the definitions of our groups, and of what every server serves.
+var definedHere = []string{"dev.proviso.", "io.k8s.auditregistration.", "io.k8s.api.authorization.", "io.k8s.apimachinery."}
+
+// needed limits definitions to those of our groups, of what every server serves, and of what these refer to. The
+// builders of OpenAPI keep whatever they are given, and all of Kubernetes is some ten megabytes.
+func needed(all openapicommon.GetOpenAPIDefinitions) openapicommon.GetOpenAPIDefinitions {
+	return func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+		every, some := all(ref), map[string]openapicommon.OpenAPIDefinition{}
+		var take func(name string)
+		take = func(name string) {
+			definition, exists := every[name]
+			if _, taken := some[name]; taken || !exists {
+				return
+			}
+			some[name] = definition
+			for _, other := range definition.Dependencies {
+				take(other)
+			}
+		}
+		for name := range every {
+			if slices.ContainsFunc(definedHere, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+				take(name)
+			}
+		}
+		return some
+	}
 }
 
 // NewServer serves policy.proviso.dev, authorization.proviso.dev and auditregistration.k8s.io in front of the delegate.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/kubernetes"
 
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
 	"proviso.dev/proviso/internal/pki"
 	"proviso.dev/proviso/internal/registry"
@@ -97,7 +98,27 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 	system.WrapHandlers(generic, gate, s.kernel.Store, s.systems)
 	build := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return s.webhooks(trusted, build(api, c))
+		return s.webhooks(trusted, build(s.tail(api), c))
 	}
 	return nil
+}
+
+// tail serves what systems serve beside the API, as far as a stock server passes it on: live audit events. Who asks has
+// been authenticated and authorized as for everything else here, and the handler asks for more.
+func (s *sidecar) tail(next http.Handler) http.Handler {
+	var live http.Handler
+	for _, one := range s.systems {
+		for _, p := range one.Paths {
+			if p.Path == auditv1alpha1.TailPath {
+				live = p.Handler
+			}
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if live != nil && r.URL.Path == auditv1alpha1.TailBesidePath {
+			live.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

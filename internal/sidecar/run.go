@@ -102,6 +102,11 @@ func Run(ctx context.Context, dir string, kinds system.Kinds, announce func(stri
 			stop(err)
 		}
 	}()
+	for _, one := range s.systems {
+		if one.Shutdown != nil {
+			context.AfterFunc(ctx, one.Shutdown)
+		}
+	}
 	go s.follow(ctx, stop, announce)
 	if err := s.server.PrepareRun().RunWithContext(ctx); err != nil {
 		return err
@@ -133,7 +138,7 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	s.composed, err = compose(parts{
 		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, spool: filepath.Join(s.dir, "audit"),
 		namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		ground:    ground.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: registry.NewRBACRoles(s.remote.Kube())},
+		ground:    ground.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
 	})
 	if err != nil {
 		return err

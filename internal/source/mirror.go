@@ -2,11 +2,13 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -29,6 +31,8 @@ type mirror struct {
 	failed func(error)
 	// timeout is how long a watch lasts at least; 0 for the default.
 	timeout time.Duration
+	// keep is what stays of an object once everybody has been told of it.
+	keep func(any) any
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
@@ -44,9 +48,13 @@ var _ snapshot.Objects = (*mirror)(nil)
 
 func newMirror(kind snapshot.Kind, client cache.Getter, moved func()) *mirror {
 	m := &mirror{
-		kind: kind, name: kind.GroupResource().String(), client: client, moved: moved, failed: func(error) {},
+		kind: kind, name: kind.GroupResource().String(), client: client, moved: moved, failed: func(error) {}, keep: withoutManagers,
 		indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 		synced:  make(chan struct{}), closed: make(chan struct{}),
+	}
+	if kind.Group == rbacv1.GroupName {
+		m.keep = stubOf
+		m.indexer = cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})
 	}
 	m.state.Store(&revision.Entry{Source: m.name})
 	return m
@@ -76,15 +84,23 @@ func (m *mirror) LastSyncResourceVersion() string {
 	return ""
 }
 
-// GetIndexer implements snapshot.Objects.
+// GetIndexer implements snapshot.Objects. Of RBAC it holds stubs: the rules are made of those objects when they come,
+// and nobody reads them later.
 func (m *mirror) GetIndexer() cache.Indexer { return m.indexer }
 
-// AddEventHandler implements snapshot.Objects. A handler that comes late is told of what is there before it returns.
+// AddEventHandler implements snapshot.Objects. A handler that comes late is told of what is there before it returns,
+// and refused if that is not known any more.
 func (m *mirror) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	there := m.indexer.List()
+	if len(there) > 0 {
+		if _, slim := there[0].(*stub); slim {
+			return nil, fmt.Errorf("%s are known only to those who asked before they were read", m.name)
+		}
+	}
 	m.handlers = append(m.handlers, h)
-	for _, obj := range m.indexer.List() {
+	for _, obj := range there {
 		h.OnAdd(obj, true)
 	}
 	return queue{m}, nil
@@ -96,12 +112,13 @@ func (m *mirror) put(obj any) error {
 	if err != nil {
 		return err
 	}
-	if err := m.indexer.Update(obj); err != nil {
+	if err := m.indexer.Update(m.keep(obj)); err != nil {
 		return err
 	}
 	m.sum += markOf(obj)
 	if existed {
 		m.sum -= markOf(old)
+		old = m.whole(old)
 	}
 	for _, h := range m.handlers {
 		if existed {
@@ -167,7 +184,7 @@ func (m *mirror) replace(objects []any, version string) error {
 		if old, exists, err := m.indexer.GetByKey(key); err != nil {
 			return err
 		} else if exists {
-			if err := m.drop(old, cache.DeletedFinalStateUnknown{Key: key, Obj: old}); err != nil {
+			if err := m.drop(old, cache.DeletedFinalStateUnknown{Key: key, Obj: m.whole(old)}); err != nil {
 				return err
 			}
 		}
@@ -189,6 +206,9 @@ func (m *mirror) hasSynced() bool {
 }
 
 func markOf(obj any) uint64 {
+	if s, slim := obj.(*stub); slim {
+		return s.mark
+	}
 	o, err := meta.Accessor(obj)
 	if err != nil {
 		return 0
@@ -197,6 +217,9 @@ func markOf(obj any) uint64 {
 }
 
 func versionOf(obj any) string {
+	if s, slim := obj.(*stub); slim {
+		return s.version
+	}
 	if o, err := meta.Accessor(obj); err == nil {
 		return o.GetResourceVersion()
 	}

@@ -22,9 +22,13 @@ type Remote struct {
 	custom apiextensionsinformers.SharedInformerFactory
 }
 
+var _ registry.Roles = (*Remote)(nil)
+
 // NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster,
 // and the rest as cfg has it.
 func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -33,11 +37,29 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Remote{kube: informers.NewSharedInformerFactory(client, 0), custom: apiextensionsinformers.NewSharedInformerFactory(extensions, 0)}
+	slim := func(obj any) (any, error) { return withoutManagers(obj), nil }
+	r := &Remote{
+		kube:   informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim)),
+		custom: apiextensionsinformers.NewSharedInformerFactoryWithOptions(extensions, 0, apiextensionsinformers.WithTransform(slim)),
+	}
 	cfg.Cluster = func() (kubernetes.Interface, error) { return client, nil }
 	cfg.Given = map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()}
 	r.Informers = NewInformers(cfg)
 	return r, nil
+}
+
+// RoleExists implements registry.Roles.
+func (r *Remote) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
+	of, key := snapshot.Roles, namespace+"/"+name
+	if kind == "ClusterRole" {
+		of, key = snapshot.ClusterRoles, name
+	}
+	roles, err := r.Objects(of)
+	if err != nil {
+		return false, err
+	}
+	_, exists, err := roles.GetIndexer().GetByKey(key)
+	return exists, err
 }
 
 // Kube has the built-in kinds of the cluster.

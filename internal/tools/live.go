@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 )
 
 // maxLine is the most that one audit event takes.
@@ -30,15 +32,12 @@ func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.R
 	if err != nil {
 		return nil, err
 	}
-	u := base.JoinPath("/proviso/audit/tail")
-	u.RawQuery = url.Values{"level": {"Metadata"}}.Encode()
 	ctx, cancel := context.WithTimeout(ctx, last)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		cancel()
-		return nil, err
+	resp, err := askLive(ctx, client, base.JoinPath(auditv1alpha1.TailPath)) //nolint:bodyclose // closed when the stream ends, below
+	if err == nil && resp.StatusCode == http.StatusNotFound {
+		_ = resp.Body.Close()
+		resp, err = askLive(ctx, client, base.JoinPath(auditv1alpha1.TailBesidePath)) //nolint:bodyclose // the same
 	}
-	resp, err := client.Do(req) //nolint:bodyclose // closed when the stream ends, below
 	if err != nil {
 		cancel()
 		return nil, err
@@ -56,6 +55,15 @@ func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.R
 		writer.CloseWithError(wholeLines(ctx, resp.Body, writer))
 	}()
 	return reader, nil
+}
+
+func askLive(ctx context.Context, client *http.Client, u *url.URL) (*http.Response, error) {
+	u.RawQuery = url.Values{"level": {"Metadata"}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
 }
 
 // wholeLines copies lines until the time is over, which is no error. A line that was cut off by that is left out.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"proviso.dev/proviso/test/stock"
@@ -35,12 +36,13 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.attributes()
 	p.denies()
 	p.audit(sink)
+	p.tail()
 	p.advice()
 	p.faults(t)
 }
 
-// SC-2, SC-3, SC-10: the same for an API server that routes to endpoints and has no audit log: the side-car is found by
-// the machine's address, takes events from the webhook, and keeps policy in the cluster's etcd.
+// SC-2, SC-3, SC-10, SC-12: the same for an API server that routes to endpoints and has no audit log: the side-car is
+// found by the machine's address, takes events from the webhook, and keeps policy in the cluster's etcd.
 func TestSidecarByAddress(t *testing.T) {
 	t.Parallel()
 	address := addressOfThisMachine(t)
@@ -49,7 +51,7 @@ func TestSidecarByAddress(t *testing.T) {
 		Init: []string{"--audit-dynamic-allow-insecure-sinks", "--service=clusterip", "--advertise-address=" + address, "--audit=webhook"}})
 	p.kubectl("apply", "-f", filepath.Join(p.Side, "cluster.yaml"))
 	p.honoured()
-	p.kubectl("create", "namespace", "team")
+	p.differ(t, 300)
 	p.apply(sidecarPolicy + fmt.Sprintf(sidecarSink, sink.URL))
 	p.conditions()
 	p.audit(sink)
@@ -140,6 +142,26 @@ func (p *pair) audit(sink *collector) {
 		}
 		return false
 	})
+}
+
+// tail: DA-13 beside a stock server. Live events come from the side-car, to whoever may write a sink and nobody else.
+func (p *pair) tail() {
+	p.t.Helper()
+	tail := spawn(p.t, binary(p.t), "audit", "tail", "--kubeconfig", p.kubeconfig, "--resource", "configmaps", "-n", "team")
+	tail.await("the stream to begin", func() bool { return strings.Contains(tail.output.String(), "Showing audit events") })
+	tail.await("a refusal in it", func() bool {
+		_, _ = p.as("anna", sized("tailed", "big"))
+		return strings.Contains(tail.output.String(), " as anna  create  /api/v1/namespaces/team/configmaps")
+	})
+	p.t.Logf("audit tail shows\n%s", tail.output)
+	tail.signal(syscall.SIGINT)
+	if code := tail.wait(); code != 0 {
+		p.t.Errorf("audit tail ends with %d\n%s", code, tail.output)
+	}
+	out, err := exec.Command(binary(p.t), "audit", "tail", "--kubeconfig", p.kubeconfig, "--as", "rob").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "orbidden") {
+		p.t.Errorf("rob sees what everybody does: %s", out)
+	}
 }
 
 // advice: SC-8, SC-10. Whoever binds exempt callers is warned, and check tells what does not hold here.
