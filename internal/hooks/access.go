@@ -34,6 +34,8 @@ type Config struct {
 	Own, Canary string
 	// Before lists what the enforcer refuses whatever the chain says: fields and attributes.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
 	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
 	Ours []string
 }
@@ -74,6 +76,14 @@ func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot,
 	return handoff.With(ctx, snap), snap, nil
 }
 
+// stale is why there is nothing to decide by any more. Whoever was allowed something may have lost it meanwhile.
+func (d *Decider) stale() string {
+	if d.cfg.Stale == nil {
+		return ""
+	}
+	return d.cfg.Stale()
+}
+
 // Answer is what the authorization webhook says. The zero value denies.
 type Answer struct {
 	Decision authorizer.Decision
@@ -98,6 +108,9 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if name := attrs.GetUser().GetName(); name == d.cfg.Canary {
 		d.cfg.Interlock.Asked(connection, attrs.GetName())
 		return silence, nil // RBAC says what it may try, and admission refuses it
+	}
+	if why := d.stale(); why != "" {
+		return Answer{Reason: why}, nil
 	}
 	if err := d.cfg.Served.Unknown(snap, attrs); err != nil {
 		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the answer is no, and says why

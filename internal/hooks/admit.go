@@ -41,6 +41,9 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	case r.RequestKind != nil && *r.RequestKind != r.Kind, r.RequestResource != nil && *r.RequestResource != r.Resource:
 		return refuse("the review is about another version than the request: the admission webhook is not configured as `proviso sidecar init` wrote it")
 	}
+	if why := d.stale(); why != "" {
+		return refuse(why)
+	}
 	if err := d.asksAboutConditions(ctx, r, caller); err != nil {
 		return refuse(err.Error())
 	}

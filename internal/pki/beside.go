@@ -21,6 +21,9 @@ type Beside struct {
 	// ServerCert and AskingCert are theirs.
 	ServerCert, ServerKey string
 	AskingCert, AskingKey string
+	// ServiceCert is for whoever reaches our groups through the Service. The cluster's authority has signed it: an
+	// APIService names one authority, and each machine has a side-car of its own.
+	ServiceCert, ServiceKey string
 	// SidecarCert and CanaryCert log in to the API server: its own authority has signed them.
 	SidecarCert, SidecarKey string
 	CanaryCert, CanaryKey   string
@@ -32,13 +35,14 @@ type Beside struct {
 func BesideFiles(dir string) *Beside {
 	at := func(name string) string { return filepath.Join(dir, "pki", name) }
 	return &Beside{CACert: at("sidecar-ca.crt"), ServerCert: at("server.crt"), ServerKey: at("server.key"), AskingCert: at("kube-apiserver.crt"), AskingKey: at("kube-apiserver.key"),
+		ServiceCert: at("service.crt"), ServiceKey: at("service.key"),
 		SidecarCert: at("sidecar.crt"), SidecarKey: at("sidecar.key"), CanaryCert: at("canary.crt"), CanaryKey: at("canary.key"),
 		ClusterCACert: at("cluster-ca.crt"), FrontProxyCACert: at("front-proxy-ca.crt")}
 }
 
 // EnsureBeside makes or renews the certificates of a side-car below dir, with the authorities of a cluster in
-// clusterPKI (ca.crt, ca.key, front-proxy-ca.crt). Hosts are the names under which the side-car is reached.
-func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside, error) {
+// clusterPKI (ca.crt, ca.key, front-proxy-ca.crt). The side-car is reached at an address, and as a Service.
+func EnsureBeside(dir, clusterPKI, service string, address net.IP) (*Beside, error) {
 	cfg, err := Config{Port: 1}.complete()
 	if err != nil {
 		return nil, err
@@ -69,7 +73,8 @@ func EnsureBeside(dir, clusterPKI string, hosts []string, ips []net.IP) (*Beside
 		ca *signer
 		leaf
 	}{
-		{own, leaf{"server", subject{name: "proviso-sidecar", usages: serverOnly, hosts: hosts, ips: ips}}},
+		{own, leaf{"server", subject{name: "proviso-sidecar", usages: serverOnly, hosts: []string{"localhost"}, ips: []net.IP{address}}}},
+		{cluster, leaf{"service", subject{name: "proviso-sidecar", usages: serverOnly, hosts: []string{service}}}},
 		{own, leaf{"kube-apiserver", subject{name: AskingServer, usages: clientOnly}}},
 		{cluster, leaf{"sidecar", subject{name: SidecarUser, usages: clientOnly}}},
 		{cluster, leaf{"canary", subject{name: CanaryUser, usages: clientOnly}}},

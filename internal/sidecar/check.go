@@ -116,7 +116,7 @@ func (c *checker) written(context.Context) (problems []string) {
 // certificates looks at those on disk.
 func (c *checker) certificates(context.Context) (problems []string) {
 	for _, pair := range []struct{ cert, ca string }{
-		{c.files.ServerCert, c.files.CACert}, {c.files.AskingCert, c.files.CACert}, {c.files.SidecarCert, c.files.ClusterCACert}, {c.files.CanaryCert, c.files.ClusterCACert},
+		{c.files.ServerCert, c.files.CACert}, {c.files.AskingCert, c.files.CACert}, {c.files.ServiceCert, c.files.ClusterCACert}, {c.files.SidecarCert, c.files.ClusterCACert}, {c.files.CanaryCert, c.files.ClusterCACert},
 	} {
 		certs, err := certutil.CertsFromFile(pair.cert)
 		if err != nil {
@@ -196,7 +196,7 @@ func (c *checker) registered(ctx context.Context) (problems []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	ca, err := os.ReadFile(c.files.CACert)
+	ca, err := os.ReadFile(c.files.ClusterCACert)
 	if err != nil {
 		return []string{err.Error()}
 	}

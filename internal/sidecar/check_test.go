@@ -141,7 +141,7 @@ func TestCheckLooksAtRegistrations(t *testing.T) {
 	} {
 		answers := map[string]string{}
 		c := checkerOf(t, cluster, answering(t, cluster, answers).URL)
-		ca, err := os.ReadFile(c.files.CACert)
+		ca, err := os.ReadFile(c.files.ClusterCACert)
 		if err != nil {
 			t.Fatal(err)
 		}

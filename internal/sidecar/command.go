@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/system"
@@ -55,7 +57,7 @@ only while it is proven that the API server calls the admission webhook.`,
 }
 
 func newInitCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata"}
+	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata", MaxStaleness: metav1.Duration{Duration: time.Minute}}
 	out, pkiDir := "", "/etc/kubernetes/pki"
 	exempt := []string{"group:system:nodes", "user:system:kube-controller-manager", "user:system:kube-scheduler"}
 	cmd := &cobra.Command{
@@ -109,6 +111,8 @@ side-car with. Run it again to renew certificates or to change settings: files a
 	f.StringSliceVar(&s.ConditionsFor, "conditions-for", nil, "Resources, as RESOURCE or RESOURCE.GROUP, for which conditional permissions are honoured. Default: all.")
 	f.StringVar(&s.Service, "service", byName, "How API servers find the side-car: externalname, on their own machine, or clusterip, by --advertise-address, for API servers with --enable-aggregator-routing or an egress selector for the cluster.")
 	f.StringVar(&s.Advertise, "advertise-address", "", "Address of this machine at which API servers find the side-car, with --service=clusterip. It listens there, too.")
+	f.DurationVar(&s.MaxStaleness.Duration, "policy-max-staleness", s.MaxStaleness.Duration,
+		"How long the side-car may go on deciding when it hears nothing more from its etcd or from the API server. Then it refuses everybody whom it is asked about. At least 30s; 0 for any time.")
 	f.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "Store policy in this etcd. Default: an embedded one below --out.")
 	f.StringVar(&s.Etcd.Prefix, "etcd-prefix", "", "Prefix of everything stored there. Default: /proviso.")
 	f.StringVar(&s.Etcd.CAFile, "etcd-cafile", "", "Authority of the etcd.")

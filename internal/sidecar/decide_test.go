@@ -93,6 +93,8 @@ userNames: [anna]
 type world struct {
 	*composed
 	proof *stated
+	// old is why the policy is too old to decide by.
+	old string
 }
 
 // stated is an interlock that a test sets.
@@ -117,7 +119,7 @@ func newWorld(t testing.TB, text string) *world {
 	w.composed, err = compose(parts{
 		settings:  &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
 		kinds:     system.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
-		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof,
+		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof, stale: func() string { return w.old },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -328,6 +330,30 @@ func TestUnsyncedIsNoAnswer(t *testing.T) {
 	}
 	if err := w.decider.Admit(t.Context(), admitted(a, "ConfigMap", nil, nil)); !errors.Is(err, hooks.ErrUnsynced) {
 		t.Errorf("admission: %v", err)
+	}
+}
+
+// SC-8, SC-13: a policy that has not been heard of for too long decides nothing any more: whoever it allows something
+// may have lost it.
+func TestStalePolicyDecidesNothing(t *testing.T) {
+	w := newWorld(t, policy)
+	a := asked("anna", "get", "configmaps", "team", "a")
+	create := asked("anna", "create", "configmaps", "team", "")
+	small := map[string]string{"size": "small"}
+	for _, old := range []string{"", "nothing was heard for a minute", ""} {
+		w.old = old
+		answer, err := w.decider.Access(t.Context(), "c", a)
+		if err != nil || (answer.Decision == authorizer.DecisionAllow) != (old == "") || old != "" && (answer.Decision != authorizer.DecisionDeny || answer.Reason != old) {
+			t.Errorf("authorization, %q: %v, %v", old, answer, err)
+		}
+		if err := w.decider.Admit(t.Context(), admitted(create, "ConfigMap", nil, small)); (err == nil) != (old == "") || err != nil && !strings.Contains(err.Error(), old) {
+			t.Errorf("admission, %q: %v", old, err)
+		}
+		// The canary still proves what it proves.
+		canary := asked("proviso:canary", "patch", "configmaps", "proviso-system", "canary-x")
+		if answer, err := w.decider.Access(t.Context(), "c", canary); err != nil || answer.Decision != authorizer.DecisionNoOpinion {
+			t.Errorf("the canary, %q: %v, %v", old, answer, err)
+		}
 	}
 }
 

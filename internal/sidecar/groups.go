@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/authorize"
@@ -36,6 +37,8 @@ func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*gen
 	serving := serveroptions.NewSecureServingOptions()
 	serving.Listener = listener
 	serving.ServerCert.CertKey = serveroptions.CertKey{CertFile: s.files.ServerCert, KeyFile: s.files.ServerKey}
+	// The API server asks an address in its webhooks, and the Service where it passes requests on.
+	serving.SNICertKeys = []cliflag.NamedCertKey{{Names: []string{s.settings.serviceHost()}, CertFile: s.files.ServiceCert, KeyFile: s.files.ServiceKey}}
 	if err := serving.WithLoopback().ApplyTo(&generic.SecureServing, &generic.LoopbackClientConfig); err != nil {
 		return nil, err
 	}

@@ -42,11 +42,16 @@ type parts struct {
 	// spool is where audit events wait; empty if there are no sinks.
 	spool     string
 	interlock hooks.Interlock
+	// stale says why the policy is too old to decide by; nil asks the health of its sources.
+	stale func() string
 }
 
 // compose makes the kernel, the systems on it, the chain of their links, and the decider.
 func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
+	if p.stale == nil && c.health != nil {
+		p.stale = c.health.Age.Stale
+	}
 	var err error
 	c.kernel, err = ground.NewKernel(ground.KernelConfig{
 		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
@@ -78,7 +83,7 @@ func compose(p parts) (*composed, error) {
 	c.decider, err = hooks.New(hooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
-		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours, Before: c.kernel.Before,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours, Before: c.kernel.Before, Stale: p.stale,
 	})
 	return c, err
 }

@@ -53,7 +53,7 @@ var removedFlags = []string{"--authorization-mode", "--authorization-policy-file
 // data is what the templates see.
 type data struct {
 	*settings
-	Dir, StaticDir, ServiceName, Program, Port, CABundle, AccessPath, AdmissionPath, AuditPath, SidecarUser, CanaryUser string
+	Dir, StaticDir, ServiceName, Program, Port, CABundle, ClusterCABundle, AccessPath, AdmissionPath, AuditPath, SidecarUser, CanaryUser string
 	// AddressType and SliceName are those of the EndpointSlice with --advertise-address.
 	AddressType, SliceName string
 	Files                  *pki.Beside
@@ -85,11 +85,15 @@ func (s *settings) render(files *pki.Beside) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	cluster, err := os.ReadFile(files.ClusterCACert)
+	if err != nil {
+		return nil, err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca),
+	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca), ClusterCABundle: base64.StdEncoding.EncodeToString(cluster),
 		AccessPath: accessPath, AdmissionPath: admissionPath, AuditPath: auditPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
 		GroupVersions: registry.GroupVersions(), FlagPairs: s.flags(dir)}
 	if ip, err := netip.ParseAddr(s.Advertise); err == nil {
@@ -161,7 +165,7 @@ func initialize(dir, pkiDir string, s *settings) error {
 		}
 	}
 	host, _, _ := net.SplitHostPort(s.Listen)
-	files, err := pki.EnsureBeside(dir, pkiDir, []string{"localhost", serviceName + "." + s.Namespace + ".svc"}, []net.IP{net.ParseIP(host)})
+	files, err := pki.EnsureBeside(dir, pkiDir, s.serviceHost(), net.ParseIP(host))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/pki"
@@ -98,6 +100,7 @@ func TestInitRefuses(t *testing.T) {
 		"an address on loopback":  {Listen: "127.0.0.1:1", Service: byAddress, Advertise: "127.0.0.1"},
 		"an address for a name":   {Listen: "127.0.0.1:1", Advertise: "192.0.2.1"},
 		"an unknown source":       {Listen: "127.0.0.1:1", Audit: "journal"},
+		"too short a memory":      {Listen: "127.0.0.1:1", MaxStaleness: metav1.Duration{Duration: time.Second}},
 	} {
 		s.Server, s.Namespace, s.MasterNamespace = "https://x", "a", "b"
 		if s.AuditLevel == "" {

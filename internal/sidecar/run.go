@@ -126,6 +126,7 @@ func (s *sidecar) config(cert, key string) *rest.Config {
 func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	s.own = generic.LoopbackClientConfig
 	clients, health := loopback.Beside(s.cluster, s.own), source.NewHealth()
+	health.Age = source.NewAge(s.settings.MaxStaleness.Duration)
 	s.remote, err = source.NewBeside(s.cluster, source.InformersConfig{
 		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return clients.Group(gv) },
 		Serves: func(kind snapshot.Kind) (bool, error) { return system.Serves(s.systems, kind.Resource), nil },
@@ -227,6 +228,7 @@ func (s *sidecar) feed(ctx context.Context, lists lists) error {
 		}
 	}
 	services.Start(ctx.Done())
+	s.health.Age.Begin()
 	s.remote.Run(ctx)
 	for _, r := range running {
 		go r.Run(ctx)

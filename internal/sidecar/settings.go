@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/hooks"
 	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/source"
 )
 
 // settings are what init was told, kept in the side-car's directory for run and check.
@@ -36,6 +38,8 @@ type settings struct {
 	Advertise string `json:"advertise,omitempty"`
 	// Audit is where events come from: the API server's log, or its webhook.
 	Audit string `json:"audit,omitempty"`
+	// MaxStaleness is how long the policy may not have heard from where it comes from; 0 is any time.
+	MaxStaleness metav1.Duration `json:"policyMaxStaleness,omitzero"`
 	// AuditLevel is how much of each request the API server's audit log holds.
 	AuditLevel string `json:"auditLevel"`
 	// AllowInsecureSinks lets audit sinks use http and be on this machine.
@@ -92,6 +96,9 @@ func (s *settings) validate() error {
 	case slices.Contains(s.ExemptUsers, pki.CanaryUser) || slices.Contains(s.ExemptUsers, pki.SidecarUser):
 		return errors.New("--exempt: the side-car itself is treated as it must be")
 	}
+	if limit := s.MaxStaleness.Duration; limit != 0 && limit < source.MinStaleness {
+		return fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", limit, source.MinStaleness)
+	}
 	for _, r := range s.ConditionsFor {
 		if r == "" {
 			return errors.New("--conditions-for: name resources as RESOURCE or RESOURCE.GROUP")
@@ -124,6 +131,9 @@ func (s *settings) outside() string {
 	}
 	return net.JoinHostPort(s.Advertise, s.port())
 }
+
+// serviceHost is how API servers name the side-car where they pass requests on.
+func (s *settings) serviceHost() string { return serviceName + "." + s.Namespace + ".svc" }
 
 // port is where the side-car listens.
 func (s *settings) port() string {

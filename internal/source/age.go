@@ -72,6 +72,14 @@ func NewAge(limit time.Duration) *Age {
 	return a
 }
 
+// Begin counts from now on: before, there was nobody to ask.
+func (a *Age) Begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun = a.now()
+	a.known.Store(0)
+}
+
 // every is how often sources are asked.
 func (a *Age) every() time.Duration {
 	if a.limit == 0 {
