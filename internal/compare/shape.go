@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -53,6 +54,19 @@ func (s *Shape) Sub(name string) *Shape {
 		return &Shape{Null: true}
 	}
 	return nil
+}
+
+// Stored is the shape of an object that there is: it has a name.
+func (s *Shape) Stored() *Shape {
+	meta := s.Fields["metadata"]
+	if meta == nil || meta.Fields["name"] == nil {
+		return s
+	}
+	stored, inside, name := *s, *meta, *meta.Fields["name"]
+	name.Always, name.Full, inside.Always = true, true, true
+	inside.Fields, stored.Fields = maps.Clone(inside.Fields), maps.Clone(stored.Fields)
+	inside.Fields["name"], stored.Fields["metadata"] = &name, &inside
+	return &stored
 }
 
 // Unknown is the shape of a kind of which only the metadata is known.

@@ -32,7 +32,7 @@ func TestScreensAreCommands(t *testing.T) {
 		{"rights", `{"namespace":"hammer"}`, "proviso can-i --list -n hammer", "can-i --list --namespace=hammer --output=json --context=edgar"},
 		{"shadow", `{"namespace":"hammer"}`, "proviso shadow -n hammer", "shadow --namespace=hammer --output=json --context=edgar"},
 		{"shadow", `{}`, "proviso shadow -A", "shadow --all-namespaces --output=json --context=edgar"},
-		{"plan", `{"yaml":"kind: Role","delete":true}`, "proviso plan -f - --delete", "plan --filename=- --delete --output=json --context=edgar"},
+		{"plan", `{"yaml":"kind: Role","delete":true}`, "proviso plan -f - --delete", "plan --filename=- --delete --output=json --limit=100 --context=edgar"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHouse(t, nil)

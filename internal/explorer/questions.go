@@ -174,7 +174,7 @@ func (p *planned) take(yaml string) bool {
 }
 
 func (h *handler) plan(r *http.Request, q planQuestion) (*answer, error) {
-	c := &command{name: []string{"plan"}, hidden: []string{"--output=json"}, in: q.YAML}
+	c := &command{name: []string{"plan"}, hidden: []string{"--output=json", "--limit=100"}, in: q.YAML}
 	c.flag("filename", "-")
 	c.set("delete", q.Delete)
 	result, err := h.ask(r.Context(), c)

@@ -36,8 +36,8 @@ var (
 	conditions = []string{"", "", "", `resource.metadata.name == "a"`, `resource.metadata.name in ["a", "b"]`, `has(resource.data)`, `"k" in resource.?data.orValue({})`,
 		`resource.data["k"] == "v"`, `resource.metadata.name.startsWith("a")`, `request.user == "u1"`, `!(resource.metadata.name == "a")`}
 	verbs      = []string{"create", "update", "delete", "get"}
-	namespaces = []string{"master", "ns"}
-	users      = []string{"u1", "u2"}
+	namespaces = []string{"master", "ns", "ns2"}
+	users      = []string{"u1", "u2", "u3"}
 	groups     = []string{"g", "system:authenticated"}
 )
 
@@ -60,9 +60,12 @@ func random(r *rand.Rand) (policies []*policyv1alpha1.Policy, bindings []*policy
 			name := fmt.Sprint("r", i)
 			p.Roles[name] = role
 			bound := policyv1alpha1.PolicyRoleBinding{RoleName: name}
-			if r.IntN(2) == 0 {
+			switch r.IntN(4) {
+			case 0:
 				bound.UserNames = []string{pick(r, users)}
-			} else {
+			case 1:
+				bound.UserNames = users[:1+r.IntN(len(users))]
+			default:
 				bound.GroupNames = []string{pick(r, groups)}
 			}
 			b.RoleBindings[name] = bound
@@ -96,14 +99,20 @@ func changed(r *rand.Rand, policies []*policyv1alpha1.Policy, bindings []*policy
 var resource = Resource{Version: "v1", Resource: "configmaps", Namespaced: true, Shape: compare.FromGo(reflect.TypeFor[corev1.ConfigMap]()), Own: true}
 
 // objects are samples of every class that the conditions tell apart.
-func objects(name string) (out []map[string]any) {
+func objects(verb, name string) (out []map[string]any) {
 	names := []string{"a", "b", "ab", "c"}
-	if name != "" {
+	switch {
+	case name != "":
 		names = []string{name}
+	case verb == "create":
+		names = append(names, "") // the server will give it one
 	}
 	for _, n := range names {
 		for _, data := range []map[string]any{nil, {"k": "v"}, {"k": "w"}, {"x": "v"}} {
-			o := map[string]any{"metadata": map[string]any{"name": n}}
+			o := map[string]any{"metadata": map[string]any{}}
+			if n != "" {
+				o["metadata"] = map[string]any{"name": n}
+			}
 			if data != nil {
 				o["data"] = data
 			}
@@ -119,7 +128,8 @@ func allowed(t *testing.T, ix *ruleset.Index, a Action, subject ruleset.Subject,
 	if s.Certainty != ruleset.Sometimes {
 		return s.Certainty == ruleset.Always
 	}
-	req := &expr.Request{Verb: a.Verb, APIVersion: "v1", Resource: "configmaps", Namespace: a.attributes(resource).Namespace, Name: object["metadata"].(map[string]any)["name"].(string)}
+	name, _ := object["metadata"].(map[string]any)["name"].(string)
+	req := &expr.Request{Verb: a.Verb, APIVersion: "v1", Resource: "configmaps", Namespace: a.attributes(resource).Namespace, Name: name}
 	for _, is := range whocan.Judged(subject) {
 		if is.Group {
 			req.Groups = append(req.Groups, is.Name)
@@ -157,37 +167,27 @@ func allowed(t *testing.T, ix *ruleset.Index, a Action, subject ruleset.Subject,
 
 // TR-2, TR-5: what a plan says is what brute force finds: every subject, action and sample object, before and after.
 func TestChangesEqualBruteForce(t *testing.T) {
-	counts := map[compare.Relation]int{}
+	counts, judged, unknown := map[compare.Relation]int{}, 0, 0
 	comparer := &compare.Comparer{Cache: compiler().Cache}
-	for seed := range uint64(150) {
+	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		policies, bindings := random(r)
 		newPolicies, newBindings := changed(r, policies, bindings)
-		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: verbs, Namespaces: namespaces, Names: []string{"a"}}
+		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: verbs}
 		got, err := Changes(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// TR-5: looking at those alone whom the change concerns finds the same.
-		in.Touched = touched(policies, newPolicies, bindings, newBindings)
-		if few, err := Changes(t.Context(), in); err != nil || fmt.Sprintf("%+v", plain(few, in.Touched)) != fmt.Sprintf("%+v", plain(got, in.Touched)) {
-			t.Fatalf("seed %d: %v: %+v, want %+v", seed, err, plain(few, in.Touched), plain(got, in.Touched))
-		}
-		found := map[ruleset.Subject]map[Action]Change{}
 		for _, c := range got {
-			if found[c.Subject] == nil {
-				found[c.Subject] = map[Action]Change{}
-			}
-			found[c.Subject][c.Action] = c
-			counts[c.Relation]++
+			counts[c.Relation] += len(c.Subjects)
 		}
 		for _, user := range append(users, groups...) {
 			subject := ruleset.Subject{Name: user, Group: slices.Contains(groups, user)}
 			for _, verb := range []string{"create", "update", "delete"} {
-				for _, ns := range append(slices.Clone(namespaces), Other) {
+				for _, ns := range append(slices.Clone(namespaces), Other, "") {
 					for _, name := range []string{"", "a"} {
-						if name != "" && verb == "create" {
-							continue
+						if name != "" && (verb == "create" || !mentioned(subject, verb, policies, bindings) && !mentioned(subject, verb, newPolicies, newBindings)) {
+							continue // what is so for every name, for some object, need not be so for each
 						}
 						a := Action{Verb: verb, Resource: "configmaps", Namespace: ns, Name: name}
 						gained, lost := false, false
@@ -198,13 +198,18 @@ func TestChangesEqualBruteForce(t *testing.T) {
 						if !concerned {
 							continue // what others have by their groups is the groups'
 						}
-						for _, o := range objects(name) {
+						for _, o := range objects(verb, name) {
 							for _, member := range []string{"somebody", "u1"} {
 								before, after := allowed(t, in.Before, a, subject, member, o), allowed(t, in.After, a, subject, member, o)
 								gained, lost = gained || after && !before, lost || before && !after
 							}
 						}
-						c, is := found[subject][a]
+						c, is := covering(t, got, subject, a)
+						if is && c.Relation == compare.Unclear {
+							unknown++
+							continue
+						}
+						judged++
 						want := compare.Equivalent
 						switch {
 						case gained && lost:
@@ -215,60 +220,49 @@ func TestChangesEqualBruteForce(t *testing.T) {
 							want = compare.Narrower
 						}
 						if is && c.Relation != want || !is && want != compare.Equivalent {
-							t.Fatalf("seed %d: %v %+v: plan says %+v, brute force %s", seed, subject, a, c, want)
+							t.Fatalf("seed %d: %v %+v: plan says %+v, brute force %s; witness %+v", seed, subject, a, c, want, c.Witness)
 						}
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%v", counts)
-	if counts[compare.Wider] == 0 || counts[compare.Narrower] == 0 || counts[compare.Neither] == 0 {
+	t.Logf("%v, %d answers, %d unknown", counts, judged, unknown)
+	if unknown > judged/100 || counts[compare.Wider] == 0 || counts[compare.Narrower] == 0 || counts[compare.Neither] == 0 {
 		t.Errorf("nothing is proven: %v", counts)
 	}
 }
 
-// plain leaves out the witnesses, which are pointers, and what is unknown about somebody whom the change does not
-// concern: that is known then.
-func plain(changes []Change, of *Touched) (out []Change) {
+// covering is the change that says something about an action of a subject. There is one at most.
+func covering(t *testing.T, changes []Change, subject ruleset.Subject, a Action) (found Change, is bool) {
 	for _, c := range changes {
-		c.Witness = nil
-		if of == nil || c.Relation != compare.Unclear || slices.Contains(of.Subjects, c.Subject) && of.in(c.Action.Namespace) {
-			out = append(out, c)
+		where := c.Action.Namespace == a.Namespace || (c.Action.Namespace == Everywhere || c.Action.Namespace == Other && a.Namespace != "") && !slices.Contains(c.ExceptNamespaces, a.Namespace)
+		name := c.Action.Name == a.Name || c.Action.Name == "" && !slices.Contains(c.ExceptNames, a.Name)
+		if !where || !name || c.Action.Verb != a.Verb || !slices.Contains(c.Subjects, subject) {
+			continue
 		}
+		if is {
+			t.Fatalf("%v %+v: %+v and %+v", subject, a, found, c)
+		}
+		found, is = c, true
 	}
-	return out
+	return found, is
 }
 
-// touched are the subjects of bindings that differ, and of those whose role differs; nil if everybody is among them.
-func touched(policies, newPolicies []*policyv1alpha1.Policy, bindings, newBindings []*policyv1alpha1.PolicyBinding) *Touched {
-	out := &Touched{Namespaces: []string{}}
-	for i, ns := range namespaces {
-		for _, b := range []*policyv1alpha1.PolicyBinding{bindings[i], newBindings[i]} {
-			for name, binding := range b.RoleBindings {
-				same := reflect.DeepEqual(bindings[i].RoleBindings[name], newBindings[i].RoleBindings[name])
-				role := binding.RoleName
-				if same && reflect.DeepEqual(policies[i].Roles[role], newPolicies[i].Roles[role]) {
-					continue
-				}
-				for _, u := range binding.UserNames {
-					out.Subjects = append(out.Subjects, ruleset.Subject{Name: u})
-				}
-				for _, g := range binding.GroupNames {
-					if g == "system:authenticated" {
-						return nil
+// mentioned tells whether a rule of somebody names objects.
+func mentioned(subject ruleset.Subject, verb string, policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyBinding) bool {
+	for i := range bindings {
+		for _, b := range bindings[i].RoleBindings {
+			for _, is := range whocan.Judged(subject) {
+				if !is.Group && slices.Contains(b.UserNames, is.Name) || is.Group && slices.Contains(b.GroupNames, is.Name) {
+					for _, rule := range policies[i].Roles[b.RoleName].Rules {
+						if slices.Contains(rule.Verbs, verb) && len(rule.ResourceNames) > 0 {
+							return true
+						}
 					}
-					out.Subjects = append(out.Subjects, ruleset.Subject{Group: true, Name: g})
-				}
-				if ns == "master" {
-					out.Namespaces = nil
-				} else if out.Namespaces != nil {
-					out.Namespaces = append(out.Namespaces, ns)
 				}
 			}
 		}
 	}
-	slices.SortFunc(out.Subjects, ruleset.Subject.Compare)
-	out.Subjects = slices.Compact(out.Subjects)
-	return out
+	return false
 }

@@ -1,102 +1,109 @@
 package tools
 
 import (
-	"fmt"
-	"slices"
+	"strings"
 
+	"proviso.dev/proviso/internal/compare"
 	"proviso.dev/proviso/internal/plan"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
-// others are the namespaces that no object of the policy is in.
-const others = "(others)"
-
-// unnamed is a change of a name that no rule mentions, which stands for all names except some.
-type unnamed struct {
-	plan.Change
-	except []string
+// sameChange is what entries have in common that are one entry for several subjects.
+type sameChange struct {
+	action            plan.Action
+	names, namespaces string
+	before, after     plan.Effect
+	relation          compare.Relation
+	rule, why         string
 }
 
-// collapse makes one entry of the same change for several subjects, of one that holds for every name, and of one that
-// holds in every namespace.
-func collapse(changes []plan.Change, in plan.Input) []planChange {
-	slices.SortStableFunc(changes, plan.Change.Compare)
-	everywhere := len(in.Namespaces) + 2 // another one, and none
-	places := map[string]int{}
-	fingerprint := func(c unnamed) string {
-		c.Action.Namespace, c.Witness = "", nil
-		return fmt.Sprintf("%+v", c)
-	}
-	all := overNames(changes, in.Names)
-	for _, c := range all {
-		places[fingerprint(c)]++
-	}
+// collapse makes one entry of the same change for several subjects. limit is how many of them are named, the others are
+// counted; 0 names all.
+func collapse(changes []plan.Change, limit int) []planChange {
 	out := []planChange{}
-	entries := map[string]int{}
-	for _, c := range all {
-		namespace := c.Action.Namespace
-		if places[fingerprint(c)] == everywhere {
-			if namespace != plan.Other {
-				continue
-			}
-		} else if namespace == plan.Other {
-			namespace = others
+	index := map[sameChange]int{}
+	subjects := [][]ruleset.Subject{}
+	for _, c := range changes {
+		same := sameChange{action: c.Action, names: strings.Join(c.ExceptNames, "\x00"), namespaces: strings.Join(c.ExceptNamespaces, "\x00"),
+			before: c.Before, after: c.After, relation: c.Relation, rule: c.Rule, why: c.Why}
+		if at, seen := index[same]; seen {
+			subjects[at] = append(subjects[at][:len(subjects[at]):len(subjects[at])], c.Subjects...)
+			continue
 		}
+		index[same] = len(out)
 		resource := c.Action.Resource
 		if c.Action.Subresource != "" {
 			resource += "/" + c.Action.Subresource
 		}
-		entry := planChange{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: namespace, Name: c.Action.Name, ExceptNames: c.except,
-			Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
-		same := fmt.Sprintf("%+v", entry)
+		entry := planChange{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: c.Action.Namespace, ExceptNamespaces: c.ExceptNamespaces,
+			Name: c.Action.Name, ExceptNames: c.ExceptNames, Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
 		if w := c.Witness; w != nil {
 			entry.Witness = &planWitness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
 		}
-		subject := subjectOf(c.Subject)
-		at, seen := entries[same]
-		if !seen {
-			entry.Subject = &subject
-			entries[same] = len(out)
-			out = append(out, entry)
-			continue
-		}
-		if first := out[at].Subject; first != nil {
-			out[at].Subject, out[at].Subjects = nil, []planSubject{*first}
-		}
-		out[at].Subjects = append(out[at].Subjects, subject)
+		out, subjects = append(out, entry), append(subjects, c.Subjects)
+	}
+	for i := range out {
+		out[i].setSubjects(subjects[i], limit)
 	}
 	return out
 }
 
-// overNames drops changes of single names that are those of any other name as well, and notes the names for which that
-// is not so.
-func overNames(changes []plan.Change, names []string) (out []unnamed) {
-	key := func(c plan.Change) string {
-		c.Action.Name, c.Witness = "", nil
-		return fmt.Sprintf("%+v", c)
+// setSubjects names the subjects of an entry, in order.
+func (c *planChange) setSubjects(all []ruleset.Subject, limit int) {
+	if len(all) == 1 {
+		one := subjectOf(all[0])
+		c.Subject = &one
+		return
 	}
-	any, covered := map[string]bool{}, map[string]map[string]bool{}
+	if limit > 0 && len(all) > limit {
+		c.MoreSubjects, all = len(all)-limit, all[:limit]
+	}
+	for _, s := range all {
+		c.Subjects = append(c.Subjects, subjectOf(s))
+	}
+}
+
+// tally counts the subjects that gain and lose something, and whose conditions change otherwise.
+func tally(changes []plan.Change) planTally {
+	sets := [3]map[ruleset.Subject]bool{{}, {}, {}}
+	type crowd struct {
+		first *ruleset.Subject
+		way   int
+	}
+	counted := map[crowd]bool{}
 	for _, c := range changes {
-		k := key(c)
-		if c.Action.Name == "" {
-			any[k] = true
+		way := direction(c)
+		if counted[crowd{&c.Subjects[0], way}] { // the changes of one crowd share its subjects
 			continue
 		}
-		if covered[k] == nil {
-			covered[k] = map[string]bool{}
-		}
-		covered[k][c.Action.Name] = true
-	}
-	for _, c := range changes {
-		k := key(c)
-		switch {
-		case c.Action.Name != "" && any[k]:
-			continue
-		case c.Action.Name == "" && c.Action.Path == "" && plan.HasName(c.Action):
-			except := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return covered[k][name] })
-			out = append(out, unnamed{c, except})
-		default:
-			out = append(out, unnamed{c, nil})
+		counted[crowd{&c.Subjects[0], way}] = true
+		for _, s := range c.Subjects {
+			sets[way][s] = true
 		}
 	}
-	return out
+	return planTally{Gain: len(sets[0]), Lose: len(sets[1]), Change: len(sets[2])}
+}
+
+// direction is 0 for more, 1 for less and 2 for something else.
+func direction(c plan.Change) int {
+	strength := map[plan.Effect]int{plan.If: 1, plan.Yes: 2}
+	switch before, after := strength[c.Before], strength[c.After]; {
+	case after > before, after == before && c.Relation == compare.Wider:
+		return 0
+	case after < before, after == before && c.Relation == compare.Narrower:
+		return 1
+	}
+	return 2
+}
+
+// where is the place of a change for people.
+func (c planChange) where() string {
+	where := c.Namespace
+	if where == "" {
+		where = "-"
+	}
+	if len(c.ExceptNamespaces) > 0 {
+		where += " except " + listed(c.ExceptNamespaces)
+	}
+	return where
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // execute runs a command and returns what it prints and its exit code; an error with words counts as 3.
-func execute(t *testing.T, command func(genericiooptions.IOStreams) *cobra.Command, stdin string, args ...string) (out string, code int, said error) {
+func execute(t testing.TB, command func(genericiooptions.IOStreams) *cobra.Command, stdin string, args ...string) (out string, code int, said error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := command(genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr})

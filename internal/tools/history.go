@@ -141,9 +141,8 @@ func compared(ctx context.Context, before, after []document, master string) (*pl
 	}
 	put, remove := difference(before, after)
 	all := steps(before, put, remove)
-	change := changedBy(all)
 	kept := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
-	return planned(ctx, hosts[0], hosts[1], kept, touched(hosts[0], hosts[1], change, master))
+	return planned(ctx, hosts[0], hosts[1], kept, 0)
 }
 
 // changedBy are the objects that steps write and delete. A container changes nothing but what it holds.

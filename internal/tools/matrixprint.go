@@ -65,7 +65,7 @@ func rowsOf(cells []matrix.Cell, everywhere []string, limit int) []matrixRow {
 		}
 		for n, namespace := range rows[i].Namespaces {
 			if namespace == matrix.Elsewhere {
-				rows[i].Namespaces[n] = others
+				rows[i].Namespaces[n] = plan.Other
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (r matrixRow) where() string {
 	return strings.Join(r.Namespaces, ", ")
 }
 
-// what names the first resources, and counts the others.
+// what names the first resources, and counts the plan.Other.
 func (r matrixRow) what(most int) string {
 	if len(r.Resources) > most+1 {
 		return strings.Join(r.Resources[:most], ", ") + fmt.Sprintf(" and %d more", len(r.Resources)-most)
@@ -182,7 +182,7 @@ func printCells(out io.Writer, cells []matrix.Cell) error {
 	for _, c := range cells {
 		namespace := c.Namespace
 		if namespace == matrix.Elsewhere {
-			namespace = others
+			namespace = plan.Other
 		}
 		for _, s := range c.Subjects {
 			_ = w.Write([]string{harmless(subjectOf(s).String()), harmless(namespace), c.Group, harmless(resourceName("", c.Resource, c.Subresource)), harmless(c.Verb), cellText(c.Access), harmless(strings.Join(c.By, "; "))})

@@ -24,6 +24,7 @@ type PlanOptions struct {
 	Files           []string
 	Replay          []string
 	Delete, Prune   bool
+	Limit           int
 	Output          string
 	MasterNamespace string
 
@@ -43,8 +44,8 @@ in this process, and nothing is applied. What cannot be told is unknown, never a
 With --replay, requests that were recorded in audit logs are decided anew, and those that would be decided otherwise are listed. A request whose
 condition needs more than its audit level holds is counted as undecided.
 
-A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
-policy is in. Kubernetes' own cluster roles are not in files, unless --from has them.
+A user is judged as a member of system:authenticated only, a group as an unnamed member of it. The namespace * is every namespace, and what
+belongs to none; (others) is every namespace, without that. Kubernetes' own cluster roles are not in files, unless --from has them.
 
 Exit code 0 if nothing changes, 2 if something changes, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
@@ -72,6 +73,7 @@ Exit code 0 if nothing changes, 2 if something changes, 3 if the question could 
 	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
 	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
 	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided anew, and those that flip are listed.")
+	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
 	return cmd
@@ -84,6 +86,8 @@ func (o *PlanOptions) Validate() error {
 		return errors.New("-f: say what would be applied")
 	case o.Delete && o.Prune:
 		return errors.New("--delete and --prune: one of them")
+	case o.Limit < 0:
+		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
 		return errors.New("-f - and --replay -: standard input can be one of them")
 	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
@@ -119,11 +123,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if o.Delete {
 		kept = nil
 	}
-	var who *plan.Touched
-	if !o.Prune {
-		who = touched(hosts[0], hosts[1], change, o.MasterNamespace)
-	}
-	result, err := planned(ctx, hosts[0], hosts[1], kept, who)
+	result, err := planned(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	return nil
 }
 
-// planned compares two hosts, for those whom the change concerns.
-func planned(ctx context.Context, before, after *offline.Host, change []document, who *plan.Touched) (*planReport, error) {
+// planned compares two hosts, and names at most limit subjects of each change; 0 names all.
+func planned(ctx context.Context, before, after *offline.Host, change []document, limit int) (*planReport, error) {
 	stored := [2][]*expr.Deferred{before.Conditions().Pending(), after.Conditions().Pending()}
 	u, err := newUniverse(before, after)
 	if err != nil {
@@ -154,19 +154,22 @@ func planned(ctx context.Context, before, after *offline.Host, change []document
 	}
 	in := plan.Input{
 		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names, Paths: u.paths, Touched: who,
+		Resources: u.resources, Verbs: u.verbs, Paths: u.paths,
 	}
 	changes, err := plan.Changes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Changes: collapse(changes, in), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true
 	}
 	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
-		if _, issues := d.Program(); len(issues) > 0 && !known[d.Source()] {
+		if known[d.Source()] {
+			continue
+		}
+		if _, issues := d.Program(); len(issues) > 0 {
 			out.Rejected = append(out.Rejected, rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
 		}
 	}

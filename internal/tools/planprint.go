@@ -18,8 +18,10 @@ import (
 
 // planReport is what scripts rely on (TR-16).
 type planReport struct {
-	APIVersion    string             `json:"apiVersion"`
-	Kind          string             `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Tally counts the subjects that gain or lose something.
+	Tally         planTally          `json:"tally"`
 	Changes       []planChange       `json:"changes"`
 	Rejected      []rejected         `json:"rejected"`
 	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
@@ -27,19 +29,29 @@ type planReport struct {
 	Replay        *replay.Report     `json:"replay,omitempty"`
 }
 
+type planTally struct {
+	Gain   int `json:"gain"`
+	Lose   int `json:"lose"`
+	Change int `json:"change"`
+}
+
 type rejected struct {
 	Message string `json:"message"`
 }
 
 type planChange struct {
-	Subject   *planSubject  `json:"subject,omitempty"`
-	Subjects  []planSubject `json:"subjects,omitempty"`
-	Verb      string        `json:"verb"`
-	APIGroup  string        `json:"apiGroup"`
-	Resource  string        `json:"resource,omitempty"`
-	Path      string        `json:"path,omitempty"`
-	Namespace string        `json:"namespace"`
-	Name      string        `json:"name,omitempty"`
+	Subject  *planSubject  `json:"subject,omitempty"`
+	Subjects []planSubject `json:"subjects,omitempty"`
+	// MoreSubjects is how many others there are beside those that are named.
+	MoreSubjects int    `json:"moreSubjects,omitempty"`
+	Verb         string `json:"verb"`
+	APIGroup     string `json:"apiGroup"`
+	Resource     string `json:"resource,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Namespace    string `json:"namespace"`
+	// ExceptNamespaces are those in which it is not so, if it is in all others.
+	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
+	Name             string   `json:"name,omitempty"`
 	// ExceptNames are those for which it is not so, if it is for all others.
 	ExceptNames []string `json:"exceptNames,omitempty"`
 
@@ -88,12 +100,13 @@ func (c planChange) who() string {
 	if c.Subject != nil {
 		return c.Subject.String()
 	}
+	const most = 5
 	var names []string
-	for _, s := range c.Subjects {
+	for _, s := range c.Subjects[:min(most, len(c.Subjects))] {
 		names = append(names, s.String())
 	}
-	if len(names) > 5 {
-		names = append(names[:5], fmt.Sprintf("and %d more", len(c.Subjects)-5))
+	if more := len(c.Subjects) + c.MoreSubjects - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }
@@ -149,10 +162,7 @@ func (r *planReport) perResource() (lines []*line) {
 		if c.Before == plan.If || c.After == plan.If {
 			change += ", " + string(c.Relation)
 		}
-		where := c.Namespace
-		if where == "" {
-			where = "-"
-		}
+		where := c.where()
 		key := strings.Join([]string{c.who(), where, change, c.Rule, resource}, "\x00")
 		l := index[key]
 		if l == nil {

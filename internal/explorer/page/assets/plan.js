@@ -27,14 +27,14 @@ export function byRule(changes) {
   return [...found.values()].sort((a, b) => "gains loses changes".indexOf(a.way) - "gains loses changes".indexOf(b.way));
 }
 const what = (c) => c.path || c.resource + (c.apiGroup ? "." + c.apiGroup : "") + (c.name ? "/" + c.name : "");
-const where = (c) => (c.path ? "" : c.namespace === "*" ? "everywhere" : c.namespace || "cluster");
+const where = (c) => (c.path ? "" : { "*": "everywhere", "(others)": "in every namespace" }[c.namespace] || c.namespace || "cluster") + (c.exceptNamespaces ? " except " + c.exceptNamespaces.join(", ") : "");
 const who = (c) => c.subjects || [c.subject];
 
 // lines puts verbs and resources together that change in the same way. What holds for every name need not be said for
 // single ones.
 export function lines(changes) {
   const found = new Map();
-  const id = (c) => JSON.stringify([who(c), c.namespace, c.before, c.after, c.relation, c.why, !!c.witness]);
+  const id = (c) => JSON.stringify([who(c), c.moreSubjects, c.namespace, c.exceptNamespaces, c.before, c.after, c.relation, c.why, !!c.witness]);
   const all = new Set(changes.filter((c) => !c.name).map((c) => id(c) + c.verb + what(c)));
   for (const c of changes) {
     if (c.name && all.has(id(c) + c.verb + what({ ...c, name: "" }))) continue;
@@ -48,7 +48,7 @@ export function lines(changes) {
 const Line = ({ c }) => {
   const things = [...c.things], relation = { equivalent: "means the same", wider: "wider than before", narrower: "narrower than before", neither: "neither wider nor narrower", unknown: "cannot be compared" }[c.relation];
   return html`<li class="change">
-    <div class="chips"><${More} items=${who(c)} first=${5} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} /></div>
+    <div class="chips"><${More} items=${who(c)} first=${5} render=${(s) => html`<${Subject} key=${subjectFlag(s)} of=${s} />`} />${c.moreSubjects > 0 && html`<span class="dim">and ${c.moreSubjects.toLocaleString("en")} others</span>`}</div>
     <p><strong>${[...c.verbs].join(", ")}</strong> ${things.slice(0, 4).join(", ")}${things.length > 4 ? ` and ${things.length - 4} more` : ""} <span class="dim">${where(c)}</span></p>
     <p class="turn"><${State} is=${(c.before || "No").toLowerCase()} /><span aria-label="becomes">→</span><${State} is=${(c.after || "No").toLowerCase()} />${relation && c.before === "If" && c.after === "If" && html`<span class="dim">${relation}</span>`}${c.why && html`<span class="dim">${c.why}</span>`}</p>
     ${c.witness && html`<details><summary>An object that shows it${c.witness.user ? ", for " + c.witness.user : ""}</summary>
@@ -100,7 +100,7 @@ export function Plan({ at, session }) {
   };
   const plan = state.result?.answer;
   const cards = plan ? byRule(plan.changes) : [];
-  const count = (way) => new Set(cards.filter((c) => c.way === way).flatMap((c) => c.changes.flatMap((one) => who(one).map(subjectFlag)))).size;
+  const count = (way) => plan.tally[titles[way]].toLocaleString("en");
   return html`<section>
     <h1>Plan</h1>
     <p class="lead">What would change if this were applied: who gains, who loses, and an object that shows it. Nothing is written.</p>
