@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Difference is what two indexes do not have in common: roles that differ, and bindings. Whoever is in none of it stands
-// the same in both, whatever is asked.
+// Difference is what two indexes do not have in common: roles that differ, and bindings. Whoever is in none of it
+// stands the same in both, whatever is asked.
 type Difference struct {
 	before, after *Index
 	strands       map[strandKey]*Strand

@@ -165,8 +165,8 @@ func (ix *Index) Members(ref RoleRef, visit func(namespace string, everywhere bo
 	})
 }
 
-// RulesAbout are the rules of a role, by position, that are about a request, wherever it is made and whatever the object
-// is called.
+// RulesAbout are the rules of a role, by position, that are about a request, wherever it is made and whatever the
+// object is called.
 func (ix *Index) RulesAbout(ref RoleRef, a authorizer.AttributesRecord) (rules []int) {
 	r := ix.role(ref)
 	if r == nil {

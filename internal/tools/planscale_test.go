@@ -72,8 +72,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: root}]
 `
 
-// TR-5: many who have the same are one change, of whom some are named and all counted; many namespaces in which somebody
-// has the same are one, too.
+// TR-5: many who have the same are one change, of whom some are named and all counted; many namespaces in which
+// somebody has the same are one, too.
 func TestPlanOfMany(t *testing.T) {
 	from := many(t, 3000)
 	ask := func(change string, args ...string) (p planReport) {
