@@ -36,6 +36,9 @@ type Config struct {
 	MasterNamespace string
 	// Systems are those that are on; all of them if it is nil.
 	Systems lineup.Lineup
+	// Base is a host of the same policy with changes, from texts that share what they were read as; what is the same is
+	// not compiled again. nil if there is none.
+	Base *Host
 }
 
 // Host decides by what the files say.
@@ -59,6 +62,9 @@ func New(cfg Config) (*Host, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Base != nil {
+		files.From(cfg.Base.files, cfg.Base.Snapshot().Rules)
 	}
 	h := &Host{files: files}
 	reserved := groupsOf(registry.VersionedScheme(), scheme.Scheme)

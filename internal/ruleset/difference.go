@@ -13,7 +13,6 @@ type Difference struct {
 	before, after *Index
 	strands       map[strandKey]*Strand
 	roles         map[RoleRef]*roleDifference
-	byID          map[uint32]*roleDifference // the same, by the number that a role has before
 	renamed       func(*role) bool
 }
 
@@ -38,33 +37,36 @@ type roleDifference struct {
 	common [2][]bool
 }
 
-// Diff compares two indexes, however they came about. It takes as long as looking at each binding once.
+// Diff compares two indexes, however they came about. If one came from the other by a few changes, it takes as long as
+// looking at each role once; otherwise, at each binding.
 func Diff(before, after *Index) *Difference {
-	d := &Difference{before: before, after: after, strands: map[strandKey]*Strand{}, roles: map[RoleRef]*roleDifference{}, byID: map[uint32]*roleDifference{}, renamed: func(*role) bool { return false }}
+	d := &Difference{before: before, after: after, strands: map[strandKey]*Strand{}, roles: map[RoleRef]*roleDifference{}, renamed: func(*role) bool { return false }}
 	if before.kinds != after.kinds {
 		names, all := before.kinds.Changed(after.kinds)
 		d.renamed = func(r *role) bool {
 			return all && len(r.names) > 0 || slices.ContainsFunc(r.names, func(name string) bool { return names[name] })
 		}
 	}
-	both := 0
-	before.bindings.Each(func(ref BindingRef, b *binding) bool {
-		now, still := after.bindings.Get(after.hashBinding(ref), ref)
-		if still {
-			both++
-		}
-		d.binding(b, now)
-		return true
-	})
-	if both == after.bindings.Len() {
-		return d
+	for _, ix := range []*Index{before, after} {
+		ix.ids.Each(func(ref RoleRef, _ uint32) bool {
+			d.role(ref)
+			return true
+		})
 	}
-	after.bindings.Each(func(ref BindingRef, b *binding) bool {
+	before.bindings.EachApart(&after.bindings, func(ref BindingRef, b *binding) {
+		now, _ := after.bindings.Get(after.hashBinding(ref), ref)
+		d.binding(b, now)
+	})
+	after.bindings.EachApart(&before.bindings, func(ref BindingRef, b *binding) {
 		if _, known := before.bindings.Get(before.hashBinding(ref), ref); !known {
 			d.binding(nil, b)
 		}
-		return true
 	})
+	for ref, r := range d.roles {
+		if !r.same {
+			d.members(ref)
+		}
+	}
 	return d
 }
 
@@ -76,40 +78,45 @@ func (d *Difference) Strands() (all []*Strand) {
 	return all
 }
 
-// binding notes how a binding differs; nil where it is not.
+// binding notes who has a role by a binding on one side only; nil where it is not.
 func (d *Difference) binding(was, is *binding) {
-	if was != nil && is != nil && was.role == is.role {
-		r := d.byID[was.id]
-		if r == nil {
-			r = d.role(was.role)
-			d.byID[was.id] = r
-		}
-		if r.same && slices.Equal(was.subjects, is.subjects) {
-			return
-		}
-		had, has := was.unique(), is.unique()
-		for _, s := range had {
-			switch stays := slices.Contains(has, s); {
-			case !stays:
-				d.note(was, [2]bool{true, false}, s)
-			case !r.same:
-				d.note(was, [2]bool{true, true}, s)
-			}
-		}
-		for _, s := range has {
-			if !slices.Contains(had, s) {
-				d.note(is, [2]bool{false, true}, s)
-			}
-		}
+	if was == is {
 		return
 	}
-	for side, b := range []*binding{was, is} {
-		if b != nil {
-			for _, s := range b.unique() {
-				d.note(b, [2]bool{side == 0, side == 1}, s)
-			}
+	var had, has []Subject
+	if was != nil {
+		had = was.unique()
+	}
+	if is != nil {
+		has = is.unique()
+	}
+	same := was != nil && is != nil && was.role == is.role
+	for _, s := range had {
+		if !same || !slices.Contains(has, s) {
+			d.note(was, [2]bool{true, false}, s)
 		}
 	}
+	for _, s := range has {
+		if !same || !slices.Contains(had, s) {
+			d.note(is, [2]bool{false, true}, s)
+		}
+	}
+}
+
+// members notes who has a role that differs on both sides.
+func (d *Difference) members(ref RoleRef) {
+	d.before.boundTo(ref, func(_ scope, b *binding) {
+		now, still := d.after.bindings.Get(d.after.hashBinding(b.ref), b.ref)
+		if !still || now.role != b.role {
+			return // binding has noted it
+		}
+		has := now.unique()
+		for _, s := range b.unique() {
+			if slices.Contains(has, s) {
+				d.note(b, [2]bool{true, true}, s)
+			}
+		}
+	})
 }
 
 func (d *Difference) note(b *binding, sides [2]bool, s Subject) {

@@ -46,19 +46,8 @@ func missingErrors(seen []*binding) error {
 
 // BindingsOf lists the bindings that refer to a role, in order. A role that is bound must not be deleted.
 func (ix *Index) BindingsOf(ref RoleRef) []BindingRef {
-	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
-	if !ok || ix.slots.Refs(id) == 0 {
-		return nil
-	}
 	var out []BindingRef
-	ix.scopes.Each(func(sc scope, ids []uint32) bool {
-		if _, found := slices.BinarySearch(ids, id); found {
-			key := scopedRole{sc, id}
-			list, _ := ix.bound.Get(ix.hashScoped(key), key)
-			list.Each(func(b *binding) { out = append(out, b.ref) })
-		}
-		return true
-	})
+	ix.boundTo(ref, func(_ scope, b *binding) { out = append(out, b.ref) })
 	slices.SortFunc(out, BindingRef.compare)
 	return out
 }

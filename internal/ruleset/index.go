@@ -101,6 +101,13 @@ func Build(in Input) *Index {
 	return empty.Apply(changes...)
 }
 
+// With is the index with another way to compile conditions: what changes from now on is compiled so.
+func (ix *Index) With(compile CompileRule) *Index {
+	next := *ix
+	next.compile = compile
+	return &next
+}
+
 // MasterNamespace is the namespace whose Policy bindings hold everywhere.
 func (ix *Index) MasterNamespace() string { return ix.master }
 

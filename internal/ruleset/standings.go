@@ -142,25 +142,33 @@ func (q *Query) fits(r *role, rule int) (fits bool) {
 
 // Members visits everybody to whom a role is bound, once per scope, with the namespace, or everywhere.
 func (ix *Index) Members(ref RoleRef, visit func(namespace string, everywhere bool, s Subject)) {
+	type member struct {
+		scope
+		Subject
+	}
+	seen := map[member]bool{}
+	ix.boundTo(ref, func(sc scope, b *binding) {
+		for _, s := range b.unique() {
+			if m := (member{sc, s}); !seen[m] {
+				seen[m] = true
+				visit(sc.ns, sc.kind == ScopeMaster || sc.kind == ScopeCluster, s)
+			}
+		}
+	})
+}
+
+// boundTo visits the bindings of a role, scope by scope.
+func (ix *Index) boundTo(ref RoleRef, visit func(scope, *binding)) {
 	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
-	if !ok {
+	if !ok || ix.slots.Refs(id) == 0 {
 		return
 	}
 	ix.scopes.Each(func(sc scope, ids []uint32) bool {
-		if _, found := slices.BinarySearch(ids, id); !found {
-			return true
+		if _, found := slices.BinarySearch(ids, id); found {
+			key := scopedRole{sc, id}
+			list, _ := ix.bound.Get(ix.hashScoped(key), key)
+			list.Each(func(b *binding) { visit(sc, b) })
 		}
-		key := scopedRole{sc, id}
-		list, _ := ix.bound.Get(ix.hashScoped(key), key)
-		seen := map[Subject]bool{}
-		list.Each(func(b *binding) {
-			for _, s := range b.unique() {
-				if !seen[s] {
-					seen[s] = true
-					visit(sc.ns, sc.kind == ScopeMaster || sc.kind == ScopeCluster, s)
-				}
-			}
-		})
 		return true
 	})
 }

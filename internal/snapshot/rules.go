@@ -35,6 +35,9 @@ type Rules struct {
 	synced  []cache.InformerSynced
 	// placed are the policies, which belong to a namespace.
 	placed []Objects
+	// base is the source that this one came from, if it did, and from the index of it.
+	base Source
+	from *ruleset.Index
 
 	mu      sync.Mutex
 	pending []ruleset.Change
@@ -53,9 +56,14 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{cfg: cfg, changed: changed, places: newPlaces(cfg.MasterNamespace, namespaces)}
+	if based, ok := cfg.Source.(Based); ok {
+		if base, index := based.Base(); index != nil && index.MasterNamespace() == cfg.MasterNamespace {
+			r.base, r.from = base, index
+		}
+	}
 	for _, of := range []struct {
 		kind  Kind
-		watch func(*Rules, Objects) error
+		watch func(*Rules, Kind, Objects) error
 	}{
 		{Policies, watch[*policyv1alpha1.Policy]},
 		{PolicyBindings, watch[*policyv1alpha1.PolicyBinding]},
@@ -68,13 +76,13 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 		if err != nil {
 			return nil, err
 		}
-		if objects == nil {
+		if objects == nil && r.base == nil {
 			continue
 		}
-		if of.kind == Policies || of.kind == PolicyBindings {
+		if objects != nil && (of.kind == Policies || of.kind == PolicyBindings) {
 			r.placed = append(r.placed, objects)
 		}
-		if err := of.watch(r, objects); err != nil {
+		if err := of.watch(r, of.kind, objects); err != nil {
 			return nil, err
 		}
 	}
@@ -87,9 +95,17 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 	return r, nil
 }
 
-func watch[T ruleset.Object](r *Rules, objects Objects) error {
+func watch[T ruleset.Object](r *Rules, kind Kind, objects Objects) error {
+	known, err := since[T](r, kind, objects)
+	if err != nil || objects == nil {
+		return err
+	}
 	registration, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { put[T](r, obj) },
+		AddFunc: func(obj any) {
+			if !known[obj] {
+				put[T](r, obj)
+			}
+		},
 		UpdateFunc: func(_, obj any) { put[T](r, obj) },
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -108,6 +124,35 @@ func watch[T ruleset.Object](r *Rules, objects Objects) error {
 	}
 	r.synced = append(r.synced, registration.HasSynced)
 	return nil
+}
+
+// since deletes what the source that this one came from had, and returns what both have. What of a policy counts can
+// depend on more than the policy: it is put again.
+func since[T ruleset.Object](r *Rules, kind Kind, objects Objects) (known map[any]bool, err error) {
+	if r.base == nil {
+		return nil, nil
+	}
+	had, err := r.base.Objects(kind)
+	if err != nil || had == nil {
+		return nil, err
+	}
+	known = map[any]bool{}
+	for _, obj := range had.GetIndexer().List() {
+		var now any
+		if objects != nil {
+			if now, _, err = objects.GetIndexer().Get(obj); err != nil {
+				return nil, err
+			}
+		}
+		o, ok := obj.(T)
+		switch {
+		case ok && now == nil:
+			r.addNow(func() ruleset.Change { return ruleset.Delete(o) })
+		case now == obj && kind != Policies && kind != PolicyBindings:
+			known[obj] = true
+		}
+	}
+	return known, nil
 }
 
 func put[T ruleset.Object](r *Rules, obj any) {
@@ -157,6 +202,11 @@ func (r *Rules) Apply(next *Snapshot) {
 	changes := r.pending
 	r.pending = nil
 	r.mu.Unlock()
+	if r.index == nil && r.from != nil {
+		r.index = r.from.With(r.cfg.CompileRule)
+		changes = append(changes, ruleset.SetKinds(next.Served.Kinds()))
+		r.served = next.Served
+	}
 	if r.index == nil {
 		r.index = ruleset.Build(ruleset.Input{
 			MasterNamespace: r.cfg.MasterNamespace,

@@ -11,6 +11,7 @@ import (
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/revision"
+	"proviso.dev/proviso/internal/ruleset"
 )
 
 // Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor
@@ -28,6 +29,13 @@ type Dated interface {
 	Revision() revision.Vector
 	// OnMoved takes what is called when it becomes newer. It is called before anything is read.
 	OnMoved(func())
+}
+
+// Based is a source that is another one with changes. What they have in common is not compiled again.
+type Based interface {
+	// Base is the other one, and the index that was made of it; nil if there is none. Objects that both have are the
+	// same pointers.
+	Base() (Source, *ruleset.Index)
 }
 
 // Objects are the objects of one kind, and tell of their changes. Every informer is that.

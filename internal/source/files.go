@@ -34,6 +34,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -57,7 +58,12 @@ type Text struct {
 	Data []byte
 	// Object is what Data says, if that is known already: it is not read again.
 	Object *unstructured.Unstructured
+	// Read keeps what Object was read as, for all who read the same text.
+	Read *Reading
 }
+
+// Reading is an object as it was read, which nobody changes.
+type Reading struct{ typed runtime.Object }
 
 // IsTest tells the files that hold tests of policy, which are no policy.
 func IsTest(name string) bool {
@@ -72,13 +78,31 @@ type Files struct {
 	Others []*unstructured.Unstructured
 	// Served are lists of what a server serves, if the files hold some (`kubectl get --raw /apis/apps/v1`).
 	Served []*metav1.APIResourceList
+
+	own   map[any]bool // objects that were made here, and are not shared
+	base  *Files
+	index *ruleset.Index
 }
 
-var _ snapshot.Source = (*Files)(nil)
+// From says that the files are others with changes, of which an index was made.
+func (f *Files) From(base *Files, index *ruleset.Index) { f.base, f.index = base, index }
+
+// Base implements snapshot.Based.
+func (f *Files) Base() (snapshot.Source, *ruleset.Index) {
+	if f.base == nil {
+		return nil, nil
+	}
+	return f.base, f.index
+}
+
+var (
+	_ snapshot.Source = (*Files)(nil)
+	_ snapshot.Based  = (*Files)(nil)
+)
 
 // ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is no policy.
 func ReadFiles(cfg FilesConfig) (*Files, error) {
-	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}}
+	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}}
 	views := &views{cfg: cfg}
 	for _, path := range cfg.Paths {
 		names, err := filesBelow(path)
@@ -99,7 +123,7 @@ func ReadFiles(cfg FilesConfig) (*Files, error) {
 		var err error
 		if text.Object == nil {
 			err = f.read(text.Name, text.Data, views)
-		} else if err = f.object(text.Object, views); err != nil {
+		} else if err = f.object(text.Object, text.Read, views); err != nil {
 			err = fmt.Errorf("%s: %w", text.Name, err)
 		}
 		if err != nil {
@@ -133,10 +157,27 @@ func (f *Files) place() {
 					annotations = map[string]string{}
 				}
 				annotations[policyv1alpha1.AnnotationNamespaceUID] = string(live.UID)
-				object.SetAnnotations(annotations)
+				if object, err = f.mine(all, obj); err == nil {
+					object.SetAnnotations(annotations)
+				}
 			}
 		}
 	}
+}
+
+// mine is an object that may be changed: a copy, unless it was made here.
+func (f *Files) mine(all *fixed, obj any) (metav1.Object, error) {
+	if !f.own[obj] {
+		object, ok := obj.(runtime.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is no object", obj)
+		}
+		obj = object.DeepCopyObject()
+		if f.own[obj] = true; all.Update(obj) != nil {
+			return nil, fmt.Errorf("%T cannot be kept", obj)
+		}
+	}
+	return meta.Accessor(obj)
 }
 
 func filesBelow(path string) (names []string, err error) {
@@ -178,7 +219,7 @@ func (f *Files) document(document []byte, views *views) error {
 	if err != nil || len(content) == 0 { // only a comment
 		return err
 	}
-	return f.object(&unstructured.Unstructured{Object: content}, views)
+	return f.object(&unstructured.Unstructured{Object: content}, nil, views)
 }
 
 // Decode reads one document, which no field may be in twice. JSON, as dumps and servers have it, takes a tenth of the
@@ -201,7 +242,7 @@ func Decode(document []byte) (content map[string]any, err error) {
 	return content, err
 }
 
-func (f *Files) object(object *unstructured.Unstructured, views *views) error {
+func (f *Files) object(object *unstructured.Unstructured, read *Reading, views *views) error {
 	switch {
 	case object.GetKind() == "":
 		return errors.New("this is no Kubernetes object: it has no kind")
@@ -214,10 +255,10 @@ func (f *Files) object(object *unstructured.Unstructured, views *views) error {
 		return nil
 	case object.IsList() && strings.HasSuffix(object.GetKind(), "List"):
 		return object.EachListItem(func(item runtime.Object) error {
-			return f.add(item.(*unstructured.Unstructured), views)
+			return f.add(item.(*unstructured.Unstructured), nil, views)
 		})
 	}
-	return f.add(object, views)
+	return f.add(object, read, views)
 }
 
 // schemes know the kinds that policy is made of.
@@ -228,7 +269,41 @@ var schemes = sync.OnceValue(func() []*runtime.Scheme {
 })
 
 // add takes in one object. One of a group that policy is made of must be understood.
-func (f *Files) add(object *unstructured.Unstructured, views *views) error {
+func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *views) error {
+	if read == nil {
+		read = &Reading{}
+	}
+	if read.typed == nil {
+		typed, err := understand(object)
+		if err != nil {
+			return err
+		}
+		read.typed = typed
+	}
+	if read.typed == nil || views.take(read.typed) {
+		if read.typed == nil {
+			f.Others = append(f.Others, object)
+		}
+		return nil
+	}
+	if kind, ok := kindOf()[reflect.TypeOf(read.typed)]; ok {
+		return f.put(kind, read.typed)
+	}
+	f.Others = append(f.Others, object)
+	return nil
+}
+
+// kindOf are the kinds of objects by their Go type.
+var kindOf = sync.OnceValue(func() map[reflect.Type]snapshot.Kind {
+	kinds := map[reflect.Type]snapshot.Kind{}
+	for _, kind := range snapshot.Kinds() {
+		kinds[reflect.TypeOf(kind.Example)] = kind
+	}
+	return kinds
+})
+
+// understand reads an object; nil if it is of a kind that policy is not made of.
+func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 	gvk := object.GroupVersionKind()
 	for _, scheme := range schemes() {
 		if !scheme.Recognizes(gvk) {
@@ -236,29 +311,19 @@ func (f *Files) add(object *unstructured.Unstructured, views *views) error {
 		}
 		typed, err := scheme.New(gvk)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
-			return fmt.Errorf("%s %s: %w", gvk.Kind, object.GetName(), err)
+			return nil, fmt.Errorf("%s %s: %w", gvk.Kind, object.GetName(), err)
 		}
 		scheme.Default(typed)
 		defaultRBAC(typed)
-		if views.take(typed) {
-			return nil
-		}
-		for _, kind := range snapshot.Kinds() {
-			if reflect.TypeOf(kind.Example) == reflect.TypeOf(typed) {
-				return f.put(kind, typed)
-			}
-		}
-		f.Others = append(f.Others, object)
-		return nil
+		return typed, nil
 	}
 	if slices.Contains(append(registry.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
-		return fmt.Errorf("%s %s: %s of %s is not known to this version", gvk.Kind, object.GetName(), gvk.Kind, gvk.GroupVersion())
+		return nil, fmt.Errorf("%s %s: %s of %s is not known to this version", gvk.Kind, object.GetName(), gvk.Kind, gvk.GroupVersion())
 	}
-	f.Others = append(f.Others, object)
-	return nil
+	return nil, nil
 }
 
 // defaultRBAC fills in what the server fills in.

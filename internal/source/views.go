@@ -107,12 +107,17 @@ func (v *views) binding(f *Files, b *authz.RoleBinding, replace bool) error {
 }
 
 // container finds a container, or makes it.
-func container[T runtime.Object](f *Files, kind snapshot.Kind, namespace, name string, empty func(metav1.ObjectMeta) T) (T, error) {
+func container[T runtime.Object](f *Files, kind snapshot.Kind, namespace, name string, empty func(metav1.ObjectMeta) T) (none T, _ error) {
 	if all := f.objects[kind.GroupVersionResource]; all != nil {
 		if obj, exists, err := all.GetByKey(namespace + "/" + name); err == nil && exists {
-			return obj.(T), nil
+			mine, err := f.mine(all, obj)
+			if err != nil {
+				return none, err
+			}
+			return mine.(T), nil
 		}
 	}
 	made := empty(metav1.ObjectMeta{Namespace: namespace, Name: name})
+	f.own[made] = true
 	return made, f.put(kind, made)
 }

@@ -89,7 +89,7 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 		}
 		items, isList := content["items"].([]any)
 		if !isList || !strings.HasSuffix(object.GetKind(), "List") {
-			all = append(all, document{source.Text{Name: place, Data: text, Object: object}, object})
+			all = append(all, document{source.Text{Name: place, Data: text, Object: object, Read: &source.Reading{}}, object})
 			continue
 		}
 		for i, item := range items {
@@ -98,7 +98,7 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 				return nil, fmt.Errorf("%s: items[%d] is no object", place, i)
 			}
 			one := &unstructured.Unstructured{Object: content}
-			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one}, one})
+			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one, Read: &source.Reading{}}, one})
 		}
 	}
 }

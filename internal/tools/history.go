@@ -135,7 +135,7 @@ func compared(ctx context.Context, before, after []document, master string) (*pl
 	hosts := [2]*offline.Host{}
 	for i, documents := range [][]document{before, after} {
 		var err error
-		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master}); err != nil {
+		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
 			return nil, err
 		}
 	}

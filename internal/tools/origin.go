@@ -63,7 +63,7 @@ func (o *origin) read(ctx context.Context) ([]document, error) {
 	var all []document
 	for _, object := range objects {
 		d := document{object: object}
-		d.Text = source.Text{Name: "the server's " + d.key(), Object: object}
+		d.Text = source.Text{Name: "the server's " + d.key(), Object: object, Read: &source.Reading{}}
 		all = append(all, d)
 	}
 	return all, nil

@@ -115,7 +115,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	}
 	hosts := [2]*offline.Host{}
 	for i, documents := range [][]document{before, after} {
-		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace}); err != nil {
+		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 			return err
 		}
 	}

@@ -76,6 +76,28 @@ func (m *Map[K, V]) Each(visit func(K, V) bool) {
 	}
 }
 
+// EachApart visits the entries that are in no part which the two maps share. If one came from the other by a few
+// changes, that is a few.
+func (m *Map[K, V]) EachApart(o *Map[K, V], visit func(K, V)) {
+	shared := map[*node[K, V]]bool{}
+	for _, n := range o.nodes {
+		shared[n] = true
+	}
+	for i := range m.small {
+		visit(m.small[i].key, m.small[i].val)
+	}
+	for _, n := range m.nodes {
+		if shared[n] {
+			continue
+		}
+		for _, b := range n.buckets {
+			for i := range b {
+				visit(b[i].key, b[i].val)
+			}
+		}
+	}
+}
+
 // Set stores val under key in this copy of the map; other copies keep what they had.
 func (m *Map[K, V]) Set(o *Owner, hash uint64, key K, val V) {
 	b := m.bucket(hash)
