@@ -151,7 +151,7 @@ bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alo
 
 .PHONY: faults-sidecar
 faults-sidecar: build ## Kill the parts of a stock kube-apiserver with a side-car while somebody tries forbidden things (ROUNDS=20)
-	PROVISO_SOAK=$(or $(ROUNDS),20) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestSidecarBesideAStockServer ./test/e2e
+	PROVISO_SOAK=$(or $(ROUNDS),20) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run 'TestSidecarBesideAStockServer|TestSidecarTwoOfEach' ./test/e2e
 
 # docs/testing.md has figures. upstream-full is every package that starts an API server and needs no node.
 UPSTREAM ?= auth,apiserver/apply

@@ -28,7 +28,10 @@ import (
 func TestFilesAreOfTheirTypes(t *testing.T) {
 	for name, change := range map[string]func(*settings){
 		"as it comes": nil,
-		"otherwise":   func(s *settings) { s.Service, s.Advertise, s.Audit = byAddress, "2001:db8::1", auditByHook },
+		"otherwise": func(s *settings) {
+			s.Service, s.Advertise, s.Audit = byAddress, "2001:db8::1", auditByHook
+			s.Etcd = etcdSettings{Servers: []string{"https://127.0.0.1:2379"}, CAFile: "/etc/kubernetes/pki/etcd/ca.crt", CertFile: "/etc/kubernetes/pki/c.crt", KeyFile: "/etc/kubernetes/pki/c.key"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) { filesAreOfTheirTypes(t, initialized(t, change)) })
 	}
@@ -44,6 +47,10 @@ func filesAreOfTheirTypes(t *testing.T, dir string) {
 		"AuthorizationConfiguration":     func() any { return &apiserverv1.AuthorizationConfiguration{} },
 		"AdmissionConfiguration":         func() any { return &apiserverv1.AdmissionConfiguration{} },
 		"ClusterConfiguration":           func() any { return &kubeadmv1beta4.ClusterConfiguration{} },
+	}
+	set, err := readSettings(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name := range written {
 		if filepath.Ext(name) == ".service" || strings.HasPrefix(name, patchDir) {
@@ -63,7 +70,8 @@ func filesAreOfTheirTypes(t *testing.T, dir string) {
 			if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, document)
 			}
-			if pod, ok := into.(*corev1.Pod); ok && (len(validation.IsDNS1123Subdomain(pod.Name)) > 0 || !pod.Spec.HostNetwork || pod.Spec.Containers[0].Command[0] != "proviso") {
+			if pod, ok := into.(*corev1.Pod); ok && (len(pod.Spec.Volumes) != 1+len(set.Etcd.files()) || len(pod.Spec.Containers[0].VolumeMounts) != len(pod.Spec.Volumes) ||
+				len(validation.IsDNS1123Subdomain(pod.Name)) > 0 || !pod.Spec.HostNetwork || pod.Spec.Containers[0].Command[0] != "proviso") {
 				t.Errorf("the static pod: %+v", pod)
 			}
 			if c, ok := into.(*kubeadmv1beta4.ClusterConfiguration); ok && (len(c.APIServer.ExtraArgs) < 7 || len(c.APIServer.ExtraVolumes) != 1) {

@@ -59,6 +59,8 @@ type data struct {
 	Files                  *pki.Beside
 	GroupVersions          []schema.GroupVersion
 	FlagPairs              []flagPair
+	// Mounts are files outside of Dir that the side-car reads.
+	Mounts []string
 }
 
 type flagPair struct{ Name, Value string }
@@ -95,7 +97,7 @@ func (s *settings) render(files *pki.Beside) (map[string][]byte, error) {
 	}
 	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca), ClusterCABundle: base64.StdEncoding.EncodeToString(cluster),
 		AccessPath: accessPath, AdmissionPath: admissionPath, AuditPath: auditPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
-		GroupVersions: registry.GroupVersions(), FlagPairs: s.flags(dir)}
+		GroupVersions: registry.GroupVersions(), FlagPairs: s.flags(dir), Mounts: s.Etcd.files()}
 	if ip, err := netip.ParseAddr(s.Advertise); err == nil {
 		d.AddressType, d.SliceName = "IPv4", serviceName+"-"+strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 		if ip.Is6() {

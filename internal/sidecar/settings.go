@@ -54,6 +54,16 @@ type etcdSettings struct {
 	KeyFile  string   `json:"keyFile,omitempty"`
 }
 
+// files are those that the side-car reads to reach its etcd.
+func (e etcdSettings) files() (all []string) {
+	for _, path := range []string{e.CAFile, e.CertFile, e.KeyFile} {
+		if path != "" {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
 const (
 	settingsFile = "sidecar.yaml"
 

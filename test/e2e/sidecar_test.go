@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"proviso.dev/proviso/test/stock"
 )
@@ -18,7 +21,10 @@ import (
 type pair struct {
 	*stock.Pair
 	*server
-	car *process
+	car     *process
+	started int
+	// liveness is what the static pod has the kubelet ask.
+	liveness *corev1.HTTPGetAction
 }
 
 // SV-5, SC-1, SC-2, SC-3, SC-11: on a real stock server, set up by init alone, each system decides as it does in a
@@ -37,6 +43,7 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.denies()
 	p.audit(sink)
 	p.tail()
+	p.lives(t)
 	p.advice()
 	p.faults(t)
 }
@@ -279,7 +286,9 @@ func startPairOf(t *testing.T, cfg stock.Config) *pair {
 		t.Fatal(err)
 	}
 	p := &pair{Pair: set, server: &server{dir: set.Dir, port: set.Port, kubeconfig: set.Kubeconfig}}
-	spawn(t, set.Etcd[0], set.Etcd[1:]...)
+	if set.Etcd != nil {
+		spawn(t, set.Etcd[0], set.Etcd[1:]...)
+	}
 	p.run(t)
 	p.serve(t)
 	return p
@@ -292,10 +301,57 @@ func (p *pair) serve(t *testing.T) {
 	p.await("readiness", func() bool { _, err := p.try("", "get", "--raw", "/readyz"); return err == nil })
 }
 
-// run starts the side-car.
+// run starts the side-car, in turn with exactly the command of the unit and of the static pod that init wrote (SC-4).
 func (p *pair) run(t *testing.T) {
 	t.Helper()
-	p.car = spawn(t, p.Car[0], p.Car[1:]...)
+	command := p.unitCommand(t)
+	if p.started++; p.started%2 == 0 {
+		command = p.podCommand(t)
+	}
+	if !slices.Equal(command, p.Car) {
+		t.Errorf("the side-car would be started with %q, want %q", command, p.Car)
+	}
+	p.car = spawn(t, command[0], command[1:]...)
+}
+
+// unitCommand is what systemd would start.
+func (p *pair) unitCommand(t *testing.T) []string {
+	t.Helper()
+	for line := range strings.Lines(read(t, filepath.Join(p.Side, "proviso-sidecar.service"))) {
+		if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+			return strings.Fields(command)
+		}
+	}
+	t.Fatal("the unit starts nothing")
+	return nil
+}
+
+// podCommand is what the kubelet would start, with the program of the image.
+func (p *pair) podCommand(t *testing.T) []string {
+	t.Helper()
+	var pod corev1.Pod
+	strictly(t, read(t, filepath.Join(p.Side, "proviso-sidecar.pod.yaml")), &pod)
+	c := pod.Spec.Containers[0]
+	if c.Command[0] != "proviso" || len(c.Args) > 0 {
+		t.Fatalf("the static pod starts %q %q", c.Command, c.Args)
+	}
+	p.liveness = c.LivenessProbe.HTTPGet
+	return append([]string{binary(t)}, c.Command[1:]...)
+}
+
+// lives: the kubelet asks as nobody, and without a certificate.
+func (p *pair) lives(t *testing.T) {
+	t.Helper()
+	p.podCommand(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	resp, err := client.Get(fmt.Sprintf("https://%s:%s%s", p.liveness.Host, p.liveness.Port.String(), p.liveness.Path))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		p.t.Errorf("the liveness probe of the static pod gets %s", resp.Status)
+	}
 }
 
 // check is what `sidecar check` says.

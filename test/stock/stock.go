@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"proviso.dev/proviso/internal/pki"
 )
@@ -25,6 +26,8 @@ type Config struct {
 	Init, Server []string
 	// SharedEtcd lets the side-car keep policy in the API server's etcd.
 	SharedEtcd bool
+	// Of makes it one more API server of a cluster, with a side-car of its own: with the same authorities and etcd.
+	Of *Pair
 }
 
 // Pair is a stock kube-apiserver and a side-car that `sidecar init` alone has set up.
@@ -63,12 +66,14 @@ func Prepare(cfg Config) (*Pair, error) {
 		ports[0] = cfg.Port
 	}
 	p := &Pair{Dir: cfg.Dir, Side: filepath.Join(cfg.Dir, "s"), Port: ports[0], Listen: fmt.Sprintf("127.0.0.1:%d", ports[1])}
-	if p.Files, err = pki.Ensure(cfg.Dir, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: p.Port}); err != nil {
+	if err := p.identify(cfg.Of); err != nil {
 		return nil, err
 	}
-	p.Kubeconfig = p.Files.AdminKubeconfig
 	init := append([]string{"sidecar", "init", "--out", p.Side, "--pki-dir", filepath.Dir(p.Files.CACert), "--server", p.URL(), "--listen", p.Listen}, cfg.Init...)
 	p.Store = fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+	if cfg.Of != nil {
+		p.Store = cfg.Of.Store
+	}
 	if cfg.SharedEtcd {
 		init = append(init, "--etcd-servers", p.Store)
 	}
@@ -82,10 +87,29 @@ func Prepare(cfg Config) (*Pair, error) {
 	peers := fmt.Sprintf("http://127.0.0.1:%d", ports[3])
 	p.Etcd = []string{etcd, "--data-dir", filepath.Join(cfg.Dir, "e"), "--log-level", "error", "--listen-client-urls", p.Store, "--advertise-client-urls", p.Store,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers}
+	if cfg.Of != nil {
+		p.Etcd = nil
+	}
 	p.Car = []string{cfg.Proviso, "sidecar", "--dir", p.Side}
 	p.Server = append([]string{apiserver, "--etcd-servers", p.Store, "--cert-dir", filepath.Join(cfg.Dir, "unused")}, ServerFlags(p.Files, p.Port)...)
 	p.Server = append(append(p.Server, strings.Fields(string(flags))...), cfg.Server...)
 	return p, nil
+}
+
+// identify makes the authorities of a cluster, or takes those of another API server in it.
+func (p *Pair) identify(other *Pair) (err error) {
+	if other == nil {
+		if p.Files, err = pki.Ensure(p.Dir, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: p.Port}); err == nil {
+			p.Kubeconfig = p.Files.AdminKubeconfig
+		}
+		return err
+	}
+	p.Files, p.Kubeconfig = other.Files, filepath.Join(p.Dir, "admin.kubeconfig")
+	data, err := pki.IssueClient(p.Files, pki.ClientRequest{User: "kubernetes-admin", Groups: []string{"system:masters"}, TTL: 24 * time.Hour, Server: p.URL()})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.Kubeconfig, data, 0o600)
 }
 
 // Alone is the API server without the side-car: its own authorizers, no webhooks, and the same audit log.
