@@ -36,6 +36,8 @@ type Config struct {
 	Before func(ctx context.Context, attrs authorizer.Attributes) []review.ChainElement
 	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
 	Stale func() string
+	// Granted remembers what was allowed under a condition.
+	Granted *Granted
 	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
 	Ours []string
 }
@@ -58,7 +60,7 @@ type Decider struct{ cfg Config }
 
 // New makes one.
 func New(cfg Config) (*Decider, error) {
-	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Own == "" || cfg.Canary == "" {
+	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Granted == nil || cfg.Own == "" || cfg.Canary == "" {
 		return nil, errors.New("a decider needs all of its parts")
 	}
 	return &Decider{cfg}, nil
@@ -136,6 +138,9 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 		return Answer{Reason: (&refusal.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
 	case r.Footing == authorize.Silent, r.By == linkRBAC:
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
+	}
+	if r.Hangs() {
+		d.cfg.Granted.note(attrs)
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
 }

@@ -70,6 +70,9 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 			why = joined(ruling.Reason, ruling.Err)
 			continue // it did not get this far
 		}
+		if ruling.Footing == authorize.Silent && d.cfg.Granted.has(request) {
+			return refuse("you were allowed this under a condition when the request came, and the rule is gone since: send it again")
+		}
 		possible = true
 		ruling.Put(handoff.From(ctx), request)
 		d.cfg.Gate.SupposeAdmission(ctx, request, ruling)

@@ -57,7 +57,7 @@ only while it is proven that the API server calls the admission webhook.`,
 }
 
 func newInitCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata", MaxStaleness: metav1.Duration{Duration: time.Minute}}
+	s := &settings{Server: "https://127.0.0.1:6443", Listen: "127.0.0.1:6453", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata", MaxStaleness: metav1.Duration{Duration: 2 * time.Minute}}
 	out, pkiDir := "", "/etc/kubernetes/pki"
 	exempt := []string{"group:system:nodes", "user:system:kube-controller-manager", "user:system:kube-scheduler"}
 	cmd := &cobra.Command{

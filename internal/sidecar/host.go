@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,8 @@ type parts struct {
 	// spool is where audit events wait; empty if there are no sinks.
 	spool     string
 	interlock hooks.Interlock
+	// granted remembers what was allowed under a condition; nil for a new memory.
+	granted *hooks.Granted
 	// stale says why the policy is too old to decide by; nil asks the health of its sources.
 	stale func() string
 }
@@ -59,6 +62,9 @@ func compose(p parts) (*composed, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if p.granted == nil {
+		p.granted = hooks.NewGranted(time.Now)
 	}
 	p.ground.Convert = p.kinds.Convert
 	p.ground.Service = &apiregistration.ServiceReference{Namespace: p.settings.Namespace, Name: serviceName}
@@ -83,7 +89,7 @@ func compose(p parts) (*composed, error) {
 	c.decider, err = hooks.New(hooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
-		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours, Before: c.kernel.Before, Stale: p.stale,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
 	})
 	return c, err
 }

@@ -28,7 +28,7 @@ const (
 	// oldAfter is when readiness warns. A source that nobody changes hears of its revision every minute.
 	oldAfter = 3 * time.Minute
 	// MinStaleness is the smallest limit: a watch that is idle is told of revisions shortly before it times out, and
-	// this leaves room for two of them.
+	// this leaves room for several of them.
 	MinStaleness = 30 * time.Second
 )
 
@@ -88,9 +88,9 @@ func (a *Age) every() time.Duration {
 	return min(askEvery, a.limit/8)
 }
 
-// watchTimeout is how long a watch lasts at least, and half of how long it lasts at most: shortly before its end it is
-// told of the revision. 0 is upstream's default.
-func (a *Age) watchTimeout() time.Duration { return a.limit / 4 }
+// watchTimeout is how long a watch lasts at least, and half of how long it lasts at most: within the last two seconds
+// it is told of the revision, unless the server is too busy. Three in a row may miss that. 0 is upstream's default.
+func (a *Age) watchTimeout() time.Duration { return a.limit / 8 }
 
 // follow asks about one source until the context ends.
 func (a *Age) follow(ctx context.Context, reached func() uint64, newest func(context.Context) (uint64, error)) {

@@ -44,6 +44,7 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.audit(sink)
 	p.tail()
 	p.lives(t)
+	p.slow(t)
 	p.advice()
 	p.faults(t)
 }

@@ -1,0 +1,65 @@
+package hooks
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// grantedFor is how long at least a request may take from its authorization to its admission: its body is read in
+// between, and a client can be slow on purpose. kube-apiserver gives it a minute by default.
+const grantedFor = 5 * time.Minute
+
+// Granted remembers who was allowed something under a condition. If the rule is gone when the request comes to
+// admission, nobody could tell from the policy that there was a condition, and who has no right at all any more would
+// pass, as somebody whom another authorizer allowed.
+//
+// It remembers callers and resources, not requests: there are few of them, and admission does not say which verb it
+// was.
+type Granted struct {
+	now func() time.Time
+
+	mu            sync.Mutex
+	since         time.Time
+	young, former map[grant]bool
+}
+
+type grant struct{ user, namespace, group, resource, subresource string }
+
+// NewGranted remembers nothing yet.
+func NewGranted(now func() time.Time) *Granted {
+	return &Granted{now: now, since: now(), young: map[grant]bool{}, former: map[grant]bool{}}
+}
+
+func grantOf(a authorizer.Attributes) grant {
+	return grant{a.GetUser().GetName(), a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}
+}
+
+// note remembers.
+func (g *Granted) note(a authorizer.Attributes) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.age()
+	g.young[grantOf(a)] = true
+}
+
+// has tells whether a request may have been allowed under a condition.
+func (g *Granted) has(a authorizer.Attributes) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.age()
+	of := grantOf(a)
+	return g.young[of] || g.former[of]
+}
+
+// age forgets what is older than it has to be.
+func (g *Granted) age() {
+	now := g.now()
+	switch gone := now.Sub(g.since); {
+	case gone >= 2*grantedFor:
+		g.former, g.young, g.since = map[grant]bool{}, map[grant]bool{}, now
+	case gone >= grantedFor:
+		g.former, g.young, g.since = g.young, map[grant]bool{}, now
+	}
+}
