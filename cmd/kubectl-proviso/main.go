@@ -15,6 +15,6 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	plugin := cli.NewPlugin(streams)
 	plugin.AddCommand(tools.Commands(streams)...)
-	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, tools.Commands)))
+	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, tools.Keeping())))
 	os.Exit(cli.Execute(plugin, streams.ErrOut))
 }

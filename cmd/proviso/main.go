@@ -113,5 +113,5 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 // addTools adds the commands that need no server of their own kind, and the page that shows what they say.
 func addTools(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddCommand(tools.Commands(streams)...)
-	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, tools.Commands)))
+	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, tools.Keeping())))
 }

@@ -74,6 +74,17 @@ func (c *Cache) Broken(source string, kind Kind, apiVersion string) Issues {
 	return issues
 }
 
+// All are the stored expressions, compiled or not, the oldest first.
+func (c *Cache) All() []*Deferred {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Deferred
+	for e := c.recent.Back(); e != nil; e = e.Prev() {
+		out = append(out, entryOf(e))
+	}
+	return out
+}
+
 // Pending are the expressions that nobody has compiled yet, the oldest first.
 func (c *Cache) Pending() []*Deferred {
 	c.mu.Lock()

@@ -94,6 +94,7 @@ func New(cfg Config) (*Host, error) {
 	if err := h.feed(files); err != nil {
 		return nil, err
 	}
+	files.From(nil, nil) // it is not needed any more
 	h.reviewer = ground.Reviewer(h.kernel, nil)
 	return h, nil
 }

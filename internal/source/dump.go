@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/revision"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -22,17 +25,24 @@ import (
 // secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are.
 // If something may not be read, nothing is returned: half a policy is no policy.
 func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
+	return new(Held).Dump(ctx, config)
+}
+
+// Dump is Dump for somebody who asks again: objects that are still the same are the same pointers, and a kind of which
+// the server says that it is the same is not read again.
+func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	finder, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
+	asked := server{finder}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := servedBy(asked)
+	lists, err := servedBy(asked.DiscoveryClient)
 	if err != nil {
 		return nil, err
 	}
@@ -51,22 +61,34 @@ func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructure
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &unstructured.Unstructured{Object: content})
+		all = append(all, h.served(list.GroupVersion, content))
 	}
+	var now revision.Vector
+	if len(h.kinds) > 0 && has[authz.SchemeGroupVersion.WithResource("subjectaccessreviews")] {
+		now = asked.revision(ctx)
+	}
+	kinds := slices.DeleteFunc(snapshot.Kinds(), func(kind snapshot.Kind) bool { return !has[kind.GroupVersionResource] })
+	results, errs := make([][]*unstructured.Unstructured, len(kinds)), make([]error, len(kinds))
+	var some sync.WaitGroup
+	turns := make(chan struct{}, dumpers)
+	for i, kind := range kinds {
+		some.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if results[i], errs[i] = h.list(ctx, client, kind, now); errs[i] == nil {
+				results[i] = h.known(kind, results[i])
+			}
+		})
+	}
+	some.Wait()
 	var refused []string
-	for _, kind := range snapshot.Kinds() {
-		if !has[kind.GroupVersionResource] {
-			continue
-		}
-		objects, err := listed(ctx, client, kind)
-		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+	for i, kind := range kinds {
+		if err := errs[i]; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			refused = append(refused, kind.GroupResource().String())
-			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.GroupResource(), err)
 		}
-		all = append(all, objects...)
+		all = append(all, results[i]...)
 	}
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("you may not list %s in all namespaces, and without them the policy is not known; ask for a cluster role that allows it, "+
@@ -109,8 +131,14 @@ func servedBy(client discovery.DiscoveryInterface) (lists []*metav1.APIResourceL
 	return lists, nil
 }
 
+// dumpers is how many kinds are read at a time, and pageSize how many objects: a page costs the server a request.
+const (
+	dumpers  = 3
+	pageSize = 5000
+)
+
 func listed(ctx context.Context, client dynamic.Interface, kind snapshot.Kind) (all []*unstructured.Unstructured, err error) {
-	options := metav1.ListOptions{Limit: 500}
+	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := client.Resource(kind.GroupVersionResource).List(ctx, options)
 		if err != nil {

@@ -28,7 +28,11 @@ type MatrixOptions struct {
 
 // NewMatrixCommand returns `proviso matrix`.
 func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &MatrixOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	return newMatrixCommand(streams, nil)
+}
+
+func newMatrixCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+	o := &MatrixOptions{Origin: origin{keep: k}, IOStreams: streams, MasterNamespace: "master", Output: "table"}
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",
 		Short: "Show who may do what: subjects by resources, yes, if, no or denied",
@@ -112,7 +116,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := o.Origin.host(ctx, documents, o.MasterNamespace)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"proviso.dev/proviso/internal/offline"
 	"proviso.dev/proviso/internal/source"
 )
 
@@ -15,6 +17,8 @@ import (
 type origin struct {
 	From   []string
 	config *genericclioptions.ConfigFlags
+	// keep is what was read before; nil for a command that runs once.
+	keep *keep
 }
 
 // addFlags adds --from, --kubeconfig and --context.
@@ -56,15 +60,34 @@ func (o *origin) read(ctx context.Context) ([]document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
 	}
+	if o.keep != nil {
+		all, err := o.keep.read(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
+		}
+		return all, nil
+	}
 	objects, err := source.Dump(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 	}
-	var all []document
+	return documentsOf(objects), nil
+}
+
+// host compiles what was read.
+func (o *origin) host(ctx context.Context, documents []document, master string) (*offline.Host, error) {
+	if o.keep != nil && o.live() {
+		return o.keep.hostOf(ctx, documents, master)
+	}
+	return offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master})
+}
+
+// documentsOf are the objects of a server.
+func documentsOf(objects []*unstructured.Unstructured) (all []document) {
 	for _, object := range objects {
 		d := document{object: object}
 		d.Text = source.Text{Name: "the server's " + d.key(), Object: object, Read: &source.Reading{}}
 		all = append(all, d)
 	}
-	return all, nil
+	return all
 }

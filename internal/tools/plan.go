@@ -33,7 +33,11 @@ type PlanOptions struct {
 
 // NewPlanCommand returns `proviso plan`.
 func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	return newPlanCommand(streams, nil)
+}
+
+func newPlanCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Origin: origin{keep: k}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DIR] -f FILE",
 		Short: "Show what a change of policy would change: who gains, who loses, under which conditions",
@@ -114,10 +118,11 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 		return err
 	}
 	hosts := [2]*offline.Host{}
-	for i, documents := range [][]document{before, after} {
-		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
-			return err
-		}
+	if hosts[0], err = o.Origin.host(ctx, before, o.MasterNamespace); err != nil {
+		return err
+	}
+	if hosts[1], err = offline.New(offline.Config{Texts: texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
+		return err
 	}
 	kept := change
 	if o.Delete {
@@ -147,7 +152,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 
 // planned compares two hosts, and names at most limit subjects of each change; 0 names all.
 func planned(ctx context.Context, before, after *offline.Host, change []document, limit int) (*planReport, error) {
-	stored := [2][]*expr.Deferred{before.Conditions().Pending(), after.Conditions().Pending()}
+	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
 	u, err := newUniverse(before, after)
 	if err != nil {
 		return nil, err

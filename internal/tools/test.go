@@ -29,8 +29,10 @@ func (exit) Error() string { return "" }
 func (e exit) ExitCode() int { return int(e) }
 
 // Commands are the tools that work on files.
-func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
-	return []*cobra.Command{NewTestCommand(streams), NewPlanCommand(streams), NewLintCommand(streams), NewDumpCommand(streams), NewMatrixCommand(streams), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
+func Commands(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, nil) }
+
+func commands(streams genericiooptions.IOStreams, k *keep) []*cobra.Command {
+	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
 }
 
 // TestOptions are the flags of `proviso test`.
