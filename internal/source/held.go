@@ -41,8 +41,8 @@ func (h *Held) served(groupVersion string, content map[string]any) *unstructured
 	return h.lists[groupVersion]
 }
 
-// list reads a kind, unless the server decides by exactly what is held: the state is made of the identity and version of
-// every object, and can be compared whenever it was asked for. Whether the kind may be listed is asked all the same.
+// list reads a kind, unless the server decides by exactly what is held: the state is made of the identity and version
+// of every object, and can be compared whenever it was asked for. Whether the kind may be listed is asked all the same.
 func (h *Held) list(ctx context.Context, client dynamic.Interface, kind snapshot.Kind, now revision.Vector) ([]*unstructured.Unstructured, error) {
 	h.mu.Lock()
 	had := h.kinds[kind.GroupResource()]
