@@ -11,6 +11,10 @@ import (
 // between, and a client can be slow on purpose. kube-apiserver gives it a minute by default.
 const grantedFor = 5 * time.Minute
 
+// maxGrants bounds what is remembered of single resources. Callers choose the namespaces that they ask about; beyond
+// the bound it is remembered of a caller only that he was allowed something.
+const maxGrants = 50_000
+
 // Granted remembers who was allowed something under a condition. If the rule is gone when the request comes to
 // admission, nobody could tell from the policy that there was a condition, and who has no right at all any more would
 // pass, as somebody whom another authorizer allowed.
@@ -41,7 +45,11 @@ func (g *Granted) note(a authorizer.Attributes) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()
-	g.young[grantOf(a)] = true
+	of := grantOf(a)
+	if len(g.young) >= maxGrants && !g.young[of] {
+		of = grant{user: of.user}
+	}
+	g.young[of] = true
 }
 
 // has tells whether a request may have been allowed under a condition.
@@ -49,8 +57,12 @@ func (g *Granted) has(a authorizer.Attributes) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()
-	of := grantOf(a)
-	return g.young[of] || g.former[of]
+	for _, of := range [...]grant{grantOf(a), {user: a.GetUser().GetName()}} {
+		if g.young[of] || g.former[of] {
+			return true
+		}
+	}
+	return false
 }
 
 // age forgets what is older than it has to be.
