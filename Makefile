@@ -174,7 +174,7 @@ upstream-quick: ## A few of them, to see that it runs
 PAIRS ?= 1000000
 .PHONY: prove-compare
 prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
-	PROVISO_PAIRS=$(PAIRS) $(TEST) -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
+	GOGC=400 PROVISO_PAIRS=$(PAIRS) $(TEST) -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
 
 .PHONY: prove-revisions
 TRIES ?= 10000

@@ -33,9 +33,10 @@ type node struct {
 	equals   []*node // that it is compared with
 	sampled  bool    // by atoms of which it is not known what they tell apart
 
-	index   int   // among the nodes that are chosen
-	states  []any // the values that tell all atoms apart; absent, null, values. A structural node has open instead of the map
-	partial bool  // the states are samples
+	way     []*node // see chain; nil until all paths are known
+	index   int     // among the nodes that are chosen
+	states  []any   // the values that tell all atoms apart; absent, null, values. A structural node has open instead of the map
+	partial bool    // the states are samples
 }
 
 // split is text.split(by)[at].
@@ -185,6 +186,9 @@ func (n *node) askers() (loops int) {
 
 // chain is the nodes from the variable to n, as far as they are chosen by themselves.
 func (n *node) chain() []*node {
+	if n.way != nil {
+		return n.way
+	}
 	n = n.within()
 	var up []*node
 	for ; n != nil; n = n.parent {

@@ -40,6 +40,12 @@ func (s *search) number() {
 	for _, name := range variableNames {
 		add(s.reader.vars[name])
 	}
+	// From now on no path is added, and whether one is chosen by itself does not change.
+	for _, a := range s.reader.order {
+		for _, n := range a.reads {
+			n.way = n.chain()
+		}
+	}
 	s.chosen = make([]int, len(s.nodes))
 	s.free = make([]ternary, len(s.reader.order))
 	s.key = make([]byte, 0, 64)

@@ -317,7 +317,7 @@ func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 			return nil, fmt.Errorf("%s %s: %w", gvk.Kind, object.GetName(), err)
 		}
 		scheme.Default(typed)
-		defaultRBAC(typed)
+		DefaultRBAC(typed)
 		return typed, nil
 	}
 	if slices.Contains(append(registry.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
@@ -326,8 +326,8 @@ func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 	return nil, nil
 }
 
-// defaultRBAC fills in what the server fills in.
-func defaultRBAC(obj runtime.Object) {
+// DefaultRBAC fills in what the server fills in.
+func DefaultRBAC(obj runtime.Object) {
 	settle := func(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 		ref.APIGroup = cmp.Or(ref.APIGroup, rbacv1.GroupName)
 		for i := range subjects {

@@ -146,7 +146,7 @@ func TestPlanOfWhatIsRejected(t *testing.T) {
 		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [pods]}]\n", "ClusterRole.rbac.authorization.k8s.io r: rules[0].verbs: Required value"},
 		{rbac + "kind: Role\nmetadata: {name: r, namespace: a}\nrules: [{verbs: [get], nonResourceURLs: [/x]}]\n", "namespaced rules cannot apply to non-resource URLs"},
 		{rbac + "kind: ClusterRole\nmetadata: {name: a/b}\n", "metadata.name"},
-		{strings.Replace(bound, "name: view", "name: edit", 1), "cannot change roleRef"},
+		{strings.Replace(bound, "name: view", "name: edit", 1), "field is immutable"},
 		{strings.Replace(bound, "{name: b}", "{name: c}", 1) + "subjects: [{kind: Robot, name: r2}]\n", `subjects[0].kind: Unsupported value: "Robot"`},
 		{bound, ""},
 		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{verbs: [get], nonResourceURLs: [/x]}, {verbs: [get], apiGroups: [''], resources: [pods]}]\n", ""},

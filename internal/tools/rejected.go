@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,6 +14,7 @@ import (
 	"proviso.dev/proviso/internal/registry"
 	"proviso.dev/proviso/internal/registry/validate"
 	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/source"
 )
 
 // invalid are the objects of a change that a server would not take, by the checks that it makes when they are written.
@@ -50,24 +50,17 @@ func (v validator) check(d document) field.ErrorList {
 		registry.SettleRoleRef(o, v.master)
 		return validate.RoleBinding(o, v.binding(o), v.master)
 	case *rbacv1.Role:
-		return append(rbacName(o.Name), rbacRules(o.Rules, true)...)
+		return validate.RBACRole(o)
 	case *rbacv1.ClusterRole:
-		if o.AggregationRule != nil {
-			return rbacName(o.Name)
-		}
-		return append(rbacName(o.Name), rbacRules(o.Rules, false)...)
+		return validate.RBACClusterRole(o)
 	case *rbacv1.RoleBinding:
-		var had *rbacv1.RoleRef
-		if old, ok := stored[*rbacv1.RoleBinding](v.before, snapshot.RoleBindings, o.Namespace+"/"+o.Name); ok {
-			had = &old.RoleRef
-		}
-		return append(rbacName(o.Name), rbacBinding(o.RoleRef, had, o.Subjects, "Role", "ClusterRole")...)
+		source.DefaultRBAC(o)
+		old, _ := stored[*rbacv1.RoleBinding](v.before, snapshot.RoleBindings, o.Namespace+"/"+o.Name)
+		return validate.RBACRoleBinding(o, old)
 	case *rbacv1.ClusterRoleBinding:
-		var had *rbacv1.RoleRef
-		if old, ok := stored[*rbacv1.ClusterRoleBinding](v.before, snapshot.ClusterRoleBindings, o.Name); ok {
-			had = &old.RoleRef
-		}
-		return append(rbacName(o.Name), rbacBinding(o.RoleRef, had, o.Subjects, "ClusterRole")...)
+		source.DefaultRBAC(o)
+		old, _ := stored[*rbacv1.ClusterRoleBinding](v.before, snapshot.ClusterRoleBindings, o.Name)
+		return validate.RBACClusterRoleBinding(o, old)
 	case *policyv1alpha1.ProtectedAttribute:
 		old, _ := stored[*policyv1alpha1.ProtectedAttribute](v.before, snapshot.ProtectedAttributes, o.Namespace+"/"+o.Name)
 		return validate.ProtectedAttribute(o, old)
@@ -128,67 +121,4 @@ func asProtection(d document) runtime.Object {
 	}
 	registry.VersionedScheme().Default(object)
 	return object
-}
-
-// What follows are the checks of Kubernetes for RBAC that depend on nothing but the object.
-
-func rbacName(name string) (errs field.ErrorList) {
-	for _, problem := range pathvalidation.IsValidPathSegmentName(name) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
-	}
-	return errs
-}
-
-func rbacRules(rules []rbacv1.PolicyRule, namespaced bool) (errs field.ErrorList) {
-	for i, rule := range rules {
-		path := field.NewPath("rules").Index(i)
-		if len(rule.Verbs) == 0 {
-			errs = append(errs, field.Required(path.Child("verbs"), "verbs must contain at least one value"))
-		}
-		paths := len(rule.NonResourceURLs) > 0
-		switch {
-		case paths && namespaced:
-			errs = append(errs, field.Invalid(path.Child("nonResourceURLs"), rule.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
-		case paths && len(rule.APIGroups)+len(rule.Resources)+len(rule.ResourceNames) > 0:
-			errs = append(errs, field.Invalid(path.Child("nonResourceURLs"), rule.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
-		case paths:
-		case len(rule.APIGroups) == 0:
-			errs = append(errs, field.Required(path.Child("apiGroups"), "resource rules must supply at least one api group"))
-		case len(rule.Resources) == 0:
-			errs = append(errs, field.Required(path.Child("resources"), "resource rules must supply at least one resource"))
-		}
-	}
-	return errs
-}
-
-func rbacBinding(ref rbacv1.RoleRef, had *rbacv1.RoleRef, subjects []rbacv1.Subject, kinds ...string) (errs field.ErrorList) {
-	path := field.NewPath("roleRef")
-	if ref.APIGroup != "" && ref.APIGroup != rbacv1.GroupName {
-		errs = append(errs, field.NotSupported(path.Child("apiGroup"), ref.APIGroup, []string{rbacv1.GroupName}))
-	}
-	known := false
-	for _, kind := range kinds {
-		known = known || ref.Kind == kind
-	}
-	if !known {
-		errs = append(errs, field.NotSupported(path.Child("kind"), ref.Kind, kinds))
-	}
-	if ref.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), ""))
-	}
-	if had != nil && (had.Kind != ref.Kind || had.Name != ref.Name) {
-		errs = append(errs, field.Invalid(path, ref.Kind+" "+ref.Name, "cannot change roleRef"))
-	}
-	for i, s := range subjects {
-		at := field.NewPath("subjects").Index(i)
-		if s.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		}
-		switch s.Kind {
-		case rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAccountKind:
-		default:
-			errs = append(errs, field.NotSupported(at.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
-		}
-	}
-	return errs
 }

@@ -157,16 +157,22 @@ func bind(t *testing.T, c *cluster, n int) {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				body := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"view-%06[1]d"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},`+
 					`"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"user-%06[1]d"}]}`, i)
-				resp, err := client.Post(string(server)+"/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", "application/json", bytes.NewReader([]byte(body)))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				text, _ := io.ReadAll(resp.Body)
-				_ = resp.Body.Close()
-				if resp.StatusCode != http.StatusCreated {
-					t.Errorf("%s: %s", resp.Status, text)
-					return
+				// On a busy machine etcd does not always answer in time. What it has written all the same is there.
+				for try := 1; ; try++ {
+					resp, err := client.Post(string(server)+"/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", "application/json", bytes.NewReader([]byte(body)))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					text, _ := io.ReadAll(resp.Body)
+					_ = resp.Body.Close()
+					if resp.StatusCode == http.StatusCreated || try > 1 && resp.StatusCode == http.StatusConflict {
+						break
+					}
+					if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests || try == 20 {
+						t.Errorf("%s: %s", resp.Status, text)
+						return
+					}
 				}
 			}
 		})
