@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -52,6 +55,10 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	c.now = func() time.Time { return time.Now().Add(-time.Hour) }
 	if problems := c.certificates(t.Context()); !has(problems, "check the clock") {
 		t.Errorf("a clock that is behind: %v", problems)
+	}
+	c.now = func() time.Time { return time.Now().AddDate(30, 0, 0) }
+	if problems := c.certificates(t.Context()); !has(problems, "expired on") {
+		t.Errorf("long after: %v", problems)
 	}
 	c.now = time.Now
 	// The authority of another cluster.
@@ -124,6 +131,56 @@ func TestCheckLooksAtTheServer(t *testing.T) {
 		problems := checkerOf(t, cluster, server.URL).apiServer(t.Context())
 		if tc.want == "" && len(problems) > 0 || tc.want != "" && !has(problems, tc.want) {
 			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
+
+// SC-4: check tells an API server of the same authority whose certificate is for another address: it is another one of
+// the cluster's, or its certificate was made for another name.
+func TestCheckTellsACertificateForAnotherName(t *testing.T) {
+	cluster := newCluster(t)
+	listener, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Skipf("this machine has no further loopback addresses: %v", err)
+	}
+	pair, err := tls.LoadX509KeyPair(cluster.ServingCert, cluster.ServingKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.NotFoundHandler(), ErrorLog: log.New(io.Discard, "", 0)}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	s.StartTLS()
+	defer s.Close()
+	if problems := checkerOf(t, cluster, s.URL).apiServer(t.Context()); len(problems) != 1 || !has(problems, "its certificate is for another name") {
+		t.Errorf("another name: %v", problems)
+	}
+}
+
+// SC-4: check tells what listens in the place of the side-car, with a certificate that is right.
+func TestCheckTellsWhoIsNoSideCar(t *testing.T) {
+	cluster := newCluster(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := initializedIn(t, cluster, func(s *settings) { s.Listen = listener.Addr().String() })
+	files := pki.BesideFiles(dir)
+	pair, err := tls.LoadX509KeyPair(files.ServerCert, files.ServerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := "hello"
+	s := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })},
+		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	s.StartTLS()
+	defer s.Close()
+	c := &checker{dir: dir, files: files, now: time.Now}
+	if c.settings, err = readSettings(dir); err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{"hello": "is no side-car", `{"policy":"it waits"}`: "does not know its policy: it waits", `{"conditions":"no canary"}`: "conditions are not honoured: no canary", `{}`: ""} {
+		answer = said
+		if problems := c.running(t.Context()); want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !has(problems, want)) {
+			t.Errorf("%s: %v", said, problems)
 		}
 	}
 }
