@@ -19,8 +19,8 @@ const maxGrants = 50_000
 // admission, nobody could tell from the policy that there was a condition, and who has no right at all any more would
 // pass, as somebody whom another authorizer allowed.
 //
-// It remembers callers and resources, not requests: there are few of them, and admission does not say which verb it
-// was.
+// It remembers callers, verbs and resources, not requests: there are few of them. The verb counts: who may patch under
+// a condition has not been allowed to update, and admission tries both.
 type Granted struct {
 	now func() time.Time
 
@@ -29,7 +29,7 @@ type Granted struct {
 	young, former map[grant]bool
 }
 
-type grant struct{ user, namespace, group, resource, subresource string }
+type grant struct{ user, verb, namespace, group, resource, subresource string }
 
 // NewGranted remembers nothing yet.
 func NewGranted(now func() time.Time) *Granted {
@@ -37,7 +37,7 @@ func NewGranted(now func() time.Time) *Granted {
 }
 
 func grantOf(a authorizer.Attributes) grant {
-	return grant{a.GetUser().GetName(), a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}
+	return grant{a.GetUser().GetName(), a.GetVerb(), a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}
 }
 
 // note remembers.

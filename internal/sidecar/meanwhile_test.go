@@ -47,6 +47,25 @@ func TestConditionThatIsGoneIsNotMet(t *testing.T) {
 	}
 }
 
+// SC-6: who may only patch, under a condition, patches: that there is no rule for updates does not look as if one were
+// gone.
+func TestOneVerbUnderAConditionIsEnough(t *testing.T) {
+	for _, verb := range []string{"patch", "update"} {
+		rule := `- {verbs: [` + verb + `], resourceKinds: [pods], when: 'oldObject.metadata.?labels.size.orValue("") == "small"'}` + "\n"
+		w := newWorld(t, strings.Replace(policy, "- {verbs: [get], resourceKinds: [configmaps, pods]}\n", rule, 1))
+		a := asked("anna", verb, "pods", "team", "a")
+		if answer, err := w.decider.Access(t.Context(), "c", a); err != nil || answer.Decision != authorizer.DecisionAllow {
+			t.Fatalf("%s: %v, %v", verb, answer, err)
+		}
+		for size, want := range map[string]bool{"small": true, "big": false} {
+			labels := map[string]string{"size": size}
+			if err := w.decider.Admit(t.Context(), admitted(a, "Pod", labels, labels)); (err == nil) != want {
+				t.Errorf("%s of a %s one: %v", verb, size, err)
+			}
+		}
+	}
+}
+
 // SC-8, SC-13: a policy that has not been heard of for too long decides nothing any more: whoever it allows something
 // may have lost it.
 func TestStalePolicyDecidesNothing(t *testing.T) {

@@ -35,7 +35,7 @@ func (p *pair) differ(t *testing.T, total int) {
 		// A controller may make a service account at the same moment.
 		one.await("the population", func() bool { _, err := one.try(differ.Population(), "apply", "-f", "-"); return err == nil })
 		one.await("the custom resource", func() bool { _, err := one.try("", "get", "widgets"); return err == nil })
-		one.apply(differ.Objects())
+		one.apply(differ.Objects(), "--server-side") // without an annotation that an update would remove
 	}
 	const each = 5000
 	all := &differ.Result{}

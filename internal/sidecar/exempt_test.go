@@ -1,0 +1,118 @@
+package sidecar
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/pki"
+)
+
+// conditionsOf are the match conditions that init wrote, as a stock server evaluates them: each tells whether the
+// webhook is asked about a create by somebody.
+func conditionsOf(t testing.TB) (authorization, admitted func(name string, groups ...string) bool) {
+	t.Helper()
+	cluster, err := pki.Ensure(t.TempDir(), pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "s")
+	if err := initialize(dir, filepath.Dir(cluster.CACert), &settings{Server: "https://127.0.0.1:1", Listen: "127.0.0.1:2", Namespace: "proviso-system", MasterNamespace: "master", AuditLevel: "Metadata",
+		ExemptUsers: []string{"system:kube-controller-manager", "system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}}); err != nil {
+		t.Fatal(err)
+	}
+	var configuration v1.AuthorizationConfiguration
+	var static admissionregistrationv1.ValidatingWebhookConfiguration
+	for name, into := range map[string]any{"authorization.yaml": &configuration, filepath.Join(staticDir, staticFile): &static} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	matcher := &authorizationcel.CELMatcher{}
+	for _, c := range configuration.Authorizers[0].Webhook.MatchConditions {
+		compiled, err := authorizationcel.NewDefaultCompiler().CompileCELExpression(&authorizationcel.SubjectAccessReviewMatchCondition{Expression: c.Expression})
+		if err != nil {
+			t.Fatal(err)
+		}
+		matcher.CompilationResults = append(matcher.CompilationResults, compiled)
+	}
+	authorization = func(name string, groups ...string) bool {
+		asked, err := matcher.Eval(context.Background(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: name, Groups: groups,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "team", Verb: "create", Version: "v1", Resource: "configmaps"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asked
+	}
+	compiler := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	compiled := webhook.NewValidatingWebhookAccessor("u", static.Name, &static.Webhooks[0]).GetCompiledMatcher(compiler)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team"}, Data: map[string]string{"a": "b"}}
+	kind, resource := corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithResource("configmaps")
+	admitted = func(name string, groups ...string) bool {
+		attrs := admission.NewAttributesRecord(object, nil, kind, "team", "a", resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: name, Groups: groups})
+		result := compiled.Match(context.Background(), &admission.VersionedAttributes{Attributes: attrs, VersionedKind: kind, VersionedObject: admission.NewLazyObject(object)}, nil, nil)
+		if result.Error != nil {
+			t.Fatal(result.Error)
+		}
+		return result.Matches
+	}
+	return authorization, admitted
+}
+
+// SC-8, SC-14: a stock server does not ask about exempt callers at all, and asks about everybody else. It is the real
+// code of a stock server that evaluates what init wrote.
+func TestNobodyAsksAboutExemptCallers(t *testing.T) {
+	authorization, admitted := conditionsOf(t)
+	for _, tc := range []struct {
+		name     string
+		group    string
+		access   bool
+		admitted bool
+	}{
+		{"anna", "system:authenticated", true, true},
+		{"system:kube-scheduler", "system:authenticated", false, false},
+		{"system:node:n1", "system:nodes", false, false},
+		{"admin", "system:masters", true, false}, // the server's own authorizer of that group stands before ours
+		{"system:kube-scheduler2", "system:node", true, true},
+	} {
+		if got := authorization(tc.name, tc.group); got != tc.access {
+			t.Errorf("authorization asks about %s: %v", tc.name, got)
+		}
+		if got := admitted(tc.name, tc.group); got != tc.admitted {
+			t.Errorf("admission asks about %s: %v", tc.name, got)
+		}
+	}
+}
+
+// BenchmarkMatchConditions is what a stock server spends on a create by an exempt caller, to find out that it need not
+// ask.
+func BenchmarkMatchConditions(b *testing.B) {
+	authorization, admitted := conditionsOf(b)
+	for name, asks := range map[string]func(string, ...string) bool{"authorization": authorization, "admission": admitted} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				asks("system:kube-scheduler", "system:authenticated")
+			}
+		})
+	}
+}
