@@ -19,6 +19,7 @@ type search struct {
 
 	chosen []int     // of each node: a state + 1, or 0
 	free   []ternary // of each atom, while nothing is asked of the engine
+	loose  []bool    // of each atom: it is not exact
 	freely bool      // the second round: atoms that are not exact are chosen, not asked
 	key    []byte
 	unsure bool // a world was found that did not hold when it was checked
@@ -47,7 +48,10 @@ func (s *search) number() {
 		}
 	}
 	s.chosen = make([]int, len(s.nodes))
-	s.free = make([]ternary, len(s.reader.order))
+	s.free, s.loose = make([]ternary, len(s.reader.order)), make([]bool, len(s.reader.order))
+	for _, a := range s.reader.order {
+		s.loose[a.number] = inexact(a)
+	}
 	s.key = make([]byte, 0, 64)
 }
 
@@ -63,7 +67,7 @@ func (s *search) find(allows, refuses int) (w *Witness, none bool, why error) {
 		return nil, false, errBudget
 	case s.unsure:
 		return nil, false, errSamples
-	case !slices.ContainsFunc(s.reader.order, s.inexact):
+	case !slices.Contains(s.loose, true):
 		return nil, true, nil
 	}
 	// Nothing was found among the samples. If nothing is there even if these atoms are as they like, there is nothing.
@@ -80,7 +84,7 @@ func (s *search) find(allows, refuses int) (w *Witness, none bool, why error) {
 }
 
 // inexact atoms may be told apart by values that are not among the states.
-func (s *search) inexact(a *atom) bool {
+func inexact(a *atom) bool {
 	if len(a.reads) > 0 && !slices.ContainsFunc(a.reads, func(n *node) bool { return slices.ContainsFunc(n.chain(), varies) }) {
 		return false // there is one way it can be
 	}
@@ -113,7 +117,7 @@ func (s *search) branch(allows, refuses int) *Witness {
 	if pending == nil {
 		pending = pendingOther
 	}
-	if s.freely && s.inexact(pending) {
+	if s.freely && s.loose[pending.number] {
 		for _, t := range []ternary{yes, no, fails} {
 			s.free[pending.number] = t
 			s.branch(allows, refuses)
@@ -159,7 +163,7 @@ func (s *search) next(a *atom) *node {
 
 // known is what is known of an atom with what is chosen.
 func (s *search) known(a *atom) ternary {
-	if s.freely && s.inexact(a) {
+	if s.freely && s.loose[a.number] {
 		return s.free[a.number]
 	}
 	s.key = s.key[:0]
