@@ -234,6 +234,8 @@ func listed(r *Request, here answer) string {
 		return "reads under a condition show what may be seen"
 	case r.Resource == "nodes" && (says("cannot be used for nodes") || says(`in API group "" at the cluster scope`)):
 		return "conditions on `nodes` and on proxies"
+	case r.Resource == "pods/eviction" && says("denied the request"):
+		return "the pod that an eviction deletes is looked up"
 	case says("the rule is gone"): // it was there in the world before
 		return "authorization and admission decide by one policy"
 	case says("whether the garbage collector would make one of them"):
