@@ -71,6 +71,7 @@ func TestManyBindings(t *testing.T) {
 	} {
 		b.run(chromedp.Navigate(b.base + step.path))
 		b.wait(`document.querySelector('[data-ready="true"], .trouble')`)
+		b.wait(`document.querySelector('.trouble') || performance.getEntriesByName("shown:` + step.mark + `").length`)
 		if trouble := b.text(`document.querySelector('.trouble')?.innerText ?? ""`); trouble != "" {
 			t.Errorf("%s: %s", step.name, trouble)
 			continue
