@@ -1,20 +1,6 @@
 package durable
 
-import (
-	"errors"
-	"os"
-	"syscall"
-)
+import "errors"
 
 // ErrLocked is what TryLock returns if another process, or another open file, has the lock.
 var ErrLocked = errors.New("it is locked")
-
-// TryLock takes the exclusive lock of an open file. It ends when the file is closed, and with the process, however that
-// ends.
-func TryLock(f *os.File) error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrLocked
-	}
-	return err
-}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"proviso.dev/proviso/internal/durable"
 )
@@ -49,7 +48,7 @@ func LockDataDir(dir string) (*Lock, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, lockName)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data dir %s is not writable: %s; choose another --data-dir or change its owner", dir, cause(err))
 	}
@@ -91,9 +90,9 @@ func makePrivate(dir string) error {
 	if err != nil {
 		return fmt.Errorf("data dir %s cannot be read: %s", dir, cause(err))
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
 		return fmt.Errorf("data dir %s belongs to user id %d, not to %d who runs this; change its owner or choose another --data-dir",
-			dir, stat.Uid, os.Geteuid())
+			dir, owner, os.Geteuid())
 	}
 	mode := info.Mode().Perm()
 	if mode&0o077 != 0 {
