@@ -158,8 +158,7 @@ func conditionalRoles(ctx context.Context, admin *live.Client, n int) error {
 	})
 }
 
-// revocations is how long users still got something after the answer to the delete of their only binding had been sent
-// for: from sending the delete until the first refusal.
+// revocations deletes the only binding of users, and measures from sending the delete until the user is refused.
 func revocations(ctx context.Context, s *live.Server, n, times int) (live.Load, error) {
 	var all live.Load
 	for k := range min(times, n/4) {

@@ -71,7 +71,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 			continue // it did not get this far
 		}
 		if ruling.Footing == authorize.Silent && d.cfg.Granted.has(request) {
-			return refuse("you were allowed this under a condition when the request came, and the rule is gone since: send it again")
+			return refuse("you were allowed this under a condition, and the rule is gone: the request may be from before that; if you have another right to it, try again in ten minutes")
 		}
 		possible = true
 		ruling.Put(handoff.From(ctx), request)

@@ -48,7 +48,7 @@ func (k *keep) read(ctx context.Context, config *rest.Config) ([]document, error
 		return nil, err
 	}
 	defer func() { <-k.turn }()
-	who := fmt.Sprintf("%s %+v %s %s %s", config.Host, config.Impersonate, config.Username, config.CertFile, config.CertData)
+	who := asking(config)
 	if k.held == nil || k.who != who {
 		k.who, k.held, k.reads, k.host = who, &source.Held{}, nil, nil
 	}
@@ -66,6 +66,11 @@ func (k *keep) read(ctx context.Context, config *rest.Config) ([]document, error
 	}
 	k.reads = reads
 	return all, nil
+}
+
+// asking tells who asks which server, whatever he proves it with.
+func asking(c *rest.Config) string {
+	return fmt.Sprintf("%q %q %+v %q %q %q %q %q %q %+v %+v", c.Host, c.APIPath, c.Impersonate, c.Username, c.Password, c.BearerToken, c.BearerTokenFile, c.CertFile, c.CertData, c.ExecProvider, c.AuthProvider)
 }
 
 // hostOf compiles a policy, or finds it compiled.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"proviso.dev/proviso/internal/offline"
 	"proviso.dev/proviso/internal/revision"
@@ -136,5 +137,24 @@ func TestKeeping(t *testing.T) {
 	set(func() { a.refuses = false })
 	if _, err := k.read(t.Context(), &rest.Config{Host: server.URL, Impersonate: rest.ImpersonationConfig{UserName: "else"}}); err != nil || k.host != nil || strings.Join(a.pages, ",") != "1,5000" {
 		t.Errorf("somebody else gets what the first has read: %v", a.pages)
+	}
+}
+
+// EX-3: what one has read is not shown to another, however he proves who he is.
+func TestKeptForWhoAsks(t *testing.T) {
+	seen := map[string]string{}
+	for name, c := range map[string]*rest.Config{
+		"nobody": {}, "a token": {BearerToken: "a"}, "another token": {BearerToken: "b"}, "a token in a file": {BearerTokenFile: "a"}, "a password": {Username: "a", Password: "b"},
+		"another password": {Username: "a", Password: "c"}, "a certificate": {TLSClientConfig: rest.TLSClientConfig{CertData: []byte("a")}}, "somebody else": {Impersonate: rest.ImpersonationConfig{UserName: "a"}},
+		"a group": {Impersonate: rest.ImpersonationConfig{Groups: []string{"a"}}}, "a program": {ExecProvider: &clientcmdapi.ExecConfig{Command: "a"}}, "another program": {ExecProvider: &clientcmdapi.ExecConfig{Command: "b"}},
+	} {
+		who := asking(c)
+		if other, same := seen[who]; same {
+			t.Errorf("%s is taken for %s", name, other)
+		}
+		seen[who] = name
+		if asking(rest.CopyConfig(c)) != who {
+			t.Errorf("%s is taken for somebody else", name)
+		}
 	}
 }

@@ -135,7 +135,7 @@ func (r matrixRow) where() string {
 	return strings.Join(r.Namespaces, ", ")
 }
 
-// what names the first resources, and counts the plan.Other.
+// what names the first resources, and counts the others.
 func (r matrixRow) what(most int) string {
 	if len(r.Resources) > most+1 {
 		return strings.Join(r.Resources[:most], ", ") + fmt.Sprintf(" and %d more", len(r.Resources)-most)
