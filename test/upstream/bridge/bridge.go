@@ -5,6 +5,7 @@ package bridge
 import (
 	"os"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -60,6 +61,19 @@ func NewPlan(s *options.ServerRunOptions, changed func(string) bool) (*Plan, err
 // Assemble builds Proviso's servers.
 func (p *Plan) Assemble(opts options.CompletedOptions, modify func(*controlplane.Config)) (*aggregatorapiserver.APIAggregator, error) {
 	return p.plan.Assemble(opts, modify)
+}
+
+// clientCAs are those of the servers on one etcd, by its prefix.
+var clientCAs sync.Map
+
+// ClientCA is the client CA of the first server on an etcd. Upstream gives each of several servers one of its own;
+// Proviso's replicas share one, or do not start (SV-14).
+func ClientCA(prefix string, pem []byte) []byte {
+	if !On() {
+		return pem
+	}
+	first, _ := clientCAs.LoadOrStore(prefix, pem)
+	return first.([]byte)
 }
 
 // Stock leaves out what only Proviso serves: tests that try every kind that is served know the kinds of Kubernetes

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -174,8 +175,12 @@ func (o *options) one(ctx context.Context, pkg string, known compare.Differences
 			return nil, nil
 		}
 		begin := time.Now()
+		b := b
+		if mode == "chain" {
+			b.Env = append(slices.Clone(b.Env), "UPSTREAM_DEFAULT_MODES=Node,RBAC")
+		}
 		r, err := b.Run(ctx, mode, tests, filepath.Join(o.work, "out", name+"."+log+".json"))
-		fmt.Printf("%s: %s: %s (%s)\n", pkg, map[string]string{"on": "Proviso", "off": "stock", "chain": "stock, whole chain"}[mode], r, time.Since(begin).Round(time.Second))
+		fmt.Printf("%s: %s: %s (%s)\n", pkg, map[string]string{"on": "Proviso", "off": "stock", "chain": "stock, whole chain, Node,RBAC"}[mode], r, time.Since(begin).Round(time.Second))
 		return r, err
 	}
 	on, err := run("on", "on", tests)
@@ -196,7 +201,8 @@ func (o *options) one(ctx context.Context, pkg string, known compare.Differences
 			differ = append(differ, test)
 		}
 	}
-	// What fails once may be late; what fails on the whole chain of stock servers too is the harness's.
+	// What fails once may be late; what fails on the whole chain of stock servers with Proviso's default authorizers too
+	// is the harness's, or of the default.
 	retry, err := run("on", "on2", compare.TopLevel(differ))
 	if err != nil {
 		return 0, err
@@ -212,7 +218,7 @@ func (o *options) one(ctx context.Context, pkg string, known compare.Differences
 			unexplained++
 			why = "NO REASON"
 		}
-		fmt.Printf("DIFFERS %s %s: Proviso %s, again %s; stock %s, whole chain %s: %s\n", pkg, test, on[test], retry[test], off[test], chain[test], why)
+		fmt.Printf("DIFFERS %s %s: Proviso %s, again %s; stock %s, whole chain with Node,RBAC %s: %s\n", pkg, test, on[test], retry[test], off[test], chain[test], why)
 	}
 	return unexplained, nil
 }
