@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/test/upstream/compare"
 )
 
-// SV-13: every difference from stock has a reason, and the list can be read.
+// SV-13: every difference from stock has a reason, the list can be read, and a reason that is none any more is noticed.
 func TestDifferencesHaveReasons(t *testing.T) {
 	list, err := compare.ReadDifferences("testdata/differences.txt")
 	if err != nil || len(list) == 0 {
@@ -23,6 +23,22 @@ func TestDifferencesHaveReasons(t *testing.T) {
 	for _, test := range [][2]string{{"certificates", "TestController_AutoApproval/matches_requirements"}, {"auth", "TestRBAC/case-2"}, {"dryrun", "TestSubjectAccessReview"}} {
 		if why := list.Why(test[0], test[1]); why != "" {
 			t.Errorf("%v is listed: %s", test, why)
+		}
+	}
+	// A reason is wrong as soon as everything passes that it is for; what was not run, or skipped, says nothing.
+	for _, ran := range []struct {
+		pkg  string
+		on   compare.Results
+		want int
+	}{
+		{"auth", compare.Results{"TestRBAC": "pass", "TestRBAC/case-1": "pass", "TestRBAC/case-2": "fail"}, 1},
+		{"auth", compare.Results{"TestRBAC": "fail", "TestRBAC/case-1": "fail", "TestRBAC/case-2": "pass"}, 0},
+		{"auth", compare.Results{"TestRBAC": "pass", "TestRBAC/case-1": "skip"}, 0},
+		{"auth", compare.Results{"TestOther": "pass"}, 0},
+		{"dryrun", compare.Results{"TestRBAC": "pass"}, 0},
+	} {
+		if stale := list.Stale(ran.pkg, ran.on); len(stale) != ran.want {
+			t.Errorf("%v: %v, want %d", ran.on, stale, ran.want)
 		}
 	}
 	for _, bad := range []string{"auth TestX", "auth Test( reason"} {

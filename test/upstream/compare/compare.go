@@ -60,6 +60,29 @@ func (d Differences) Why(pkg, test string) string {
 	return ""
 }
 
+// Stale lists the differences of a package that are none any more: tests that ran, and passed.
+func (d Differences) Stale(pkg string, ran Results) (stale Differences) {
+	for _, known := range d {
+		if known.Package != pkg {
+			continue
+		}
+		passed, other := 0, 0
+		for test, result := range ran {
+			switch {
+			case !known.Test.MatchString(test):
+			case result == "pass":
+				passed++
+			default:
+				other++
+			}
+		}
+		if passed > 0 && other == 0 {
+			stale = append(stale, known)
+		}
+	}
+	return stale
+}
+
 // Patch applies a patch to the files below a directory, whichever repository that may be in.
 func Patch(ctx context.Context, dir, patch string) error {
 	cmd := exec.CommandContext(ctx, "git", "apply", "-p1", patch)
