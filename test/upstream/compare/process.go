@@ -71,6 +71,7 @@ func (b Binary) once(ctx context.Context, mode string, tests []string, results R
 	}
 	cmd := exec.CommandContext(ctx, b.Path, "-test.v=test2json", "-test.short", "-test.timeout="+b.Limit.String(), "-test.run", "^("+strings.Join(quoted, "|")+")$")
 	cmd.Dir, cmd.Env = b.Dir, append(append(os.Environ(), b.Env...), "PROVISO_UPSTREAM="+mode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return "", err
@@ -111,7 +112,8 @@ func (b Binary) once(ctx context.Context, mode string, tests []string, results R
 			}
 		}
 	}
-	_, _ = events.Wait(), cmd.Wait() // the results say what went wrong
+	_, _ = events.Wait(), cmd.Wait()                    // the results say what went wrong
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a test that ends the process leaves its etcd
 	if patience != nil {
 		patience.Stop()
 	}
