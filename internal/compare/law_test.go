@@ -235,8 +235,8 @@ func TestRelationsHoldInEverySmallWorld(t *testing.T) {
 	})
 	counts := total.counts
 	t.Logf("%d pairs: %v, %d of the unknown ones within the budget", total.pairs, counts, total.stuck)
-	// Equality of two maps whose keys are quantified at the same time is not always told from samples. Unknown pairs come
-	// in crowds, since one condition is compared with nineteen others: few pairs say little about their share.
+	// Equality of two maps whose keys are quantified at the same time is not always told from samples. Unknown pairs
+	// come in crowds, since one condition is compared with nineteen others: few pairs say little about their share.
 	if total.stuck*2000 > max(total.pairs, 100_000) {
 		t.Errorf("%d of %d pairs are unknown though the budget would do", total.stuck, total.pairs)
 	}

@@ -202,8 +202,8 @@ func (o *options) one(ctx context.Context, pkg string, known compare.Differences
 			differ = append(differ, test)
 		}
 	}
-	// What fails once may be late; what fails on the whole chain of stock servers with Proviso's default authorizers too
-	// is the harness's, or of the default.
+	// What fails once may be late; what fails on the whole chain of stock servers with Proviso's default authorizers
+	// too is the harness's, or of the default.
 	retry, err := run("on", "on2", compare.TopLevel(differ))
 	if err != nil {
 		return 0, err
