@@ -129,9 +129,12 @@ suggest-conformance: build ## Suggest rights for what the conformance tests did,
 
 # docs/testing.md has figures of these.
 .PHONY: conformance-sidecar
-conformance-sidecar: build ## The conformance tests on a stock kube-apiserver with a side-car
+conformance-sidecar: export PROVISO_BIN = $(CURDIR)/$(BIN)/proviso
+conformance-sidecar: export PROVISO_SOURCE = $(CURDIR)
+conformance-sidecar: build ## The conformance tests on a stock kube-apiserver with a side-car (MODES=on,off: and on one alone)
 	$(GO) build -o $(BIN)/stock-pair ./test/stock/run
-	cd test/conformance && PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/stock-pair -modes on -procs $(PROCS) -specs testdata/$(or $(SPECS),specs).txt
+	$(BIN)/stock-pair build
+	cd test/conformance && $(GO) run -ldflags=-w ./run -binary $(CURDIR)/$(BIN)/stock-pair -user tester -modes $(or $(MODES),on) -procs $(PROCS) -specs testdata/$(or $(SPECS),specs).txt
 
 .PHONY: examples-sidecar
 examples-sidecar: build ## The examples of conditional authorization on a stock kube-apiserver with a side-car

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Run runs all three until the context ends, or one of them does.
+// Run runs what there is of the three until the context ends, or one of them does.
 func (p *Pair) Run(ctx context.Context, out io.Writer) error {
 	ended := make(chan error, 3)
 	var stops []func()
@@ -21,6 +21,9 @@ func (p *Pair) Run(ctx context.Context, out io.Writer) error {
 		}
 	}()
 	for _, command := range [][]string{p.Etcd, p.Car, p.Server} {
+		if command == nil {
+			continue
+		}
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, p.Dir
 		if err := cmd.Start(); err != nil {

@@ -22,6 +22,7 @@ var gates = []string{"ConditionalAuthorization", "UniformConnectAuthorization", 
 type options struct {
 	binary  string
 	list    string
+	user    string
 	modes   string
 	procs   int
 	keep    bool
@@ -33,6 +34,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "the built proviso")
 	flag.StringVar(&o.list, "specs", "testdata/specs.txt", "the list of specs to run")
+	flag.StringVar(&o.user, "user", "admin", "whose kubeconfig the server writes when it is ready")
 	flag.StringVar(&o.modes, "modes", "on,off", "which modes to run: all gates on, all gates off")
 	flag.IntVar(&o.procs, "procs", 6, "how many specs run at once; they wait more than they work")
 	flag.BoolVar(&o.keep, "keep", false, "keep the servers' data and logs")
@@ -108,7 +110,7 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 			return err
 		}
 	}
-	server, err := start(ctx, binary, filepath.Join(dir, mode), value, flags...)
+	server, err := start(ctx, binary, filepath.Join(dir, mode), o.user, value, flags...)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type server struct {
 }
 
 // start runs the server and returns when it is ready.
-func start(ctx context.Context, binary, dir, gate string, flags ...string) (*server, error) {
+func start(ctx context.Context, binary, dir, user, gate string, flags ...string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func start(ctx context.Context, binary, dir, gate string, flags ...string) (*ser
 		list = append(list, g+"="+gate)
 	}
 	data := filepath.Join(dir, "data")
-	s := &server{binary: binary, kubeconfig: filepath.Join(data, "admin.kubeconfig"), log: filepath.Join(dir, "server.log"), exited: make(chan error, 1)}
+	s := &server{binary: binary, kubeconfig: filepath.Join(data, user+".kubeconfig"), log: filepath.Join(dir, "server.log"), exited: make(chan error, 1)}
 	log, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
