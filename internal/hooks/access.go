@@ -48,8 +48,8 @@ type Interlock interface {
 	Asked(connection, nonce string)
 	// Admitted notes that admission was asked about a nonce, and gives the words to refuse it with.
 	Admitted(nonce string) string
-	// Proven is nil if conditions can be honoured for who asks on a connection.
-	Proven(connection string) error
+	// Proven is nil if conditions can be honoured for who asks on a connection. It may wait for that a little.
+	Proven(ctx context.Context, connection string) error
 	// Watched is nil if the server that asks on a connection was proven to call admission, and nothing has changed
 	// since. It lasts as long as the connection.
 	Watched(connection string) error
@@ -124,7 +124,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	}
 	r := d.cfg.Gate.Rule(ctx, attrs)
 	if r.Hangs() && !slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) {
-		if err := d.cfg.Interlock.Proven(connection); err != nil {
+		if err := d.cfg.Interlock.Proven(ctx, connection); err != nil {
 			r = r.Folded(ctx)
 			r.Reason = joined(r.Reason, err)
 		}

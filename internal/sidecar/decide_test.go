@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math/rand"
@@ -101,10 +102,10 @@ type world struct {
 // stated is an interlock that a test sets.
 type stated struct{ err error }
 
-func (*stated) Asked(string, string)         {}
-func (*stated) Admitted(nonce string) string { return refusal(nonce) }
-func (s *stated) Proven(string) error        { return s.err }
-func (s *stated) Watched(string) error       { return s.err }
+func (*stated) Asked(string, string)                   {}
+func (*stated) Admitted(nonce string) string           { return refusal(nonce) }
+func (s *stated) Proven(context.Context, string) error { return s.err }
+func (s *stated) Watched(string) error                 { return s.err }
 
 func newWorld(t testing.TB, text string) *world {
 	t.Helper()

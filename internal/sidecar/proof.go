@@ -1,14 +1,20 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 )
 
-// proofLife is how long a proof holds.
-const proofLife = time.Second
+const (
+	// proofLife is how long a proof holds.
+	proofLife = time.Second
+	// proofWait is how long a request waits for the next proof if the last one has ended: on a busy machine a canary
+	// takes longer than a proof holds. It is well below the timeout of the authorization webhook.
+	proofWait = time.Second
+)
 
 // proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks
 // calls admission.
@@ -17,9 +23,12 @@ const proofLife = time.Second
 // refusal that came back. It belongs to the connection on which the question came, and ends with it, after a second, or
 // when anything about the webhook's manifest changes.
 type proof struct {
-	now func() time.Time
+	now  func() time.Time
+	wait time.Duration
 
 	mu sync.Mutex
+	// news is closed when there is something new for those who wait.
+	news chan struct{}
 	// epoch counts what voids every proof; a canary that began in an earlier one proves nothing.
 	epoch int
 	// manifest is why the manifest is not as it should be; nil if it is.
@@ -44,7 +53,7 @@ type canary struct {
 }
 
 func newProof(now func() time.Time) *proof {
-	return &proof{now: now, manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{}, watched: map[string]bool{},
+	return &proof{now: now, wait: proofWait, news: make(chan struct{}), manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{}, watched: map[string]bool{},
 		failure: errors.New("no canary has come back yet")}
 }
 
@@ -83,6 +92,7 @@ func refusal(nonce string) string {
 func (p *proof) end(refused bool, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.tell()
 	c := p.canary
 	p.canary = nil
 	switch {
@@ -103,17 +113,46 @@ func (p *proof) end(refused bool, failure error) {
 	}
 }
 
+// tell wakes those who wait. The mutex is held.
+func (p *proof) tell() {
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
 // Proven implements hooks.Interlock.
-func (p *proof) Proven(connection string) error {
+func (p *proof) Proven(ctx context.Context, connection string) error {
+	news, err := p.proven(connection)
+	if news == nil {
+		return err
+	}
+	late := time.NewTimer(p.wait)
+	defer late.Stop()
+	for news != nil {
+		select {
+		case <-news:
+			news, err = p.proven(connection)
+		case <-late.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return err
+}
+
+// proven is nil if a connection is. Otherwise there are news to wait for if all that is missing is the next canary.
+func (p *proof) proven(connection string) (news <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.manifest != nil {
-		return fmt.Errorf("conditional permissions are not honoured at the moment: %w", p.manifest)
+	switch {
+	case p.manifest != nil:
+		return nil, fmt.Errorf("conditional permissions are not honoured at the moment: %w", p.manifest)
+	case p.open[connection] && p.now().Before(p.until[connection]):
+		return nil, nil
+	case p.watched[connection]:
+		news = p.news
 	}
-	if p.open[connection] && p.now().Before(p.until[connection]) {
-		return nil
-	}
-	return errors.New("conditional permissions are not honoured at the moment: it is not proven that the API server calls the admission webhook")
+	return news, errors.New("conditional permissions are not honoured at the moment: it is not proven that the API server calls the admission webhook")
 }
 
 // Watched implements hooks.Interlock. A server keeps its static webhooks while their files stay as they are: one proof
@@ -158,6 +197,7 @@ func (p *proof) look(changed bool, state error) {
 		p.epoch++
 		clear(p.until)
 		clear(p.watched)
+		p.tell()
 	}
 	p.manifest = state
 }
@@ -174,6 +214,7 @@ func (p *proof) opened(connection string) {
 func (p *proof) closed(connection string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tell()
 	delete(p.open, connection)
 	delete(p.until, connection)
 	delete(p.watched, connection)

@@ -32,15 +32,17 @@ func TestProof(t *testing.T) {
 		}
 		p.end(refused, nil)
 	}
+	at, stop := context.WithCancel(t.Context())
+	stop() // nobody waits
 	p := make()
-	if p.Proven("a") == nil || p.Ready() == nil {
+	if p.Proven(at, "a") == nil || p.Ready() == nil {
 		t.Error("something is proven before anything has happened")
 	}
 	sing(p, true, true, true, nil)
-	if err := p.Proven("a"); err != nil || p.Ready() != nil {
+	if err := p.Proven(at, "a"); err != nil || p.Ready() != nil {
 		t.Errorf("nothing is proven: %v", err)
 	}
-	if p.Proven("b") == nil {
+	if p.Proven(at, "b") == nil {
 		t.Error("another connection is proven by it")
 	}
 	for name, void := range map[string]func(p *proof){
@@ -52,11 +54,11 @@ func TestProof(t *testing.T) {
 	} {
 		p := make()
 		sing(p, true, true, true, nil)
-		if p.Proven("a") != nil {
+		if p.Proven(at, "a") != nil {
 			t.Fatalf("%s: nothing is proven", name)
 		}
 		void(p)
-		if p.Proven("a") == nil || p.Ready() == nil {
+		if p.Proven(at, "a") == nil || p.Ready() == nil {
 			t.Errorf("%s, and the proof stands", name)
 		}
 	}
@@ -82,9 +84,66 @@ func TestProof(t *testing.T) {
 		},
 	} {
 		p := make()
-		if broken(p); p.Proven("a") == nil || p.Ready() == nil {
+		if broken(p); p.Proven(at, "a") == nil || p.Ready() == nil {
 			t.Errorf("%s, and it is proven", name)
 		}
+	}
+}
+
+// SC-7: who comes between two proofs waits for the next one. It must come: what is not proven then is not honoured.
+func TestProofIsAwaited(t *testing.T) {
+	const long = time.Hour
+	for name, one := range map[string]struct {
+		wait   time.Duration
+		then   func(p *proof)
+		proven bool
+	}{
+		"the next canary comes back": {long, func(p *proof) {
+			p.begin("m")
+			p.Asked("a", "m")
+			p.Admitted("m")
+			p.end(true, nil)
+		}, true},
+		"a canary fails, and the next one comes back": {long, func(p *proof) {
+			p.begin("l")
+			p.end(false, errors.New("refused"))
+			p.begin("m")
+			p.Asked("a", "m")
+			p.Admitted("m")
+			p.end(true, nil)
+		}, true},
+		"the manifest goes":    {long, func(p *proof) { p.look(true, errors.New("gone")) }, false},
+		"the manifest changes": {long, func(p *proof) { p.look(true, nil) }, false},
+		"the connection ends":  {long, func(p *proof) { p.closed("a") }, false},
+		"no canary comes":      {time.Millisecond, func(*proof) {}, false},
+	} {
+		now := time.Unix(1000, 0)
+		p := newProof(func() time.Time { return now })
+		p.wait = one.wait
+		p.look(true, nil)
+		p.opened("a")
+		p.begin("n")
+		p.Asked("a", "n")
+		p.Admitted("n")
+		p.end(true, nil)
+		now = now.Add(proofLife)
+		if news, err := p.proven("a"); news == nil || err == nil {
+			t.Fatalf("%s: nobody waits: %v", name, err)
+		}
+		answer := make(chan error)
+		go func() { answer <- p.Proven(t.Context(), "a") }()
+		one.then(p)
+		if err := <-answer; (err == nil) != one.proven {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Nobody waits for a proof on a connection that has never had one.
+	p := newProof(time.Now)
+	p.wait = long
+	p.look(true, nil)
+	p.opened("a")
+	if p.Proven(t.Context(), "a") == nil {
+		t.Error("nothing was proven")
 	}
 }
 
