@@ -145,8 +145,8 @@ hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver wit
 	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass
 
 .PHONY: differ-sidecar
-differ-sidecar: build ## The same random requests to a server of ours and to a stock kube-apiserver with a side-car (REQUESTS=100000)
-	PROVISO_DIFFER=$(or $(REQUESTS),100000) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e
+differ-sidecar: build ## The same random requests to a server of ours and to a stock kube-apiserver with a side-car (REQUESTS=100000 FROM=1: in this world they begin)
+	PROVISO_DIFFER=$(or $(REQUESTS),100000) PROVISO_DIFFER_FROM=$(or $(FROM),1) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e
 
 .PHONY: bench-sidecar
 bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alone and one with webhooks that do nothing (COSTFLAGS='-rounds 5'); minutes

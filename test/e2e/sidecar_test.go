@@ -59,7 +59,7 @@ func TestSidecarByAddress(t *testing.T) {
 		Init: []string{"--audit-dynamic-allow-insecure-sinks", "--service=clusterip", "--advertise-address=" + address, "--audit=webhook"}})
 	p.kubectl("apply", "-f", filepath.Join(p.Side, "cluster.yaml"))
 	p.honoured()
-	p.differ(t, 300)
+	p.differ(t, 1, 300)
 	p.apply(sidecarPolicy + fmt.Sprintf(sidecarSink, sink.URL))
 	p.conditions()
 	p.audit(sink)
