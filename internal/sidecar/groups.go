@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
@@ -53,9 +54,10 @@ func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*gen
 	generic.SecureServing.ClientCA = dynamiccertificates.NewUnionCAContentProvider(front, asking)
 	list := func(names ...string) headerrequest.StringSliceProvider { return headerrequest.StaticStringSlice(names) }
 	health := []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
-	generic.Authentication.Authenticator = union.New(
+	// As every extension API server does: the API server reads our documents as somebody who is in no group.
+	generic.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(union.New(
 		headerrequest.NewDynamicVerifyOptionsSecure(front.VerifyOptions, list(pki.ProxyClientName), list("X-Remote-User"), list("X-Remote-Uid"), list("X-Remote-Group"), list("X-Remote-Extra-")),
-		anonymous.NewAuthenticator(health))
+		anonymous.NewAuthenticator(health)))
 	prefix := s.settings.Etcd.Prefix
 	if prefix == "" {
 		prefix = "/proviso"

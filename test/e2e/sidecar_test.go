@@ -46,6 +46,7 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.lives(t)
 	p.slow(t)
 	p.advice()
+	p.documented()
 	p.faults(t)
 }
 
@@ -133,6 +134,18 @@ func (p *pair) denies() {
 	if _, err := p.try("", "delete", "validatingwebhookconfiguration", "proviso.static.k8s.io"); err == nil {
 		p.t.Error("the webhook can be taken away through the API")
 	}
+}
+
+// documented: SC-2. The API server has our documents: `kubectl explain` reads one form of them, older clients the other.
+func (p *pair) documented() {
+	p.t.Helper()
+	p.await("our groups to be documented", func() bool {
+		if _, err := p.try("", "explain", "policies.status.roles", "--api-version=policy.proviso.dev/v1alpha1"); err != nil {
+			return false
+		}
+		out, err := p.try("", "get", "--raw", "/openapi/v2")
+		return err == nil && strings.Contains(out, "/apis/policy.proviso.dev/v1alpha1/")
+	})
 }
 
 // audit: DA-14 beside a stock server. What was refused is in the sink, at its own level.

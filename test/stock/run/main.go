@@ -131,7 +131,7 @@ func steps(p *stock.Pair, policed bool) []step {
 	all = append(all, admin("", "create", "clusterrolebinding", tester, "--clusterrole=cluster-admin", "--user="+tester),
 		admin("", "-n", "default", "create", "configmap", "allowed", "--dry-run=server", "--as", tester))
 	if policed {
-		for label, says := range map[string]string{"forbidden": "policy-master", "owner": "protected", "tier": "example.com/tier"} {
+		for label, says := range map[string]string{"forbidden": "policy-master", "owner": "protected"} {
 			object := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "refused", "labels": {"proviso.example.com/%s": "x"}}}`, label)
 			refused := admin(object, "-n", "default", "create", "-f", "-", "--dry-run=server", "--as", tester)
 			refused.says = says
