@@ -136,7 +136,8 @@ func (p *pair) denies() {
 	}
 }
 
-// documented: SC-2. The API server has our documents: `kubectl explain` reads one form of them, older clients the other.
+// documented: SC-2. The API server has our documents: `kubectl explain` reads one form of them, older clients read the
+// other.
 func (p *pair) documented() {
 	p.t.Helper()
 	p.await("our groups to be documented", func() bool {
