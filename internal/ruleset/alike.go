@@ -10,12 +10,12 @@ import (
 func (ix *Index) Alike(namespaces []string) [][]Subject {
 	at, groups := map[string]int{}, [][]Subject(nil)
 	var key []byte
-	ix.subjects.Each(func(who Subject, s *subject) bool {
-		key = s.cluster.appendTo(s.master.appendTo(key[:0]))
-		some := len(s.cluster)+len(s.master) > 0
+	ix.subjects.Each(func(s *subject) bool {
+		key = s.cluster.appendTo(s.master().appendTo(key[:0]))
+		some := len(s.cluster)+len(s.master()) > 0
 		for _, ns := range namespaces {
 			var here local
-			if found, ok := s.local.Get(ix.hash(ns), ns); ok {
+			if found, ok := s.local().Get(ix.hash(ns), ns); ok {
 				here, some = *found, true
 			}
 			key = here.rbac.appendTo(here.policy.appendTo(key))
@@ -28,7 +28,7 @@ func (ix *Index) Alike(namespaces []string) [][]Subject {
 			i = len(groups)
 			at[string(key)], groups = i, append(groups, nil)
 		}
-		groups[i] = append(groups[i], who)
+		groups[i] = append(groups[i], s.key)
 		return true
 	})
 	for _, g := range groups {

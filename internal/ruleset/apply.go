@@ -63,7 +63,7 @@ func (e *edit) id(ref RoleRef) uint32 {
 	h := e.next.hashRole(ref)
 	id, ok := e.next.ids.Get(h, ref)
 	if !ok {
-		id = e.next.slots.Alloc(e.owner, ref)
+		id = e.next.slots.Alloc(e.owner, &ref)
 		e.next.ids.Set(e.owner, h, ref, id)
 	}
 	e.touched[id] = true
@@ -187,8 +187,8 @@ func (e *edit) settle() {
 		if e.next.slots.Missing(id) {
 			e.next.missing++
 		}
-		if ref := e.next.slots.Key(id); e.next.slots.Refs(id) == 0 && e.next.slots.Get(id) == nil && ref != (RoleRef{}) {
-			e.next.ids.Remove(e.owner, e.next.hashRole(ref), ref)
+		if ref := e.next.slots.Key(id); e.next.slots.Refs(id) == 0 && e.next.slots.Get(id) == nil && ref != nil {
+			e.next.ids.Remove(e.owner, e.next.hashRole(*ref), *ref)
 			e.next.slots.Release(e.owner, id)
 		}
 	}

@@ -91,8 +91,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-func reader(i int, groups ...string) authorizer.AttributesRecord {
-	return authorizer.AttributesRecord{User: &user.DefaultInfo{Name: fmt.Sprintf("user-%06d@example.com", i), Groups: append([]string{"system:authenticated"}, groups...)},
+// reader asks as the server does, with a pointer to a record.
+func reader(i int, groups ...string) *authorizer.AttributesRecord {
+	return &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: fmt.Sprintf("user-%06d@example.com", i), Groups: append([]string{"system:authenticated"}, groups...)},
 		Verb: "get", Namespace: "namespace-00001", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true}
 }
 

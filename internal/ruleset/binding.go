@@ -3,6 +3,7 @@ package ruleset
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,20 +12,27 @@ import (
 	"proviso.dev/proviso/internal/ruleset/matching"
 )
 
-// binding is one binding as the index keeps it. It holds no more than decisions and reasons need, so that a hundred
-// thousand of them are cheap.
+// binding is one binding as the index keeps it. It holds no more than decisions and reasons need, so that a million of
+// them are cheap.
 type binding struct {
-	ref      BindingRef
-	role     RoleRef
+	ref BindingRef
+	// named is the role; in the index, all bindings of a role share it.
+	named    *RoleRef
 	subjects []boundSubject
-	// problem says why the binding can never grant anything; its role then has kind 0 and never exists, or is the twin
-	// that only denies.
-	problem string
+	// problem says why the binding can never grant anything, if so; its role then has kind 0 and never exists, or is the
+	// twin that only denies.
+	problem *string
 	id      uint32 // of the role; set when the binding enters the index
 	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
 	// reason every time does not have to word it every time.
 	reason atomic.Pointer[reason]
 }
+
+// HasKey implements persist.Member.
+func (b *binding) HasKey(ref BindingRef) bool { return b.ref == ref }
+
+// bind makes it one of another role, which has a problem.
+func (b *binding) bind(role RoleRef, problem string) { b.named, b.problem = &role, &problem }
 
 // reason is the text for one subject and, in Policy, one rule.
 type reason struct {
@@ -33,19 +41,37 @@ type reason struct {
 	text    string
 }
 
-// boundSubject is a subject of a binding and how the binding spells it.
+// boundSubject is a subject of a binding as the binding spells it.
 type boundSubject struct {
-	Subject
-	// account is the service account as reasons show it, name/namespace; empty for others.
-	account string
+	name string // of a service account, the name of the user that it is
+	kind boundKind
+}
+
+type boundKind uint8
+
+const (
+	boundUser boundKind = iota
+	boundGroup
+	boundAccount
+)
+
+// subject is who is bound. A service account is the same, spelled as a user or as what it is.
+func (s boundSubject) subject() Subject { return Subject{Group: s.kind == boundGroup, Name: s.name} }
+
+// account is the name and the namespace of a service account. Its name has no colon.
+func (s boundSubject) account() (name, namespace string) {
+	full := strings.TrimPrefix(s.name, accountPrefix)
+	at := strings.LastIndexByte(full, ':')
+	return full[at+1:], full[:max(at, 0)]
 }
 
 // describe is upstream's wording for a subject in a reason.
 func (s boundSubject) describe() string {
-	if s.account != "" {
-		return fmt.Sprintf("%s %q", rbacv1.ServiceAccountKind, s.account)
+	if s.kind == boundAccount {
+		name, namespace := s.account()
+		return fmt.Sprintf("%s %q", rbacv1.ServiceAccountKind, name+"/"+namespace)
 	}
-	return s.String()
+	return s.subject().String()
 }
 
 // accountPrefix begins the user name of a service account.
@@ -66,7 +92,7 @@ func (b *binding) scope(master string) scope {
 }
 
 func (b *binding) equal(o *binding) bool {
-	return b.ref == o.ref && b.role == o.role && b.problem == o.problem && slices.Equal(b.subjects, o.subjects)
+	return b.ref == o.ref && *b.named == *o.named && sameText(b.problem, o.problem) && slices.Equal(b.subjects, o.subjects)
 }
 
 // unique lists the subjects without repetition.
@@ -75,12 +101,12 @@ func (b *binding) unique() []Subject {
 	seen := map[Subject]bool{}
 	for _, s := range b.subjects {
 		if len(b.subjects) > 1 {
-			if seen[s.Subject] {
+			if seen[s.subject()] {
 				continue
 			}
-			seen[s.Subject] = true
+			seen[s.subject()] = true
 		}
-		out = append(out, s.Subject)
+		out = append(out, s.subject())
 	}
 	return out
 }
@@ -91,28 +117,26 @@ func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subje
 	b := &binding{ref: ref}
 	switch roleRef.Kind {
 	case "ClusterRole":
-		b.role = RoleRef{Kind: ClusterRole, Name: roleRef.Name}
+		b.named = &RoleRef{Kind: ClusterRole, Name: roleRef.Name}
 	case "Role":
-		b.role = RoleRef{Kind: Role, Namespace: ref.Namespace, Name: roleRef.Name}
+		b.named = &RoleRef{Kind: Role, Namespace: ref.Namespace, Name: roleRef.Name}
 	default:
-		b.problem = fmt.Sprintf("unsupported role reference kind: %q", roleRef.Kind)
-		b.role = RoleRef{Name: roleRef.Name}
+		b.bind(RoleRef{Name: roleRef.Name}, fmt.Sprintf("unsupported role reference kind: %q", roleRef.Kind))
 	}
 	b.subjects = make([]boundSubject, 0, len(subjects))
 	for _, s := range subjects {
 		switch s.Kind {
 		case rbacv1.UserKind:
-			b.subjects = append(b.subjects, boundSubject{Subject: Subject{Name: s.Name}})
+			b.subjects = append(b.subjects, boundSubject{s.Name, boundUser})
 		case rbacv1.GroupKind:
-			b.subjects = append(b.subjects, boundSubject{Subject: Subject{Group: true, Name: s.Name}})
+			b.subjects = append(b.subjects, boundSubject{s.Name, boundGroup})
 		case rbacv1.ServiceAccountKind:
 			ns := s.Namespace
 			if ns == "" {
 				ns = ref.Namespace
 			}
 			if ns != "" {
-				b.subjects = append(b.subjects, boundSubject{
-					Subject: Subject{Name: accountPrefix + ns + ":" + s.Name}, account: s.Name + "/" + ns})
+				b.subjects = append(b.subjects, boundSubject{accountPrefix + ns + ":" + s.Name, boundAccount})
 			}
 		}
 	}
@@ -127,28 +151,30 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 	if from == "" {
 		from = c.Name
 	}
-	b.role = RoleRef{Kind: PolicyRole, Namespace: from, Name: e.RoleName}
+	role := RoleRef{Kind: PolicyRole, Namespace: from, Name: e.RoleName}
+	b.named = &role
 	if from != c.Namespace && from != master {
-		b.problem = fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master)
-		b.role.Kind = 0
+		b.bind(RoleRef{Namespace: from, Name: e.RoleName}, fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master))
 	}
 	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad {
-		b.problem, b.role.Kind = "it is quarantined: "+why, PolicyRole
+		denies := role.twin()
 		if subjectsUnreadable(e) {
-			b.role = b.role.softTwin()
-		} else {
-			b.role = b.role.twin()
+			denies = role.softTwin()
 		}
+		b.bind(denies, "it is quarantined: "+why)
 	}
 	if roleUnreadable(e) {
-		b.problem, b.role = "", containerRef{"PolicyBinding", c.Namespace, c.Name}.role()
+		unreadable := containerRef{"PolicyBinding", c.Namespace, c.Name}.role()
+		b.named, b.problem = &unreadable, nil
 	}
 	b.subjects = make([]boundSubject, 0, len(e.UserNames)+len(e.GroupNames))
 	for _, u := range e.UserNames {
-		b.subjects = append(b.subjects, boundSubject{Subject: Subject{Name: u}})
+		b.subjects = append(b.subjects, boundSubject{u, boundUser})
 	}
 	for _, g := range e.GroupNames {
-		b.subjects = append(b.subjects, boundSubject{Subject: Subject{Group: true, Name: g}})
+		b.subjects = append(b.subjects, boundSubject{g, boundGroup})
 	}
 	return b
 }
+
+func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -128,8 +128,8 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying b
 	for name := range c.RoleBindings {
 		entry := c.RoleBindings[name]
 		b := policyBinding(c, name, &entry, e.next.master)
-		if denying && b.problem == "" {
-			b.problem, b.role = "its namespace is being deleted, or is not known", b.role.twin()
+		if denying && b.problem == nil {
+			b.bind(b.named.twin(), "its namespace is being deleted, or is not known")
 		}
 		e.bindings[ref(name)] = b
 	}

@@ -52,7 +52,7 @@ func (ix *Index) LocalRolesOf(u user.Info, visit func(*Definition) bool) {
 	var q Query
 	q.asked(ix, u, "")
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		s.local.Each(func(_ string, l *local) bool {
+		s.local().Each(func(_ string, l *local) bool {
 			for _, g := range l.policy {
 				if r := ix.slots.Get(g.id); r != nil && !visit(&r.Definition) {
 					return false
@@ -66,7 +66,7 @@ func (ix *Index) LocalRolesOf(u user.Info, visit func(*Definition) bool) {
 // MasterRolesOf visits the roles that exactly this subject has in the master namespace.
 func (ix *Index) MasterRolesOf(s Subject, visit func(*Definition)) {
 	if has, ok := ix.subjects.Get(ix.hashSubject(s), s); ok {
-		for _, g := range has.master {
+		for _, g := range has.master() {
 			if r := ix.slots.Get(g.id); r != nil {
 				visit(&r.Definition)
 			}
@@ -84,8 +84,8 @@ func (ix *Index) BoundAnywhere(ref RoleRef, s Subject) bool {
 	if !ok {
 		return false
 	}
-	bound := has.master.find(id) != nil || has.cluster.find(id) != nil
-	has.local.Each(func(_ string, l *local) bool {
+	bound := has.master().find(id) != nil || has.cluster.find(id) != nil
+	has.local().Each(func(_ string, l *local) bool {
 		bound = bound || l.policy.find(id) != nil || l.rbac.find(id) != nil
 		return !bound
 	})

@@ -19,7 +19,7 @@ func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	var q Query
 	q.asked(ix, u, namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		if ix.denyDelete(s.master) || ix.denyDelete(q.grants(s, ScopePolicy)) {
+		if ix.denyDelete(s.master()) || ix.denyDelete(q.grants(s, ScopePolicy)) {
 			return true
 		}
 	}
@@ -33,7 +33,7 @@ func (ix *Index) DeniesDeleteIn(u user.Info) []string {
 	q.asked(ix, u, "")
 	var all []string
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		s.local.Each(func(namespace string, l *local) bool {
+		s.local().Each(func(namespace string, l *local) bool {
 			if ix.denyDelete(l.policy) {
 				all = append(all, namespace)
 			}
@@ -92,7 +92,7 @@ func (ix *Index) UnservedDeny(u user.Info, namespace string) (Hit, bool) {
 	var q Query
 	q.asked(ix, u, namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		for _, g := range []grants{s.master, q.grants(s, ScopePolicy)} {
+		for _, g := range []grants{s.master(), q.grants(s, ScopePolicy)} {
 			for j := range g {
 				r := ix.slots.Get(g[j].id)
 				if r == nil || r.deny.Empty() {

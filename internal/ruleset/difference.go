@@ -53,12 +53,12 @@ func Diff(before, after *Index) *Difference {
 			return true
 		})
 	}
-	before.bindings.EachApart(&after.bindings, func(ref BindingRef, b *binding) {
-		now, _ := after.bindings.Get(after.hashBinding(ref), ref)
+	before.bindings.EachApart(&after.bindings, func(b *binding) {
+		now, _ := after.bindings.Get(after.hashBinding(b.ref), b.ref)
 		d.binding(b, now)
 	})
-	after.bindings.EachApart(&before.bindings, func(ref BindingRef, b *binding) {
-		if _, known := before.bindings.Get(before.hashBinding(ref), ref); !known {
+	after.bindings.EachApart(&before.bindings, func(b *binding) {
+		if _, known := before.bindings.Get(before.hashBinding(b.ref), b.ref); !known {
 			d.binding(nil, b)
 		}
 	})
@@ -90,7 +90,7 @@ func (d *Difference) binding(was, is *binding) {
 	if is != nil {
 		has = is.unique()
 	}
-	same := was != nil && is != nil && was.role == is.role
+	same := was != nil && is != nil && *was.named == *is.named
 	for _, s := range had {
 		if !same || !slices.Contains(has, s) {
 			d.note(was, [2]bool{true, false}, s)
@@ -107,7 +107,7 @@ func (d *Difference) binding(was, is *binding) {
 func (d *Difference) members(ref RoleRef) {
 	d.before.boundTo(ref, func(_ scope, b *binding) {
 		now, still := d.after.bindings.Get(d.after.hashBinding(b.ref), b.ref)
-		if !still || now.role != b.role {
+		if !still || *now.named != *b.named {
 			return // binding has noted it
 		}
 		has := now.unique()
@@ -120,10 +120,10 @@ func (d *Difference) members(ref RoleRef) {
 }
 
 func (d *Difference) note(b *binding, sides [2]bool, s Subject) {
-	key := strandKey{b.scope(d.before.master), b.role, sides}
+	key := strandKey{b.scope(d.before.master), *b.named, sides}
 	strand := d.strands[key]
 	if strand == nil {
-		r := d.role(b.role)
+		r := d.role(*b.named)
 		strand = &Strand{scope: key.scope, subjects: map[Subject]bool{}}
 		for side, counts := range sides {
 			if counts {

@@ -19,7 +19,7 @@ func (q *Query) Errors(tier Tier) error {
 		for s, i := q.next(0); s != nil && kind != 0; s, i = q.next(i) {
 			for _, g := range q.grants(s, kind) {
 				if q.ix.slots.Get(g.id) == nil {
-					seen = append(seen, g.bindings...)
+					g.bindings.each(func(b *binding) { seen = append(seen, b) })
 				}
 			}
 		}

@@ -13,10 +13,36 @@ import (
 type subject struct {
 	cluster    grants
 	oneCluster [1]roleGrant
-	master     grants
-	oneMaster  [1]roleGrant
-	local      persist.Map[string, *local] // by namespace
 	key        Subject
+	rest       *rest // nil for most
+}
+
+// rest is what is bound to a subject in other scopes than the whole cluster.
+type rest struct {
+	master    grants
+	oneMaster [1]roleGrant
+	local     persist.Map[string, *local] // by namespace
+}
+
+var nowhere persist.Map[string, *local]
+
+// HasKey implements persist.Member.
+func (s *subject) HasKey(key Subject) bool { return s.key == key }
+
+// master is what the subject has by the bindings of the master namespace.
+func (s *subject) master() grants {
+	if s.rest == nil {
+		return nil
+	}
+	return s.rest.master
+}
+
+// local is what the subject has in single namespaces.
+func (s *subject) local() *persist.Map[string, *local] {
+	if s.rest == nil {
+		return &nowhere
+	}
+	return &s.rest.local
 }
 
 // local is what is bound to a subject in one namespace.
@@ -30,7 +56,25 @@ type grants []roleGrant
 // roleGrant is one role and the bindings that give it, of which reasons name the first.
 type roleGrant struct {
 	id       uint32
-	bindings []*binding
+	bindings bindings
+}
+
+// bindings are one binding, and seldom more of them, in the order of their names.
+type bindings struct {
+	first *binding
+	more  *[]*binding
+}
+
+func (l bindings) each(visit func(*binding)) {
+	if l.first == nil {
+		return
+	}
+	visit(l.first)
+	if l.more != nil {
+		for _, b := range *l.more {
+			visit(b)
+		}
+	}
 }
 
 // find returns the role's grant, or nil.
@@ -65,11 +109,11 @@ func (g grants) apply(ops []grantOp) grants {
 	}
 	var remove, add grants
 	for id, ops := range changed {
-		var old []*binding
+		var old bindings
 		if r := g.find(id); r != nil {
 			remove, old = append(remove, *r), r.bindings
 		}
-		if list := applyBindings(old, ops); len(list) > 0 {
+		if list := old.apply(ops); list.first != nil {
 			add = append(add, roleGrant{id, list})
 		}
 	}
@@ -80,10 +124,20 @@ func (g grants) apply(ops []grantOp) grants {
 
 func (r roleGrant) compare(o roleGrant) int { return cmp.Compare(r.id, o.id) }
 
-// applyBindings returns the list with bindings added and removed, in the order of their names.
-func applyBindings(list []*binding, ops []grantOp) []*binding {
+// apply returns the list with bindings added and removed.
+func (l bindings) apply(ops []grantOp) (out bindings) {
+	var old []*binding
+	l.each(func(b *binding) { old = append(old, b) })
 	add, remove := sortedOps(ops)
-	return persist.Splice(list, remove, add, (*binding).compare)
+	next := persist.Splice(old, remove, add, (*binding).compare)
+	if len(next) > 0 {
+		out.first = next[0]
+	}
+	if len(next) > 1 {
+		more := next[1:]
+		out.more = &more
+	}
+	return out
 }
 
 // sortedOps returns what is added and what is removed, each in order.
@@ -104,7 +158,10 @@ func (b *binding) compare(o *binding) int { return b.ref.compare(o.ref) }
 
 // apply returns a copy of the subject with the operations carried out, or nil if nothing is left.
 func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantOp) *subject {
-	next := *s
+	next, other := *s, rest{}
+	if s.rest != nil {
+		other = *s.rest
+	}
 	byScope := map[scope][]grantOp{}
 	for _, op := range ops {
 		byScope[op.scope] = append(byScope[op.scope], op)
@@ -112,7 +169,7 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 	for sc, ops := range byScope {
 		switch sc.kind {
 		case ScopeMaster:
-			next.master = next.master.apply(ops)
+			other.master = other.master.apply(ops)
 			continue
 		case ScopeCluster:
 			next.cluster = next.cluster.apply(ops)
@@ -120,7 +177,7 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 		}
 		h := hash(sc.ns)
 		var l local
-		if old, ok := next.local.Get(h, sc.ns); ok {
+		if old, ok := other.local.Get(h, sc.ns); ok {
 			l = *old
 		}
 		if sc.kind == ScopePolicy {
@@ -129,16 +186,20 @@ func (s *subject) apply(o *persist.Owner, hash func(string) uint64, ops []grantO
 			l.rbac = l.rbac.apply(ops)
 		}
 		if len(l.policy) == 0 && len(l.rbac) == 0 {
-			next.local.Remove(o, h, sc.ns)
+			other.local.Remove(o, h, sc.ns)
 		} else {
-			next.local.Set(o, h, sc.ns, &l)
+			other.local.Set(o, h, sc.ns, &l)
 		}
 	}
-	if len(next.master) == 0 && len(next.cluster) == 0 && next.local.Len() == 0 {
+	next.cluster = next.cluster.into(&next.oneCluster)
+	next.rest = nil
+	if len(other.master) > 0 || other.local.Len() > 0 {
+		next.rest = &other
+		next.rest.master = other.master.into(&next.rest.oneMaster)
+	}
+	if len(next.cluster) == 0 && next.rest == nil {
 		return nil
 	}
-	next.cluster = next.cluster.into(&next.oneCluster)
-	next.master = next.master.into(&next.oneMaster)
 	return &next
 }
 

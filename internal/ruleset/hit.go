@@ -59,7 +59,7 @@ func (h Hit) bound() *binding {
 	if h.via != nil {
 		return h.via.binding
 	}
-	return h.grant.bindings[0]
+	return h.grant.bindings.first
 }
 
 // Subject is the user or group of the request that the binding names.
@@ -144,24 +144,18 @@ func (h Hit) word() string {
 // source is the binding, role and subject, as upstream words them for RBAC: name/namespace.
 func (h Hit) source() string {
 	b := h.bound()
-	to := boundSubject{Subject: h.Subject()}
-	for _, s := range b.subjects {
-		if s.Subject == to.Subject {
-			to = s
-			break
-		}
-	}
+	to := h.entry()
 	switch {
 	case b.ref.Kind == ClusterRoleBinding:
-		return fmt.Sprintf("%s of ClusterRole %q to %s", b.ref, b.role.Name, to.describe())
+		return fmt.Sprintf("%s of ClusterRole %q to %s", b.ref, b.named.Name, to.describe())
 	case b.ref.Kind == RoleBinding:
 		kind := "Role"
-		if b.role.Kind == ClusterRole {
+		if b.named.Kind == ClusterRole {
 			kind = "ClusterRole"
 		}
-		return fmt.Sprintf("RoleBinding %q of %s %q to %s", b.ref.Name+"/"+b.ref.Namespace, kind, b.role.Name, to.describe())
+		return fmt.Sprintf("RoleBinding %q of %s %q to %s", b.ref.Name+"/"+b.ref.Namespace, kind, b.named.Name, to.describe())
 	}
-	return fmt.Sprintf("%s of %s to %s", b.ref, b.role, to.describe())
+	return fmt.Sprintf("%s of %s to %s", b.ref, *b.named, to.describe())
 }
 
 // maxDescribed is how many entries of a list a description shows.

@@ -49,10 +49,10 @@ type Index struct {
 	skip    func(RoleRef, int) bool
 	part    Part
 
-	slots    persist.Slots[RoleRef, role]      // role number → compiled role
+	slots    persist.Slots[*RoleRef, role]     // role number → compiled role
 	ids      persist.Map[RoleRef, uint32]      // role → number
-	bindings persist.Map[BindingRef, *binding] // everything that is bound
-	subjects persist.Map[Subject, *subject]    // subject → scope → roles
+	bindings persist.Set[BindingRef, *binding] // everything that is bound
+	subjects persist.Set[Subject, *subject]    // subject → scope → roles
 
 	scopes persist.Map[scope, []uint32]                      // scope → roles that are bound in it, ordered
 	bound  persist.Map[scopedRole, persist.Roster[*binding]] // scope and role → bindings

@@ -251,9 +251,9 @@ func (q *Query) collectRole(buf []Hit, start int, s *subject, g *roleGrant, effe
 			}
 			return
 		}
-		for _, b := range g.bindings {
+		g.bindings.each(func(b *binding) {
 			buf = append(buf, Hit{rule: ru, role: r, via: &via{b, s.key}, nameUnknown: v == matching.AppliesIfName, byDelete: byDelete})
-		}
+		})
 	})
 	return buf
 }

@@ -45,9 +45,10 @@ func (e *edit) applyBindings() {
 			e.next.bindings.Remove(e.owner, h, ref)
 			continue
 		}
-		next.id = e.id(next.role)
+		next.id = e.id(*next.named)
+		next.named = e.next.slots.Key(next.id)
 		move(next, true)
-		e.next.bindings.Set(e.owner, h, ref, next)
+		e.next.bindings.Put(e.owner, h, ref, next)
 	}
 	e.moveSubjects(bySubject)
 	e.moveScopes(byRole)
@@ -62,7 +63,7 @@ func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 			old = &subject{key: key}
 		}
 		if next := old.apply(e.owner, e.next.hash, ops); next != nil {
-			e.next.subjects.Set(e.owner, h, key, next)
+			e.next.subjects.Put(e.owner, h, key, next)
 		} else {
 			e.next.subjects.Remove(e.owner, h, key)
 		}

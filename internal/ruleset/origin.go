@@ -1,19 +1,30 @@
 package ruleset
 
-import "strings"
+import rbacv1 "k8s.io/api/rbac/v1"
 
 // MatchedSubject is the entry of the binding that is about the user: its kind, its name and, of a service account, its
 // namespace.
 func (h Hit) MatchedSubject() (kind, name, namespace string) {
+	switch to := h.entry(); to.kind {
+	case boundAccount:
+		name, namespace = to.account()
+		return rbacv1.ServiceAccountKind, name, namespace
+	case boundGroup:
+		return rbacv1.GroupKind, to.name, ""
+	}
+	return rbacv1.UserKind, h.Subject().Name, ""
+}
+
+// entry is the first entry of the binding that is about the user, as the binding spells it.
+func (h Hit) entry() boundSubject {
 	want := h.Subject()
 	for _, s := range h.bound().subjects {
-		if s.Subject == want && s.account != "" {
-			name, namespace, _ = strings.Cut(s.account, "/")
-			return "ServiceAccount", name, namespace
+		if s.subject() == want {
+			return s
 		}
 	}
 	if want.Group {
-		return "Group", want.Name, ""
+		return boundSubject{want.Name, boundGroup}
 	}
-	return "User", want.Name, ""
+	return boundSubject{want.Name, boundUser}
 }

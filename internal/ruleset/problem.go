@@ -64,9 +64,9 @@ func (ix *Index) unresolved() []Problem {
 		return nil
 	}
 	var out []Problem
-	ix.bindings.Each(func(_ BindingRef, b *binding) bool {
+	ix.bindings.Each(func(b *binding) bool {
 		if ix.slots.Get(b.id) == nil {
-			out = append(out, Problem{Binding: b.ref, Role: b.role, Err: b.missing()})
+			out = append(out, Problem{Binding: b.ref, Role: *b.named, Err: b.missing()})
 		}
 		return true
 	})
@@ -76,10 +76,10 @@ func (ix *Index) unresolved() []Problem {
 
 // missing is the error of a binding that grants nothing.
 func (b *binding) missing() error {
-	if b.problem != "" {
-		return fmt.Errorf("%s grants nothing: %s", b.ref, b.problem)
+	if b.problem != nil {
+		return fmt.Errorf("%s grants nothing: %s", b.ref, *b.problem)
 	}
-	return fmt.Errorf("%s grants nothing: %s does not exist", b.ref, b.role)
+	return fmt.Errorf("%s grants nothing: %s does not exist", b.ref, *b.named)
 }
 
 // stray notes a Policy that is not named as it has to be. Nothing can refer to it, so it has no effect.

@@ -98,14 +98,14 @@ func (q *Query) next(i int) (*subject, int) {
 func (q *Query) grants(s *subject, kind Scope) grants {
 	switch kind {
 	case ScopeMaster:
-		return s.master
+		return s.master()
 	case ScopeCluster:
 		return s.cluster
 	}
-	if q.req.Namespace == "" || s.local.Len() == 0 {
+	if q.req.Namespace == "" || s.rest == nil {
 		return nil
 	}
-	l, ok := s.local.Get(q.req.NamespaceHash, q.req.Namespace)
+	l, ok := s.rest.local.Get(q.req.NamespaceHash, q.req.Namespace)
 	if !ok {
 		return nil
 	}

@@ -12,16 +12,16 @@ import (
 
 // Subjects visits everybody to whom anything is bound, in no order.
 func (ix *Index) Subjects(visit func(Subject)) {
-	ix.subjects.Each(func(s Subject, _ *subject) bool {
-		visit(s)
+	ix.subjects.Each(func(s *subject) bool {
+		visit(s.key)
 		return true
 	})
 }
 
 // NamespacesOf are the namespaces in which something is bound to exactly this subject, in order.
 func (ix *Index) NamespacesOf(s Subject) (namespaces []string) {
-	if has, ok := ix.subjects.Get(ix.hashSubject(s), s); ok && has.local.Len() > 0 {
-		has.local.Each(func(ns string, _ *local) bool {
+	if has, ok := ix.subjects.Get(ix.hashSubject(s), s); ok {
+		has.local().Each(func(ns string, _ *local) bool {
 			namespaces = append(namespaces, ns)
 			return true
 		})
@@ -36,14 +36,14 @@ func (ix *Index) AppendEverywhere(key []byte, s Subject) []byte {
 	if found, ok := ix.subjects.Get(ix.hashSubject(s), s); ok {
 		has = *found
 	}
-	return has.cluster.appendTo(has.master.appendTo(key))
+	return has.cluster.appendTo(has.master().appendTo(key))
 }
 
 // AppendIn spells the roles that a subject has in one namespace alone.
 func (ix *Index) AppendIn(key []byte, s Subject, namespace string) []byte {
 	var here local
 	if has, ok := ix.subjects.Get(ix.hashSubject(s), s); ok {
-		if found, ok := has.local.Get(ix.hash(namespace), namespace); ok {
+		if found, ok := has.local().Get(ix.hash(namespace), namespace); ok {
 			here = *found
 		}
 	}
@@ -105,8 +105,8 @@ func (ix *Index) NamesFor(names []string, a authorizer.AttributesRecord, subject
 			}
 		}
 		look(has.cluster)
-		look(has.master)
-		has.local.Each(func(_ string, l *local) bool {
+		look(has.master())
+		has.local().Each(func(_ string, l *local) bool {
 			look(l.policy)
 			look(l.rbac)
 			return true

@@ -11,8 +11,8 @@ import (
 func (e *edit) twins() {
 	wanted := map[RoleRef]bool{}
 	for _, b := range e.bindings {
-		if b != nil && b.role != b.role.plain() {
-			wanted[b.role] = true
+		if b != nil && *b.named != b.named.plain() {
+			wanted[*b.named] = true
 		}
 	}
 	for ref := range e.roles {

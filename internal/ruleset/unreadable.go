@@ -58,7 +58,7 @@ func (e *edit) unreadable(c containerRef, annotations map[string]string, entries
 		e.roles[role] = &roleSource{policy: []policyv1alpha1.PolicyRule{Unreadable(text)}}
 	}
 	if needed {
-		e.bindings[ref] = &binding{ref: ref, role: role, subjects: everybody()}
+		e.bindings[ref] = &binding{ref: ref, named: &role, subjects: everybody()}
 	}
 }
 
@@ -73,5 +73,5 @@ func subjectsUnreadable(b *policyv1alpha1.PolicyRoleBinding) bool {
 }
 
 func everybody() []boundSubject {
-	return []boundSubject{{Subject: Subject{Group: true, Name: user.AllAuthenticated}}, {Subject: Subject{Group: true, Name: user.AllUnauthenticated}}}
+	return []boundSubject{{name: user.AllAuthenticated, kind: boundGroup}, {name: user.AllUnauthenticated, kind: boundGroup}}
 }

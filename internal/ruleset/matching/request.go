@@ -29,8 +29,7 @@ type Request struct {
 
 // Set takes over everything but the user. Names are hashed with the seed of the rules.
 func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
-	q.Verb, q.Namespace = a.GetVerb(), a.GetNamespace()
-	q.ResourceRequest = a.IsResourceRequest()
+	q.read(a)
 	q.Bit = BitOf(q.Verb)
 	q.Special = ordinary
 	if q.Bit == 0 {
@@ -40,14 +39,12 @@ func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
 	if q.Namespace != "" {
 		q.NamespaceHash = maphash.String(seed, q.Namespace)
 	}
-	q.Group, q.Resource, q.Sub, q.RawSub, q.Name, q.target, q.path = "", "", "", "", "", "", ""
-	q.evicts, q.HasSub, q.Wild, q.Family, q.resHash, q.Kind = false, false, false, FamilyNone, 0, ""
+	q.target, q.evicts, q.Wild, q.Family, q.resHash, q.Kind = "", false, false, FamilyNone, 0, ""
 	if !q.ResourceRequest {
-		q.path = a.GetPath()
+		q.Group, q.Resource, q.Sub, q.RawSub, q.Name, q.HasSub = "", "", "", "", "", false
 		return
 	}
-	q.Group, q.Resource, q.Name = a.GetAPIGroup(), a.GetResource(), a.GetName()
-	q.Sub = a.GetSubresource()
+	q.path = ""
 	q.RawSub, q.HasSub = q.Sub, q.Sub != ""
 	if i := strings.IndexByte(q.Resource, '/'); i >= 0 {
 		q.splitResource(i)
@@ -59,6 +56,18 @@ func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
 		q.target = connection.Name(connection.Proxy, q.Name)
 	}
 	q.resHash = maphash.String(seed, q.Resource)
+}
+
+// read takes over what is asked for. The server asks with a record, of which the fields are read as such: nine calls by
+// way of the interface take a sixth of a whole decision.
+func (q *Request) read(a authorizer.Attributes) {
+	if r, ok := a.(*authorizer.AttributesRecord); ok {
+		q.Verb, q.Namespace, q.ResourceRequest, q.path = r.Verb, r.Namespace, r.ResourceRequest, r.Path
+		q.Group, q.Resource, q.Sub, q.Name = r.APIGroup, r.Resource, r.Subresource, r.Name
+		return
+	}
+	q.Verb, q.Namespace, q.ResourceRequest, q.path = a.GetVerb(), a.GetNamespace(), a.IsResourceRequest(), a.GetPath()
+	q.Group, q.Resource, q.Sub, q.Name = a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName()
 }
 
 // splitResource treats a review that asks for resource "pods/exec" like one that asks for resource "pods" and
