@@ -29,11 +29,21 @@ type request struct {
 	refused    bool // by the authorization filter, so that nothing of its body was read
 }
 
+// fromAttributes takes over a request. The server asks with a record, of which the fields are read as such: calls by
+// way of the interface take a sixth of the whole time.
 func fromAttributes(rq *request, attrs authorizer.Attributes) {
 	rq.decisions, rq.conditions = anyDecision, either
-	if u := attrs.GetUser(); u != nil {
-		rq.authenticated, rq.user, rq.groups = true, u.GetName(), u.GetGroups()
+	if r, ok := attrs.(*authorizer.AttributesRecord); ok {
+		rq.from(r.User)
+		rq.verb, rq.isResource = r.Verb, r.ResourceRequest
+		if rq.isResource {
+			rq.group, rq.resource, rq.subresource, rq.namespace, rq.name = r.APIGroup, r.Resource, r.Subresource, r.Namespace, r.Name
+		} else {
+			rq.path = r.Path
+		}
+		return
 	}
+	rq.from(attrs.GetUser())
 	rq.verb = attrs.GetVerb()
 	if rq.isResource = attrs.IsResourceRequest(); rq.isResource {
 		rq.group, rq.resource, rq.subresource = attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()
@@ -41,6 +51,17 @@ func fromAttributes(rq *request, attrs authorizer.Attributes) {
 		return
 	}
 	rq.path = attrs.GetPath()
+}
+
+// from takes over who asks, nil for nobody.
+func (rq *request) from(u user.Info) {
+	switch u := u.(type) {
+	case nil:
+	case *user.DefaultInfo:
+		rq.authenticated, rq.user, rq.groups = true, u.Name, u.Groups
+	default:
+		rq.authenticated, rq.user, rq.groups = true, u.GetName(), u.GetGroups()
+	}
 }
 
 // fromEvent recovers what the audit filter looked at when the event's level was decided. The user is the authenticated

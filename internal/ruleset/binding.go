@@ -19,8 +19,8 @@ type binding struct {
 	// named is the role; in the index, all bindings of a role share it.
 	named    *RoleRef
 	subjects []boundSubject
-	// problem says why the binding can never grant anything, if so; its role then has kind 0 and never exists, or is the
-	// twin that only denies.
+	// problem says why the binding can never grant anything, if so; its role then has kind 0 and never exists, or is
+	// the twin that only denies.
 	problem *string
 	id      uint32 // of the role; set when the binding enters the index
 	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
