@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
@@ -52,8 +53,8 @@ func authorizing(b *bench) error {
 }
 
 func (b *bench) authorizing(condition bool) error {
-	const allow, none, conditional = "authorize-allow", "authorize-none", "authorize-conditional"
-	if condition && !b.wanted(conditional) || !condition && !b.wanted(allow) && !b.wanted(none) {
+	const allow, none, cold, conditional = "authorize-allow", "authorize-none", "authorize-cold", "authorize-conditional"
+	if condition && !b.wanted(conditional) || !condition && !b.wanted(allow) && !b.wanted(none) && !b.wanted(cold) {
 		return nil
 	}
 	building, last := map[string]time.Duration{}, 0
@@ -83,27 +84,48 @@ func (b *bench) authorizing(condition bool) error {
 			questions = append(questions, q)
 		}
 		last = n
-		ask := func(name, user string, want bool) error {
+		ask := func(name, user string, want bool, before func()) error {
 			var sides []side
 			for i, q := range questions {
 				if q == nil {
 					sides = append(sides, absent(names[i], fmt.Sprintf("loading takes over %s", b.patience)))
 					continue
 				}
-				sides = append(sides, deciding(names[i], q(user), want))
+				asked := deciding(names[i], q(user), want)
+				if before != nil {
+					once := asked.once
+					asked.once = func() error { before(); return once() }
+				}
+				sides = append(sides, asked)
 			}
 			return b.compare(name, n, sides[0], sides[1:]...)
 		}
 		if condition {
-			err = ask(conditional, userName(n/2), true)
-		} else if err = ask(allow, userName(n/2), true); err == nil {
-			err = ask(none, "nobody@example.com", false)
+			err = ask(conditional, userName(n/2), true, nil)
+		} else if err = ask(allow, userName(n/2), true, nil); err == nil {
+			if err = ask(none, "nobody@example.com", false, nil); err == nil {
+				user, another := everyUser(n)
+				err = ask(cold, user, true, another)
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// everyUser is a name that is of another user after each call, all n of them in turn. What an engine knows of the user
+// is then in no cache of the processor, while the name itself is, as it is when a request has just been read.
+func everyUser(n int) (name string, another func()) {
+	text, i := []byte(userName(0)), 0
+	digits := text[len("user-") : len("user-")+6]
+	return unsafe.String(&text[0], len(text)), func() {
+		i = (i + 7919) % n
+		for at, rest := len(digits)-1, i; at >= 0; at, rest = at-1, rest/10 {
+			digits[at] = byte('0' + rest%10)
+		}
+	}
 }
 
 // deciding asks an engine and checks the answer.

@@ -70,9 +70,9 @@ func userName(i int) string { return fmt.Sprintf("user-%06d@example.com", i) }
 // groups are those of whoever asks; none is bound.
 var groups = []string{"system:authenticated", "team-a", "team-b", "team-c"}
 
-// reader is a user with a few groups who asks for one deployment.
+// reader is a user with a few groups who asks for one deployment. The server asks with a pointer to a record, too.
 func reader(name string) authorizer.Attributes {
-	return authorizer.AttributesRecord{
+	return &authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: name, Groups: groups},
 		Verb: "get", Namespace: "hammer", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true,
 	}

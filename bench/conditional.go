@@ -64,7 +64,7 @@ func provisoConditions(h holds) (question, error) {
 
 func resolving(ctx context.Context, chain *authorize.Chain, name string) func() (bool, error) {
 	who := &user.DefaultInfo{Name: name, Groups: groups}
-	var attrs authorizer.Attributes = authorizer.AttributesRecord{User: who, Verb: "update", Namespace: "hammer",
+	var attrs authorizer.Attributes = &authorizer.AttributesRecord{User: who, Verb: "update", Namespace: "hammer",
 		APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true}
 	kind, resource := appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithResource("deployments")
 	old, updated := scaled(1), scaled(wantedReplicas)

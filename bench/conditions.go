@@ -138,7 +138,7 @@ func conditionalRules(name string, compiler *restrict.Compiler, shape string, n 
 	ix := ruleset.Build(ruleset.Input{MasterNamespace: "master", Kinds: ruleset.NewKinds(served), CompileRule: compiler.CompileRule,
 		Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{bindings}})
 	ctx, tier := pinned(ix), authorize.NewPolicyNamespace(snapshot.NewStore(), nil)
-	var attrs authorizer.Attributes = authorizer.AttributesRecord{User: &user.DefaultInfo{Name: userName(7), Groups: []string{"system:authenticated"}},
+	var attrs authorizer.Attributes = &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: userName(7), Groups: []string{"system:authenticated"}},
 		Verb: "update", Namespace: "hammer", APIGroup: "example.com", APIVersion: "v1", Resource: "widgets7", Name: "w", ResourceRequest: true}
 	return side{name, func() error {
 		d := tier.ConditionsAwareAuthorize(ctx, attrs)

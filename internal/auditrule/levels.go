@@ -113,17 +113,26 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 
 // rows are what was found for a request, one per dimension. Those that are nil accept with every clause.
 type rows struct {
-	verb, sub, name, ns row
-	named, every        row // a clause has to be in one of them; both nil if resources are not indexed
+	verb         row
+	named, every row // a clause has to be in one of them; both nil if resources are not indexed
+
+	placed        bool // whether those that follow have been looked up, which most requests do not need
+	sub, name, ns row
 }
 
-func (ix *Index) find(rq *request) rows {
-	r := rows{verb: ix.verb.find(rq.verb)}
-	if !rq.isResource {
-		return r
-	}
-	if ix.unindexed&dimResource == 0 {
+func (ix *Index) find(rq *request) (r rows) {
+	r.verb = ix.verb.find(rq.verb)
+	if rq.isResource && ix.unindexed&dimResource == 0 {
 		r.named, r.every = ix.resource.find(rq.group, rq.resource)
+	}
+	return r
+}
+
+// place looks up where the object is.
+func (ix *Index) place(rq *request, r *rows) {
+	r.placed = true
+	if !rq.isResource {
+		return
 	}
 	if r.sub = ix.alone; rq.subresource != "" {
 		r.sub = ix.subs.find(rq.subresource)
@@ -132,7 +141,6 @@ func (ix *Index) find(rq *request) rows {
 	if r.ns = ix.cluster; rq.namespace != "" {
 		r.ns = ix.namespaces.find(rq.namespace)
 	}
-	return r
 }
 
 // accept writes the clauses lo*64 … that accept the request in every dimension that is indexed; false if there is none.
@@ -148,8 +156,14 @@ func (ix *Index) accept(rq *request, r *rows, lo int, into []uint64) bool {
 	default:
 		ix.all(lo, into)
 	}
-	any := and(into, r.verb, lo) && and(into, r.ns, lo) && and(into, r.sub, lo) && and(into, r.name, lo)
-	if !any || ix.unindexed&dimSubject != 0 {
+	if !and(into, r.verb, lo) {
+		return false
+	}
+	if !r.placed {
+		ix.place(rq, r)
+	}
+	any := and(into, r.ns, lo) && and(into, r.sub, lo) && and(into, r.name, lo)
+	if !any || ix.unindexed&dimSubject != 0 || ix.subject.anybodyOf(lo, into) {
 		return any
 	}
 	var subjects [block]uint64

@@ -35,6 +35,16 @@ func (ix *Index) buildSubject() {
 	ix.subject = subjectTable{anybody: anybody, users: u, groups: g}
 }
 
+// anybodyOf tells whether the clauses lo*64 … all accept every subject, so that none has to be looked up.
+func (t *subjectTable) anybodyOf(lo int, clauses []uint64) bool {
+	var some uint64
+	anybody := t.anybody[lo:]
+	for w := range clauses {
+		some |= clauses[w] &^ anybody[w]
+	}
+	return some == 0
+}
+
 // unite writes the clauses lo*64 … that accept the request's subject.
 func (t *subjectTable) unite(rq *request, lo int, into []uint64) {
 	copy(into, t.anybody[lo:])
