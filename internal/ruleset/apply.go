@@ -49,6 +49,9 @@ func (ix *Index) Apply(changes ...Change) *Index {
 		next.kinds = e.kinds
 	}
 	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip, part: ix.part}
+	if len(e.roles) >= manyRoles {
+		e.compiler.alike = alikeRules{}
+	}
 	next.ids.Reserve(e.owner, len(e.roles))
 	next.bindings.Reserve(e.owner, len(e.bindings))
 	next.subjects.Reserve(e.owner, len(e.bindings))
@@ -160,10 +163,10 @@ func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
 	id := e.id(ref)
 	e.next.slots.Set(e.owner, id, next)
 	if old != nil {
-		keys.take(ref, id, old.keys)
+		keys.take(ref, id, roleKeys(old))
 	}
 	if next != nil {
-		keys.put(ref, id, next.keys)
+		keys.put(ref, id, roleKeys(next))
 	}
 	h := e.next.hashRole(ref)
 	if next != nil && len(next.problems) > 0 {

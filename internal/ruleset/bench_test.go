@@ -44,6 +44,22 @@ func clusterBindings(n int) Input {
 	return in
 }
 
+// ownRoles is n users of whom ten share a role, which lets them read what everybody reads, and one secret.
+func ownRoles(n int) Input {
+	in := clusterBindings(n)
+	in.ClusterRoles = nil
+	for i := range n / 10 {
+		r := viewRole()
+		r.Name = fmt.Sprintf("role-%06d", i)
+		r.Rules = append(r.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{r.Name}})
+		in.ClusterRoles = append(in.ClusterRoles, r)
+	}
+	for i, b := range in.ClusterRoleBindings {
+		b.RoleRef.Name = in.ClusterRoles[i%len(in.ClusterRoles)].Name
+	}
+	return in
+}
+
 // tenants is PO-17: n/10 namespaces with ten Policy bindings each, and a hundredth as many in the master namespace.
 func tenants(n int) Input {
 	in := Input{MasterNamespace: "master", CompileRule: compileText}
@@ -190,7 +206,7 @@ func BenchmarkApply(b *testing.B) {
 
 // BenchmarkBuild builds from nothing and reports what a binding costs in memory, the index alone.
 func BenchmarkBuild(b *testing.B) {
-	for name, input := range map[string]func(int) Input{"rbac": clusterBindings, "tenants": tenants} {
+	for name, input := range map[string]func(int) Input{"rbac": clusterBindings, "roles": ownRoles, "tenants": tenants} {
 		b.Run(fmt.Sprintf("%s/bindings=%d", name, 100_000), func(b *testing.B) {
 			in := input(100_000)
 			before := heap()

@@ -33,6 +33,8 @@ type compiler struct {
 	skip func(RoleRef, int) bool
 	// part is which rules of Policy are compiled.
 	part Part
+	// alike are the rules of RBAC that have been compiled; nil where few are.
+	alike alikeRules
 }
 
 // HasCondition tells whether a rule has any condition that the object has to meet.
@@ -246,24 +248,32 @@ func policyGroups(groups []string) ([]string, error) {
 
 // rbacRole compiles a Role or ClusterRole.
 func (c *compiler) rbacRole(ref RoleRef, rules []rbacv1.PolicyRule) *role {
+	if c.alike != nil {
+		rules = slices.Clone(rules)
+	}
 	out := &role{Definition: Definition{Ref: ref, RBAC: rules, Rules: make([]*matching.Rule, len(rules))}}
 	for i := range rules {
-		src := &rules[i]
-		r := &matching.Rule{Index: i, RBAC: true, Verbs: matching.RBACVerbs(src.Verbs), Names: sortedNames(src.ResourceNames)}
-		r.URLs, r.Prefixes = matching.SplitURLs(src.NonResourceURLs)
-		var patterns []matching.Pattern
-		if !slices.Contains(src.APIGroups, "*") {
-			r.Groups = src.APIGroups
-		}
-		if len(src.APIGroups) > 0 { // without a group an RBAC rule matches no resource
-			for _, res := range src.Resources {
-				patterns = append(patterns, rbacKinds(res)...)
-			}
-		}
-		c.add(out, r, patterns)
+		r := c.alike.rule(i, &rules[i])
+		c.add(out, r, r.Patterns)
 	}
 	c.finish(out)
 	return out
+}
+
+// rbacRule compiles one rule of RBAC.
+func rbacRule(i int, src *rbacv1.PolicyRule) *matching.Rule {
+	r := &matching.Rule{Index: i, RBAC: true, Verbs: matching.RBACVerbs(src.Verbs), Names: sortedNames(src.ResourceNames)}
+	r.URLs, r.Prefixes = matching.SplitURLs(src.NonResourceURLs)
+	if !slices.Contains(src.APIGroups, "*") {
+		r.Groups = src.APIGroups
+	}
+	if len(src.APIGroups) > 0 { // without a group an RBAC rule matches no resource
+		r.Patterns = make([]matching.Pattern, 0, len(src.Resources))
+		for _, res := range src.Resources {
+			r.Patterns = append(r.Patterns, rbacKinds(res)...)
+		}
+	}
+	return r
 }
 
 // rbacKinds compiles one entry of RBAC's resources, which is compared literally but for * and */subresource.
@@ -288,8 +298,8 @@ func (c *compiler) add(out *role, r *matching.Rule, patterns []matching.Pattern)
 		t = &out.deny
 	}
 	r.Patterns = patterns
-	for _, p := range patterns {
-		if p.AnyRes {
+	for i := range patterns {
+		if p := &patterns[i]; p.AnyRes {
 			t.Wild = append(t.Wild, matching.Cell{Pattern: p, Rule: r})
 		} else {
 			t.Cells = append(t.Cells, matching.Cell{Pattern: p, Hash: maphash.String(c.seed, p.Res), Rule: r})
@@ -307,7 +317,9 @@ func (c *compiler) finish(out *role) {
 	// A rule that yields hides none that does not.
 	slices.SortStableFunc(out.deny.Wild, func(a, b matching.Cell) int { return cmp.Compare(yielding(a.Rule), yielding(b.Rule)) })
 	slices.SortStableFunc(out.deny.URLs, func(a, b *matching.Rule) int { return cmp.Compare(yielding(a), yielding(b)) })
-	out.keys = roleKeys(out)
+	if cap(out.allow.Cells) > len(out.allow.Cells)*5/4 {
+		out.allow.Cells = slices.Clone(out.allow.Cells)
+	}
 }
 
 func yielding(r *matching.Rule) int {

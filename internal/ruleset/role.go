@@ -28,7 +28,6 @@ func (d *Definition) Denies() bool {
 type role struct {
 	allow, deny matching.Table
 	Definition
-	keys     []keyMask // where the inverse index lists the role
 	problems []Problem
 	names    []string // of kinds that the rules mention, in lower case
 	over     error    // see roleSource

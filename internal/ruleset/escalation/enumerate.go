@@ -96,7 +96,7 @@ func (h *proof) allows(w *matching.Rule, a authorizer.AttributesRecord, at *plac
 	q.Kind = at.kind
 	for _, p := range h.lens.at(at) {
 		if p.rule == w {
-			c := matching.Cell{Pattern: *p.pattern, Rule: w}
+			c := matching.Cell{Pattern: p.pattern, Rule: w}
 			if h.budget.steps++; c.Names(&q) && c.Check(&q) != matching.Misses {
 				return true
 			}

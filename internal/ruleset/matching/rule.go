@@ -48,7 +48,7 @@ const (
 
 // Cell is one kind pattern of a rule, in the place where a request for the resource finds it.
 type Cell struct {
-	Pattern
+	*Pattern
 	Hash uint64 // of res
 	Rule *Rule
 }
