@@ -173,7 +173,7 @@ upstream-full: ## The same with all packages, dynamic audit served; about two ho
 upstream-quick: ## A few of them, to see that it runs
 	$(GO) run ./test/upstream/run -packages auth -run '^(TestBootstrapping|TestAuthzConfig|TestConstrainedImpersonation|TestSelfSubjectAccessReview|TestNodeAuthorizer)$$'
 
-# Not part of verify: about twenty minutes of processor time.
+# Not part of verify: about half an hour of processor time.
 PAIRS ?= 1000000
 .PHONY: prove-compare
 prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
@@ -253,8 +253,13 @@ bench-test: ## What proviso test promises: cases a second
 	$(GO) test -run xxx -bench Cases ./internal/tools
 
 .PHONY: bench
-bench: bench-plan bench-test ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
+bench: bench-plan bench-test bench-memory ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
 	$(GO) -C bench run . $(BENCHFLAGS)
+
+.PHONY: bench-memory
+bench-memory: ## What a binding takes once it is read, and a role, and decisions about ever other users
+	$(GO) test -run xxx -bench Held ./internal/source
+	$(GO) test -run xxx -bench 'Build|RBAC.*all' ./internal/ruleset
 
 .PHONY: bench-scale
 bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour
