@@ -34,8 +34,8 @@ func received(b *testing.B, i int) *rbacv1.ClusterRoleBinding {
 	return got
 }
 
-// BenchmarkHeld is what a binding takes in memory once it has been read: what the mirror keeps of it, the index, and the
-// strings that they share.
+// BenchmarkHeld is what a binding takes in memory once it has been read: what the mirror keeps of it, the index, and
+// the strings that they share.
 func BenchmarkHeld(b *testing.B) {
 	const n = 100_000
 	heap := func() uint64 {
