@@ -74,10 +74,13 @@ func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*
 		leave()
 		return nil, err
 	}
-	return aggregator, aggregator.GenericAPIServer.AddPreShutdownHook("leave-replicas", func() error {
+	aggregator.GenericAPIServer.RegisterDestroyFunc(func() {
 		leave()
-		return nil
+		if c.stages != nil {
+			c.stages.journal.Close()
+		}
 	})
+	return aggregator, readyWhenAgreed(aggregator.GenericAPIServer, done.member.Agreed)
 }
 
 // modified lets a test change the configuration. An authorizer that it puts in takes the place of all links of the

@@ -108,6 +108,9 @@ func (o *options) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := o.linkStaging(ctx); err != nil {
+		return err
+	}
 	for from, to := range map[string]string{"go.mod": o.modfile(), "go.sum": strings.TrimSuffix(o.modfile(), ".mod") + ".sum"} {
 		text, err := os.ReadFile(filepath.Join(o.root, from))
 		if err != nil {
@@ -120,6 +123,24 @@ func (o *options) prepare(ctx context.Context) error {
 	o.patched = compare.PatchedPackages(string(patch))
 	_, err = goOutput(ctx, o.root, "build", "-o", filepath.Join(o.work, "bin", "etcd"), "./test/stock/etcd")
 	return err
+}
+
+// linkStaging puts k8s.io/api where Kubernetes' repository has it: tests read its fixtures there, and the module does
+// not have them.
+func (o *options) linkStaging(ctx context.Context) error {
+	api, err := goOutput(ctx, o.root, "list", "-m", "-f", "{{.Dir}}", "k8s.io/api")
+	if err != nil {
+		return err
+	}
+	link := filepath.Join(o.kubernetes(), "staging/src/k8s.io/api")
+	if have, _ := os.Readlink(link); have == api {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	_ = os.Remove(link)
+	return os.Symlink(api, link)
 }
 
 func (o *options) kubernetes() string { return filepath.Join(o.work, "kubernetes") }
