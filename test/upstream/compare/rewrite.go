@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -132,4 +133,14 @@ func write(file string, text []byte) error {
 		return nil
 	}
 	return os.WriteFile(file, text, 0o644)
+}
+
+// MakeExecutable lets tests run the scripts below a directory: a module has no file modes.
+func MakeExecutable(dir string) error {
+	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".sh" {
+			return err
+		}
+		return os.Chmod(file, 0o755)
+	})
 }

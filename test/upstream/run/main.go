@@ -111,6 +111,9 @@ func (o *options) prepare(ctx context.Context) error {
 	if err := o.linkStaging(ctx); err != nil {
 		return err
 	}
+	if err := compare.MakeExecutable(filepath.Join(o.kubernetes(), "test/integration")); err != nil {
+		return err
+	}
 	for from, to := range map[string]string{"go.mod": o.modfile(), "go.sum": strings.TrimSuffix(o.modfile(), ".mod") + ".sum"} {
 		text, err := os.ReadFile(filepath.Join(o.root, from))
 		if err != nil {
