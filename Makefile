@@ -265,6 +265,10 @@ bench-memory: ## What a binding takes once it is read, and a role, and decisions
 bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour
 	$(GO) -C bench run . -scale $(or $(BINDINGS),1000000) $(BENCHFLAGS)
 
+.PHONY: bench-watches
+bench-watches: ## Ten thousand watches and two thousand clients while policy changes a hundred times a second (WATCHES=1000 for fewer); minutes
+	$(GO) -C bench run . -watches $(or $(WATCHES),10000) $(BENCHFLAGS)
+
 .PHONY: bench-reads
 bench-reads: ## What a narrowed list costs beside the same list with the selector typed: a ratio of 0.83 is 1.2 times as much
 	$(GO) -C bench run . -run narrowed $(BENCHFLAGS)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,17 +20,49 @@ type Client struct {
 	http *http.Client
 }
 
-func newClient(kubeconfig []byte) (*Client, error) {
+// newClient has a connection for each worker, or a single one for all that it sends.
+func newClient(kubeconfig []byte, single bool) (*Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.NextProtos = []string{"http/1.1"} // a connection for each worker
+	if config.NextProtos = []string{"http/1.1"}; single {
+		config.NextProtos = []string{"h2"}
+	}
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{url: config.Host, http: &http.Client{Transport: &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: 256, DisableCompression: true}}}, nil
+	transport := &http.Transport{TLSClientConfig: tls, MaxIdleConnsPerHost: 256, DisableCompression: true, ForceAttemptHTTP2: single}
+	return &Client{url: config.Host, http: &http.Client{Transport: transport}}, nil
+}
+
+// Watch hands over what a watch says, line by line, until the context ends. A watch that ends before is an error. It
+// calls open once the server has answered.
+func (c *Client) Watch(ctx context.Context, path string, open func(), line func([]byte) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("watch %s: %s", path, answer.Status)
+	}
+	open()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if err := line(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("watch %s ended: %v", path, lines.Err())
 }
 
 // Do returns the status and the body of the answer.

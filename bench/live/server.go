@@ -126,7 +126,7 @@ func prepare(name string) (*Server, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	s.Admin, err = newClient(config)
+	s.Admin, err = newClient(config, false)
 	return s, port, err
 }
 
@@ -153,11 +153,20 @@ func (s *Server) ready(ctx context.Context, began time.Time) error {
 
 // User returns a client with a certificate of its own.
 func (s *Server) User(name string, groups ...string) (*Client, error) {
+	return s.client(name, groups, false)
+}
+
+// Connection returns a client like User that has one connection for all of its requests and watches.
+func (s *Server) Connection(name string, groups ...string) (*Client, error) {
+	return s.client(name, groups, true)
+}
+
+func (s *Server) client(name string, groups []string, single bool) (*Client, error) {
 	config, err := pki.IssueClient(s.files, pki.ClientRequest{User: name, Groups: groups, TTL: 24 * time.Hour})
 	if err != nil {
 		return nil, err
 	}
-	return newClient(config)
+	return newClient(config, single)
 }
 
 // Resident is the memory of all its processes, or 0 where the system does not say.
