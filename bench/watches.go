@@ -28,7 +28,8 @@ const (
 
 // watching is a live server with n watches and a fifth as many clients, each with a connection of its own, while roles
 // change: what a get costs the server beside the same load without the changes. What the server does without gets, with
-// changes and without, is measured alone and taken off. No watch may end, no get fail, and every watch has to hear of the last change.
+// changes and without, is measured alone and taken off. No watch may end, no get fail, and every watch has to hear of
+// the last change.
 func watching(b *bench, n int) error {
 	bins, err := b.binaries()
 	if err != nil {

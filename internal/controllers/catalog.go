@@ -141,12 +141,12 @@ func answered(discover func() ([]*metav1.APIResourceList, error)) (func() ([]*me
 	}, nil
 }
 
-func clusterRoles(_ context.Context, t *term) (func(context.Context), error) {
+func clusterRoles(ctx context.Context, t *term) (func(context.Context), error) {
 	client, err := t.client("clusterrole-aggregation-controller")
 	if err != nil {
 		return nil, err
 	}
-	c := clusterroleaggregation.NewClusterRoleAggregation(t.typed.Rbac().V1().ClusterRoles(), client.RbacV1())
+	c := clusterroleaggregation.NewClusterRoleAggregation(calmRoles{t.typed.Rbac().V1().ClusterRoles(), ctx}, client.RbacV1())
 	return func(ctx context.Context) { c.Run(ctx, 5) }, nil
 }
 
