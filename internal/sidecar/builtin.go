@@ -42,6 +42,9 @@ func builtin(ctx context.Context, config *rest.Config) (lists, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The aggregator serves its own group, and registers nothing for it.
+	own := apiregistrationv1.SchemeGroupVersion
+	services.Items = append(services.Items, apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: own.Group, Version: own.Version}})
 	slices.SortFunc(services.Items, func(a, b apiregistrationv1.APIService) int {
 		return cmp.Or(cmp.Compare(a.Spec.Group, b.Spec.Group), cmp.Compare(b.Spec.VersionPriority, a.Spec.VersionPriority), version.CompareKubeAwareVersionStrings(b.Spec.Version, a.Spec.Version))
 	})
@@ -61,7 +64,7 @@ func builtin(ctx context.Context, config *rest.Config) (lists, error) {
 		}
 		all = append(all, list)
 	}
-	if len(all) == 0 {
+	if len(all) < 2 {
 		return nil, fmt.Errorf("the API server serves nothing yet")
 	}
 	return all, nil

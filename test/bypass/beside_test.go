@@ -17,7 +17,9 @@ func tells(o outcome) bool { return besideStock() && o.code >= 400 && o.code < 5
 
 // withoutConditions tells the refusals of conditions that a stock server cannot honour (SC-9).
 func withoutConditions(o outcome) bool {
-	return besideStock() && strings.Contains(string(o.answer), "a conditional permission does not reach")
+	return besideStock() && o.code == 403 && slices.ContainsFunc([]string{"nodes", "proxies", "reviews"}, func(of string) bool {
+		return strings.Contains(string(o.answer), "a conditional permission cannot be used for "+of+" on a stock server")
+	})
 }
 
 // ownVerb tells the connections that need no create on a stock server, but the verb of their method, which the caller
@@ -32,4 +34,28 @@ func notAudited(o outcome) bool {
 // bodiless are our own groups: a stock server passes their requests on, and has no bodies of them (SC-9).
 func bodiless(o outcome) bool {
 	return besideStock() && slices.Contains(registry.Groups(), o.endpoint.Group)
+}
+
+// typed is the selector that implies what a reader may see.
+const typed = "labelSelector=mine%3Dyes"
+
+// showing are the reads that show a reader what he may see: beside a stock server nothing is narrowed, and he has to
+// type the selector (SC-9). Without it they are tried as well.
+func showing(all []request) []request {
+	if !besideStock() {
+		return all
+	}
+	for _, r := range slices.Clone(all) {
+		if (r.verb == "list" || r.verb == "watch") && !strings.Contains(r.query, "labelSelector") {
+			r.query = strings.TrimPrefix(r.query+"&"+typed, "&")
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// unnarrowed tells the reads that show nothing beside a stock server: those without the selector, and all of nodes
+// (SC-9).
+func unnarrowed(o outcome) bool {
+	return besideStock() && o.code == 403 && (!strings.Contains(o.query, typed) || o.endpoint.Group == "" && o.endpoint.Resource == "nodes")
 }

@@ -44,7 +44,7 @@ func (w *world) readsOfThePast(t *testing.T, c *caller, endpoints []endpoint, na
 		if e.sub != "" || !e.has("list") {
 			continue
 		}
-		for _, r := range pastReads(e, namespace, then, now) {
+		for _, r := range showing(pastReads(e, namespace, then, now)) {
 			o := w.try("reads", c, r)
 			answer := string(o.answer)
 			if o.succeeded() && strings.Contains(answer, pastKey) {

@@ -187,7 +187,7 @@ func (w *world) awaitPolicy() {
 		{"outsider", widget("labels", "x"), false},
 		{"granular", widget("labels", "ok.example.com/x"), false},
 		{"cond-true", widget("labels", "x"), false},
-		{"see-mine", request{method: "GET", path: "/api/v1/nodes"}, false},
+		{"see-mine", request{method: "GET", path: "/api/v1/configmaps", query: "labelSelector=mine%3Dyes"}, false},
 		{"boss", widget("labels", "x"), false},
 	} {
 		c := quiet(probe.user)

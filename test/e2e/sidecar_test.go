@@ -47,6 +47,7 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.slow(t)
 	p.advice()
 	p.documented()
+	p.aggregated()
 	p.faults(t)
 }
 
@@ -147,6 +148,14 @@ func (p *pair) documented() {
 		out, err := p.try("", "get", "--raw", "/openapi/v2")
 		return err == nil && strings.Contains(out, "/apis/policy.proviso.dev/v1alpha1/")
 	})
+}
+
+// aggregated: SC-5, SC-9. A cluster admin who is not exempt manages APIServices, but for those of our groups.
+func (p *pair) aggregated() {
+	p.t.Helper()
+	p.kubectl("create", "clusterrolebinding", "ada", "--clusterrole=cluster-admin", "--user=ada")
+	p.does("ada", true, "label", "apiservice", "v1.apps", "free=1")
+	p.does("ada", false, "delete", "apiservice", "v1alpha1.policy.proviso.dev", "--dry-run=server")
 }
 
 // audit: DA-14 beside a stock server. What was refused is in the sink, at its own level.
