@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/ruleset/persist"
 	"proviso.dev/proviso/internal/ruleset/refmodel"
 	"proviso.dev/proviso/test/law"
 )
@@ -108,10 +109,10 @@ func requireSameShape(t *testing.T, got, want *Index) {
 	if !slices.Equal(text(got), text(want)) {
 		t.Fatalf("problems after changes %q, from scratch %q", text(got), text(want))
 	}
-	want.keys.Each(func(k ruleKey, list []keyEntry) bool {
+	want.keys.Each(func(k ruleKey, list persist.Roster[keyEntry]) bool {
 		have, _ := got.keys.Get(got.hashKey(k), k)
-		if len(have) != len(list) {
-			t.Fatalf("key %+v lists %d roles, from scratch %d", k, len(have), len(list))
+		if have.Len() != list.Len() {
+			t.Fatalf("key %+v lists %d roles, from scratch %d", k, have.Len(), list.Len())
 		}
 		return true
 	})

@@ -56,7 +56,7 @@ type Index struct {
 
 	scopes persist.Map[scope, []uint32]                      // scope → roles that are bound in it, ordered
 	bound  persist.Map[scopedRole, persist.Roster[*binding]] // scope and role → bindings
-	keys   persist.Map[ruleKey, []keyEntry]                  // resource → roles
+	keys   persist.Map[ruleKey, persist.Roster[keyEntry]]    // resource → roles
 
 	policies   persist.Map[string, *policyv1alpha1.Policy]        // by namespace
 	containers persist.Map[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name

@@ -84,12 +84,12 @@ func (ix *Index) hashKey(k ruleKey) uint64 {
 }
 
 // candidates are the lists of the inverse index that hold every role of a home that could match the request.
-type candidates [4][]keyEntry
+type candidates [4]persist.Roster[keyEntry]
 
 // candidates looks up where roles of the home that match the request must be listed. It must not be used for requests
 // with wildcards.
 func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
-	get := func(res, name string) []keyEntry {
+	get := func(res, name string) persist.Roster[keyEntry] {
 		k := ruleKey{kind, ns, res, name}
 		list, _ := q.ix.keys.Get(q.ix.hashKey(k), k)
 		return list
@@ -107,18 +107,20 @@ func (q *Query) candidates(kind RoleKind, ns string) (c candidates) {
 
 func (c *candidates) len() int {
 	n := 0
-	for _, list := range c {
-		n += len(list)
+	for i := range c {
+		n += c[i].Len()
 	}
 	return n
 }
 
 // each visits the roles that could allow or deny the verb; one can come up more than once.
 func (c *candidates) each(bit matching.VerbBit, visit func(id uint32)) {
-	for _, list := range c {
-		for i := range list {
-			if e := &list[i]; (e.allow|e.deny)&bit != 0 {
-				visit(e.role)
+	for i := range c {
+		for run := range c[i].Runs() {
+			for _, e := range c[i].Run(run) {
+				if (e.allow|e.deny)&bit != 0 {
+					visit(e.role)
+				}
 			}
 		}
 	}
@@ -126,7 +128,7 @@ func (c *candidates) each(bit matching.VerbBit, visit func(id uint32)) {
 
 func (e keyEntry) compare(o keyEntry) int { return cmp.Compare(e.role, o.role) }
 
-// keyEdit collects what an Apply changes in the inverse index, so that every list is copied once.
+// keyEdit collects what an Apply changes in the inverse index, so that every list is changed once.
 type keyEdit struct {
 	remove, add map[ruleKey][]keyEntry
 }
@@ -158,7 +160,7 @@ func (k *keyEdit) apply(e *edit) {
 		remove := k.remove[key]
 		slices.SortFunc(remove, keyEntry.compare)
 		slices.SortFunc(add, keyEntry.compare)
-		if next := persist.Splice(old, remove, add, keyEntry.compare); len(next) > 0 {
+		if next := old.Apply(remove, add, keyEntry.compare); !next.Empty() {
 			e.next.keys.Set(e.owner, h, key, next)
 		} else {
 			e.next.keys.Remove(e.owner, h, key)

@@ -168,16 +168,11 @@ func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 	}
 	bit := q.req.Bits()
 	for i := range lists {
-		for _, list := range lists[i] {
-			for j := range list {
-				if (list[j].allow|list[j].deny)&bit == 0 {
-					continue
-				}
-				if rg := g.find(list[j].role); rg != nil {
-					visit(rg)
-				}
+		lists[i].each(bit, func(id uint32) {
+			if rg := g.find(id); rg != nil {
+				visit(rg)
 			}
-		}
+		})
 	}
 }
 

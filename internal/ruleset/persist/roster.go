@@ -17,6 +17,31 @@ type Roster[T any] struct {
 // Empty tells whether nothing is in it.
 func (r Roster[T]) Empty() bool { return len(r.first) == 0 }
 
+// Len is the number of elements.
+func (r Roster[T]) Len() int {
+	n := len(r.first)
+	for _, run := range r.more {
+		n += len(run)
+	}
+	return n
+}
+
+// Runs is how many runs it has, and Run one of them, in order: for those who must not allocate.
+func (r Roster[T]) Runs() int {
+	if r.Empty() {
+		return 0
+	}
+	return 1 + len(r.more)
+}
+
+// Run is one of the runs; it must not be changed.
+func (r Roster[T]) Run(i int) []T {
+	if i == 0 {
+		return r.first
+	}
+	return r.more[i-1]
+}
+
 // Each visits the elements in order.
 func (r Roster[T]) Each(visit func(T)) {
 	for _, b := range r.first {

@@ -57,6 +57,13 @@ func TestRosterIsASortedList(t *testing.T) {
 		if got := list(next); !slices.Equal(got, want) {
 			t.Fatalf("round %d: got %d elements, want %d", round, len(got), len(want))
 		}
+		var runs []int
+		for i := range next.Runs() {
+			runs = append(runs, next.Run(i)...)
+		}
+		if !slices.Equal(runs, want) || next.Len() != len(want) {
+			t.Fatalf("round %d: the runs have %d elements, and Len says %d, want %d", round, len(runs), next.Len(), len(want))
+		}
 		if next.Empty() != (len(want) == 0) || len(next.first) > longestRun {
 			t.Fatalf("round %d: empty %v, first run %d", round, next.Empty(), len(next.first))
 		}
