@@ -60,3 +60,21 @@ func TestOnlyWhatChangesIsCompiled(t *testing.T) {
 		t.Errorf("%s %v", rewritten, err)
 	}
 }
+
+// SV-13: scripts of tests can be run, and the one that must not be cannot.
+func TestScriptsCanBeRun(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"plugin.sh", "plugin-not-executable.sh", "plugin.go"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := MakeExecutable(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"plugin.sh": true, "plugin-not-executable.sh": false, "plugin.go": false} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode()&0o100 != 0 != want {
+			t.Errorf("%s can be run: %v, want %v: %v", name, !want, want, err)
+		}
+	}
+}
