@@ -170,8 +170,8 @@ upstream-full: ## The same with all packages, dynamic audit served; about two ho
 	@$(MAKE) upstream UPSTREAM='$(UPSTREAM_FULL)' UPSTREAMFLAGS='-spool $(UPSTREAMFLAGS)'
 
 .PHONY: upstream-quick
-upstream-quick: ## A few of them, to see that it runs
-	$(GO) run ./test/upstream/run -packages auth -run '^(TestBootstrapping|TestAuthzConfig|TestConstrainedImpersonation|TestSelfSubjectAccessReview|TestNodeAuthorizer)$$'
+upstream-quick: ## One of them that tries every kind, and needs one server; about a minute
+	$(GO) run ./test/upstream/run -packages dryrun -spool
 
 # Not part of verify: about half an hour of processor time.
 PAIRS ?= 1000000
