@@ -156,7 +156,7 @@ bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alo
 faults-sidecar: build ## Kill the parts of a stock kube-apiserver with a side-car while somebody tries forbidden things (ROUNDS=20)
 	PROVISO_SOAK=$(or $(ROUNDS),20) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 2h -v -run 'TestSidecarBesideAStockServer|TestSidecarTwoOfEach' ./test/e2e
 
-# docs/testing.md has figures. upstream-full is every package that starts an API server and needs no node.
+# docs/testing.md has figures. upstream-full is what is about the API server, and not about controllers or nodes.
 UPSTREAM ?= auth,apiserver/apply
 UPSTREAM_FULL = auth,apiserver,apiserver/admissionwebhook,apiserver/anonymous,apiserver/apply,apiserver/cel,apiserver/certreload,apiserver/discovery,apiserver/flowcontrol,apiserver/oidc,$\
 	apiserver/openapi,apiserver/peerproxy,apiserver/podlogs,apiserver/portforward,apiserver/tracing,certificates,client,controlplane,controlplane/audit,controlplane/transformation,$\
@@ -198,6 +198,7 @@ verify: ## Everything that proves the product: formats, vet, layers, generated f
 	@$(MAKE) e2e
 	@$(MAKE) browser
 	@$(MAKE) conformance-quick
+	@$(MAKE) upstream-quick
 	@$(MAKE) vulncheck
 	@echo 'verify: all checks passed'
 

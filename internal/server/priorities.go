@@ -28,12 +28,14 @@ var kubePriorities = []groupPriority{
 	{"lifecycle.k8s.io", 15700, map[string]int32{"v1alpha1": 1}},
 }
 
-// ownPriorities: our groups stand behind all of Kubernetes' own, so that no short name of kubectl changes its meaning.
+// ownPriorities: our groups stand behind all of Kubernetes' own, so that no short name of kubectl changes its meaning,
+// and before those of CRDs, which all have 1000: upstream orders equal ones in one way in /apis and in another in the
+// aggregated document.
 var ownPriorities = []groupPriority{
 	{"authorization.k8s.io", 17600, map[string]int32{"v1alpha1": 1}}, // AuthorizationConditionsReview, behind upstream's v1
 	{"authorization.proviso.dev", 1200, map[string]int32{"v1alpha1": 15}},
 	{"policy.proviso.dev", 1100, map[string]int32{"v1alpha1": 15}},
-	{"auditregistration.k8s.io", 1000, map[string]int32{"v1alpha1": 15}},
+	{"auditregistration.k8s.io", 1050, map[string]int32{"v1alpha1": 15}},
 }
 
 // APIVersionPriorities is the order of all group versions this process serves.
