@@ -6,7 +6,10 @@ import (
 	"reflect"
 	"slices"
 
+	discovery "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -14,13 +17,15 @@ import (
 
 // OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of
 // discovery. A definition or an APIService there could not take the objects over, but it could move the version that
-// clients and controllers prefer, so that deleting a namespace would leave its policy behind.
+// clients and controllers prefer, so that deleting a namespace would leave its policy behind. Where another server finds
+// them, nobody changes the way there either: he could answer in their place.
 type OurGroups struct {
 	// Groups are ours, whether or not they are served at the moment.
 	Groups []string
 	// Serves tells the group versions that are served.
 	Serves func(schema.GroupVersion) bool
-	// Service is where another server finds them; nil if they are served by the server that is asked.
+	// Service is where another server finds them; nil if they are served by the server that is asked. Who has set it up
+	// is not asked about here.
 	Service *apiregistration.ServiceReference
 }
 
@@ -40,8 +45,36 @@ func (o OurGroups) Validate(_ context.Context, attrs admission.Attributes, _ adm
 	case apiregistration.Resource("apiservices"):
 		return o.service(attrs)
 	}
+	if o.Service != nil && o.leadsHere(attrs) {
+		return forbidden(attrs, "it leads to the server of our API groups: only members of system:masters can change it")
+	}
 	return nil
 }
+
+// leadsHere tells the objects by which another server finds this one.
+func (o OurGroups) leadsHere(attrs admission.Attributes) bool {
+	resource := attrs.GetResource().GroupResource()
+	if resource == (schema.GroupResource{Resource: "namespaces"}) {
+		return attrs.GetOperation() == admission.Delete && attrs.GetName() == o.Service.Namespace
+	}
+	if attrs.GetNamespace() != o.Service.Namespace || !slices.Contains(Leading, resource) {
+		return false
+	}
+	// A collection is deleted without a name.
+	for _, object := range []runtime.Object{attrs.GetObject(), attrs.GetOldObject()} {
+		if object == nil {
+			continue
+		}
+		m, err := meta.Accessor(object)
+		if err != nil || m.GetName() == o.Service.Name || m.GetLabels()[discovery.LabelServiceName] == o.Service.Name {
+			return true // what cannot be read may be one
+		}
+	}
+	return attrs.GetName() == o.Service.Name
+}
+
+// Leading are the resources by which a Service leads somewhere.
+var Leading = []schema.GroupResource{{Resource: "services"}, {Resource: "endpoints"}, {Group: discovery.GroupName, Resource: "endpointslices"}}
 
 func (o OurGroups) definition(attrs admission.Attributes) error {
 	if attrs.GetOperation() == admission.Delete {
@@ -70,8 +103,10 @@ func (o OurGroups) service(attrs admission.Attributes) error {
 	switch {
 	case next == nil:
 		return forbidden(attrs, fmt.Sprintf("cannot tell the group of an APIService from a %T", attrs.GetObject()))
-	case !slices.Contains(o.Groups, next.Spec.Group), o.ours(next), old != nil && reflect.DeepEqual(old.Spec, next.Spec):
+	case !slices.Contains(o.Groups, next.Spec.Group), o.Service == nil && o.ours(next), old != nil && reflect.DeepEqual(old.Spec, next.Spec):
 		return nil
+	case o.ours(next):
+		return forbidden(attrs, fmt.Sprintf("the API group %s is served elsewhere: only members of system:masters can say how it is found", next.Spec.Group))
 	}
 	return forbidden(attrs, fmt.Sprintf("the API group %s belongs to this server: no other server and no other version can be registered for it", next.Spec.Group))
 }

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	discovery "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -63,5 +65,53 @@ func TestOurGroups(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// SC-2, SC-9: beside a stock server nobody who is asked about changes the way to our groups.
+func TestTheWayToOurGroups(t *testing.T) {
+	check := OurGroups{Groups: []string{"ours.dev"}, Serves: func(schema.GroupVersion) bool { return true }, Service: &apiregistration.ServiceReference{Namespace: "home", Name: "proviso"}}
+	service := func(insecure bool, priority int32) runtime.Object {
+		return &apiregistration.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.ours.dev"}, Spec: apiregistration.APIServiceSpec{Group: "ours.dev", Version: "v1",
+			Service: &apiregistration.ServiceReference{Namespace: "home", Name: "proviso"}, InsecureSkipTLSVerify: insecure, VersionPriority: priority}}
+	}
+	object := func(name string, labels map[string]string) runtime.Object {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	of := map[string]string{discovery.LabelServiceName: "proviso"}
+	services, slicesOf := schema.GroupResource{Resource: "services"}, schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+	for _, test := range []struct {
+		name            string
+		resource        schema.GroupResource
+		namespace, item string
+		op              admission.Operation
+		next, old       runtime.Object
+		refused         bool
+	}{
+		{"no certificate is asked for", apiregistration.Resource("apiservices"), "", "v1.ours.dev", admission.Update, service(true, 1), service(false, 1), true},
+		{"its metadata", apiregistration.Resource("apiservices"), "", "v1.ours.dev", admission.Update, service(false, 1), service(false, 1), false},
+		{"one is made", apiregistration.Resource("apiservices"), "", "v1.ours.dev", admission.Create, service(false, 1), nil, true},
+		{"the service leads elsewhere", services, "home", "proviso", admission.Update, object("proviso", nil), object("proviso", nil), true},
+		{"it is deleted", services, "home", "proviso", admission.Delete, nil, object("proviso", nil), true},
+		{"with all others", services, "home", "", admission.Delete, nil, object("proviso", nil), true},
+		{"another service", services, "home", "", admission.Delete, nil, object("other", nil), false},
+		{"a service elsewhere", services, "team", "proviso", admission.Update, object("proviso", nil), object("proviso", nil), false},
+		{"another address", slicesOf, "home", "x", admission.Create, object("x", of), nil, true},
+		{"no address", slicesOf, "home", "x", admission.Update, object("x", nil), object("x", of), true},
+		{"addresses of another", slicesOf, "home", "x", admission.Create, object("x", nil), nil, false},
+		{"endpoints", schema.GroupResource{Resource: "endpoints"}, "home", "proviso", admission.Create, object("proviso", nil), nil, true},
+		{"the namespace is deleted", schema.GroupResource{Resource: "namespaces"}, "home", "home", admission.Delete, nil, object("home", nil), true},
+		{"the namespace is labelled", schema.GroupResource{Resource: "namespaces"}, "home", "home", admission.Update, object("home", nil), object("home", nil), false},
+		{"another namespace is deleted", schema.GroupResource{Resource: "namespaces"}, "team", "team", admission.Delete, nil, object("team", nil), false},
+		{"a config map", schema.GroupResource{Resource: "configmaps"}, "home", "proviso", admission.Create, object("proviso", nil), nil, false},
+	} {
+		attrs := admission.NewAttributesRecord(test.next, test.old, schema.GroupVersionKind{}, test.namespace, test.item, test.resource.WithVersion("v1"), "", test.op, nil, false, &user.DefaultInfo{Name: "ada"})
+		if err := check.Validate(t.Context(), attrs, nil); (err != nil) != test.refused {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		alone := OurGroups{Groups: check.Groups, Serves: check.Serves}
+		if err := alone.Validate(t.Context(), attrs, nil); err != nil && test.resource.Resource != "apiservices" {
+			t.Errorf("%s, in a server of ours: %v", test.name, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/authorize"
+	"proviso.dev/proviso/internal/enforce"
 	"proviso.dev/proviso/internal/handoff"
 	"proviso.dev/proviso/internal/refusal"
 	"proviso.dev/proviso/internal/review"
@@ -38,6 +39,8 @@ type Config struct {
 	Stale func() string
 	// Granted remembers what was allowed under a condition.
 	Granted *Granted
+	// Home is the namespace of the Service by which the stock server finds our API groups.
+	Home string
 	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
 	Ours []string
 }
@@ -158,7 +161,8 @@ func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) erro
 func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	u, namespace := attrs.GetUser(), attrs.GetNamespace()
 	deletes := attrs.GetVerb() != "create" || attrs.GetSubresource() != "" // an object that is made deletes nothing yet
-	return slices.Contains(guarded, schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) ||
+	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+	return slices.Contains(guarded, resource) || namespace != "" && namespace == d.cfg.Home && slices.Contains(enforce.Leading, resource) ||
 		d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
 		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
 }

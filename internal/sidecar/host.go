@@ -89,7 +89,7 @@ func compose(p parts) (*composed, error) {
 	c.decider, err = hooks.New(hooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
-		Own: pki.SidecarUser, Canary: pki.CanaryUser, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
 	})
 	return c, err
 }

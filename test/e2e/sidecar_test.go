@@ -156,6 +156,8 @@ func (p *pair) aggregated() {
 	p.kubectl("create", "clusterrolebinding", "ada", "--clusterrole=cluster-admin", "--user=ada")
 	p.does("ada", true, "label", "apiservice", "v1.apps", "free=1")
 	p.does("ada", false, "delete", "apiservice", "v1alpha1.policy.proviso.dev", "--dry-run=server")
+	p.does("ada", false, "patch", "apiservice", "v1alpha1.policy.proviso.dev", "--type=merge", "-p", `{"spec": {"insecureSkipTLSVerify": true, "caBundle": null}}`, "--dry-run=server")
+	p.does("ada", false, "patch", "service", "proviso", "-n", "proviso-system", "--type=merge", "-p", `{"spec": {"externalName": "example.com"}}`, "--dry-run=server")
 }
 
 // audit: DA-14 beside a stock server. What was refused is in the sink, at its own level.
