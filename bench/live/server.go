@@ -26,6 +26,7 @@ type Server struct {
 	etcd      string // where its etcd answers
 	files     *pki.Files
 	processes []*process
+	stays     int // how many of them go on when it is restarted
 	relaunch  func(context.Context) error
 }
 
@@ -36,6 +37,28 @@ func StartProviso(ctx context.Context, bins Binaries, name string, flags ...stri
 		return nil, err
 	}
 	s.etcd = "unix://" + filepath.Join(s.dir, "etcd", "client.sock")
+	return s, s.serve(ctx, bins, port, flags)
+}
+
+// StartProvisoOn runs etcd, has it filled, and then `proviso serve` with it, which then runs no controllers.
+func StartProvisoOn(ctx context.Context, bins Binaries, name string, fill func(*Server) error) (*Server, error) {
+	s, port, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startEtcd(ctx, bins); err != nil {
+		return nil, err
+	}
+	s.stays = len(s.processes)
+	if err := fill(s); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, s.serve(ctx, bins, port, []string{"--etcd-servers", s.etcd})
+}
+
+// serve launches a Proviso, now and at every restart.
+func (s *Server) serve(ctx context.Context, bins Binaries, port int, flags []string) error {
 	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(port)}, flags...)
 	s.relaunch = func(ctx context.Context) error {
 		began := time.Now()
@@ -44,15 +67,15 @@ func StartProviso(ctx context.Context, bins Binaries, name string, flags ...stri
 		}
 		return s.ready(ctx, began)
 	}
-	return s, s.relaunch(ctx)
+	return s.relaunch(ctx)
 }
 
 // Restart ends a Proviso and starts it again with what it has stored; Started is then that of the second time.
 func (s *Server) Restart(ctx context.Context) error {
-	for _, p := range s.processes {
+	for _, p := range s.processes[s.stays:] {
 		p.stop()
 	}
-	s.processes = nil
+	s.processes = s.processes[:s.stays]
 	return s.relaunch(ctx)
 }
 
