@@ -54,7 +54,7 @@ func (p *process) stop() {
 
 // await polls until the condition holds or the program ends.
 func (p *process) await(ctx context.Context, what string, condition func() bool) error {
-	deadline := time.After(2 * time.Minute)
+	deadline := time.After(10 * time.Minute) // of a server with a million bindings, on a busy machine
 	for !condition() {
 		select {
 		case <-ctx.Done():
