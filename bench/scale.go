@@ -30,8 +30,8 @@ const bindingsOfARole, bindingsForACondition, conditionsOfANamespace = 10, 100, 
 
 // scale is a live server with n bindings: how long it takes to be ready again after a restart, what it holds, what a
 // get costs beside a server with a hundred bindings, how long a revocation takes, and how long who-can takes. The peer
-// is the goal, and for gets the small server. Both have an etcd beside them, which was filled before they began, and run
-// no controllers. It takes minutes, and is no part of the other measures.
+// is the goal, and for gets the small server. Both have an etcd beside them, which was filled before they began, and
+// run no controllers. It takes minutes, and is no part of the other measures.
 func scale(b *bench, n int) error {
 	bins, err := b.binaries()
 	if err != nil {
