@@ -56,31 +56,24 @@ func watching(b *bench, n int) error {
 		return err
 	}
 	defer c.leave()
-	var quiet, busy []float64
+	costs := map[bool][]float64{} // by whether roles change
 	for range max(1, b.turns/3) {
-		idle, _, err := c.worked(false, false)
-		if err != nil {
-			return err
+		for _, changing := range []bool{false, true} {
+			without, _, err := c.worked(false, changing)
+			if err != nil {
+				return err
+			}
+			with, gets, err := c.worked(true, changing)
+			if err != nil {
+				return err
+			}
+			costs[changing] = append(costs[changing], float64(with-without)/float64(gets))
 		}
-		alone, gets, err := c.worked(true, false)
-		if err != nil {
-			return err
-		}
-		changes, _, err := c.worked(false, true)
-		if err != nil {
-			return err
-		}
-		both, more, err := c.worked(true, true)
-		if err != nil {
-			return err
-		}
-		quiet = append(quiet, float64(alone-idle)/float64(gets))
-		busy = append(busy, float64(both-changes)/float64(more))
 	}
 	if err := c.allHear(); err != nil {
 		return err
 	}
-	if err := b.pair("watches-get-cpu", n, "ns", busy, "without-policy-writes", quiet); err != nil {
+	if err := b.pair("watches-get-cpu", n, "ns", costs[true], "without-policy-writes", costs[false]); err != nil {
 		return err
 	}
 	return b.pair("watches-rss", n, "B", []float64{float64(s.Resident())}, "goal", []float64{scaleResident})

@@ -38,8 +38,9 @@ func (i calmInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Resou
 	})
 }
 
-// calmly returns a function that makes for a call of call: at once, or if there was one just now, a while later,
-// together with all that are asked for until then. None is asked for in vain until the context ends.
+// calmly returns a function that asks for a call. The call comes at once or, if there was one just now, after a pause,
+// and then stands for all that were asked for meanwhile. After each time that one is asked for, one begins, until the
+// context ends.
 func calmly(ctx context.Context, pause time.Duration, call func()) func() {
 	wanted := make(chan struct{}, 1)
 	go func() {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// setSlots is how many places the members of a node share, and setMost how many of them are taken before the set
-	// grows: one place stays free, and looking for who is not there ends at it.
+	// setSlots is how many places a node has, and setMost how many of them are taken before the set grows. Looking for
+	// what is not there ends at a free place, so that there always has to be one.
 	setSlots = 256
 	setMost  = 240
 	// setLoad is the mean number of members of a node for which a set makes room; the fullest node then has some fifty
