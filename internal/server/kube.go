@@ -34,6 +34,7 @@ func newKubeServer(c controlplane.CompletedConfig, delegate genericapiserver.Del
 			return nil, err
 		}
 	}
+	promptHooks(providers, generic.LoopbackClientConfig)
 	if err := server.InstallAPIs(providers...); err != nil {
 		return nil, err
 	}
