@@ -118,11 +118,13 @@ func (k *Authorizers) indexed(plan *Plan) ([]authorize.Link, error) {
 			}
 			links = append(links, more...)
 		case modes.ModeRBAC:
-			az := k.rbac()
+			link := authorize.Link{Name: a.Name}
 			if ours := k.provided(modes.ModeRBAC, plan); ours != nil {
-				az = ours[0].Authorizer
+				link.Authorizer = ours[0].Authorizer
+			} else {
+				link.Authorizer = k.rbac() // which holds all of RBAC: not made where the index has it
 			}
-			links = append(links, authorize.Link{Name: a.Name, Authorizer: az})
+			links = append(links, link)
 		}
 	}
 	return links, nil
