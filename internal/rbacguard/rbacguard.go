@@ -8,15 +8,14 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
-	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	"k8s.io/kubernetes/pkg/apis/rbac"
@@ -40,12 +39,12 @@ type Provider interface {
 
 // New puts our check on the storage of upstream's provider: that one knows what RBAC allows, and neither what Policy
 // allows nor what it denies (PO-12).
-func New(upstream Provider, escalation *inquire.Escalation, clusterRoles rbaclisters.ClusterRoleLister) (Provider, error) {
+func New(upstream Provider, escalation *inquire.Escalation) (Provider, error) {
 	known, ok := upstream.(rbacrest.RESTStorageProvider)
 	if !ok {
 		return nil, fmt.Errorf("the storage provider of %s is a %T: decide how what is written is checked", rbacv1.GroupName, upstream)
 	}
-	return rbacProvider{known, &rbacGuard{escalation: escalation, clusterRoles: clusterRoles}}, nil
+	return rbacProvider{known, &rbacGuard{escalation: escalation}}, nil
 }
 
 // rbacProvider is upstream's, with its storage guarded.
@@ -59,7 +58,7 @@ var _ genericapiserver.PostStartHookProvider = rbacProvider{} // which writes th
 // NewRESTStorage guards every storage of the group. One that is not known is an error: it could be written unchecked.
 func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
 	// Bytes that cannot be decoded grant nothing, and keep no other object from being read (SV-8).
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, registry.ReadableStorageOf(legacyscheme.Scheme, options))
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, frugalStorage{registry.ReadableStorageOf(legacyscheme.Scheme, options)})
 	if err != nil {
 		return group, err
 	}
@@ -75,10 +74,16 @@ func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSo
 
 // rbacGuard checks what is written to RBAC.
 type rbacGuard struct {
-	escalation   *inquire.Escalation
-	clusterRoles rbaclisters.ClusterRoleLister
+	escalation *inquire.Escalation
 	// roles and clusters read what is bound.
-	roles, clusters rest.Getter
+	roles    rest.Getter
+	clusters clusterRoles
+}
+
+// clusterRoles are the stored cluster roles.
+type clusterRoles interface {
+	rest.Getter
+	rest.Lister
 }
 
 // checkedStorage is a storage of upstream's, which checks what is written.
@@ -222,20 +227,16 @@ func (g *rbacGuard) binding(ctx context.Context, b inquire.RBACBinding) error {
 		if err != nil {
 			return nil, err
 		}
-		return g.gathered(obj)
+		return g.gathered(ctx, obj)
 	}
 	return g.escalation.ConfirmRBACBinding(ctx, b)
 }
 
 // gathered are the rules of a cluster role with those that it gathers. The controller that writes them into the role
 // may not have come to it yet, and what is bound is the role as it will be.
-func (g *rbacGuard) gathered(obj runtime.Object) ([]rbacv1.PolicyRule, error) {
+func (g *rbacGuard) gathered(ctx context.Context, obj runtime.Object) ([]rbacv1.PolicyRule, error) {
 	first := &rbacv1.ClusterRole{}
 	if err := legacyscheme.Scheme.Convert(obj.DeepCopyObject(), first, nil); err != nil {
-		return nil, err
-	}
-	all, err := g.clusterRoles.List(labels.Everything())
-	if err != nil {
 		return nil, err
 	}
 	rules, seen := slices.Clone(first.Rules), map[string]bool{first.Name: true}
@@ -244,12 +245,12 @@ func (g *rbacGuard) gathered(obj runtime.Object) ([]rbacv1.PolicyRule, error) {
 			continue
 		}
 		for i := range todo[0].AggregationRule.ClusterRoleSelectors {
-			selector, err := metav1.LabelSelectorAsSelector(&todo[0].AggregationRule.ClusterRoleSelectors[i])
+			chosen, err := g.chosen(ctx, &todo[0].AggregationRule.ClusterRoleSelectors[i])
 			if err != nil {
 				return nil, err
 			}
-			for _, r := range all {
-				if !seen[r.Name] && selector.Matches(labels.Set(r.Labels)) {
+			for i := range chosen {
+				if r := &chosen[i]; !seen[r.Name] {
 					seen[r.Name] = true
 					rules, todo = append(rules, r.Rules...), append(todo, r)
 				}
@@ -257,4 +258,19 @@ func (g *rbacGuard) gathered(obj runtime.Object) ([]rbacv1.PolicyRule, error) {
 		}
 	}
 	return rules, nil
+}
+
+// chosen are the cluster roles with certain labels, as the watch cache has them.
+func (g *rbacGuard) chosen(ctx context.Context, by *metav1.LabelSelector) ([]rbacv1.ClusterRole, error) {
+	selector, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		return nil, err
+	}
+	found, err := g.clusters.List(request.WithNamespace(ctx, metav1.NamespaceNone), &metainternalversion.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	list := &rbacv1.ClusterRoleList{}
+	err = legacyscheme.Scheme.Convert(found.DeepCopyObject(), list, nil)
+	return list.Items, err
 }

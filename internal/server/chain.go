@@ -58,6 +58,8 @@ type stages struct {
 	journal *journal.Journal
 	// resolver finds services of the cluster, as soon as upstream has made it.
 	resolver *lateResolver
+	// roles are those of RBAC, as soon as they are read.
+	roles *lateRoles
 }
 
 // wrapStorage lets systems see what the storage of a server is asked for.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,7 +53,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	authorize.RegisterMetrics()
 	enforce.RegisterMetrics()
 	shadow.RegisterMetrics()
-	s := &stages{health: source.NewHealth(), events: loopback.NewEvents(), resolver: &lateResolver{}}
+	s := &stages{health: source.NewHealth(), events: loopback.NewEvents(), resolver: &lateResolver{}, roles: &lateRoles{}}
 	clients := loopback.New(generic.LoopbackClientConfig)
 	types, err := ruleTypes(clients)
 	if err != nil {
@@ -123,13 +124,13 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 	})
 	cfg := lineup.Config{
 		Ground: ground.Config{
-			Health: s.health, Roles: registry.NewRBACRoles(informers), Convert: readContent,
+			Health: s.health, Roles: s.roles, Convert: readContent,
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 			Journal:    s.journal,
 		},
 		Reads: reads.Config{Storage: true, RecheckAll: own.RecheckWatches},
 		Policies: policies.Config{GuardRBAC: func(upstream system.Provider) (system.Provider, error) {
-			return rbacguard.New(upstream, ground.Escalation(s.kernel), informers.Rbac().V1().ClusterRoles().Lister())
+			return rbacguard.New(upstream, ground.Escalation(s.kernel))
 		}},
 		Attributes: attributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
 		Fields:     fields.Config{Schemas: fields.Schemas{Builtin: builtinSchemas, Recognizes: isOurs}, MaxBody: generic.MaxRequestBodyBytes},
@@ -175,6 +176,19 @@ func (l *lateResolver) ResolveEndpoint(namespace, name string, port int32) (*url
 	return nil, errors.New("services are not known yet")
 }
 
+// lateRoles knows which roles there are once somebody reads them.
+type lateRoles struct {
+	system.Promise[registry.Roles]
+}
+
+// RoleExists implements registry.Roles.
+func (l *lateRoles) RoleExists(ctx context.Context, kind, namespace, name string) (bool, error) {
+	if roles, known := l.Get(); known {
+		return roles.RoleExists(ctx, kind, namespace, name)
+	}
+	return false, errors.New("roles are not known yet")
+}
+
 // provide puts storage of our systems in the place of upstream's.
 func (s *stages) provide(providers []controlplaneapiserver.RESTStorageProvider) error {
 	for _, one := range s.systems {
@@ -213,6 +227,9 @@ func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers
 // start feeds the policy snapshot once the server runs, makes readiness depend on it, and starts what systems do in the
 // background.
 func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.Informers) error {
+	if err := s.roles.Keep(from); err != nil {
+		return err
+	}
 	running, err := system.Feed(s.kernel.Store, s.systems, from)
 	if err != nil {
 		return err

@@ -122,6 +122,22 @@ func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
 	return nil, fmt.Errorf("%s are no source of policy", kind.GroupResource())
 }
 
+// RoleExists implements registry.Roles.
+func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
+	of, key := snapshot.Roles, namespace+"/"+name
+	if kind == "ClusterRole" {
+		of, key = snapshot.ClusterRoles, name
+	}
+	s.mu.Lock()
+	roles := s.mirrors[of.GroupVersionResource]
+	s.mu.Unlock()
+	if roles == nil || !roles.hasSynced() {
+		return false, fmt.Errorf("%s are not known here yet", of.Resource)
+	}
+	_, exists, err := roles.GetIndexer().GetByKey(key)
+	return exists, err
+}
+
 // isOwn tells the kinds of our groups.
 func isOwn(kind snapshot.Kind) bool { return slices.Contains(registry.Groups(), kind.Group) }
 

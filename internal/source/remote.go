@@ -48,20 +48,6 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 	return r, nil
 }
 
-// RoleExists implements registry.Roles.
-func (r *Remote) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
-	of, key := snapshot.Roles, namespace+"/"+name
-	if kind == "ClusterRole" {
-		of, key = snapshot.ClusterRoles, name
-	}
-	roles, err := r.Objects(of)
-	if err != nil {
-		return false, err
-	}
-	_, exists, err := roles.GetIndexer().GetByKey(key)
-	return exists, err
-}
-
 // Kube has the built-in kinds of the cluster.
 func (r *Remote) Kube() informers.SharedInformerFactory { return r.kube }
 
