@@ -30,8 +30,8 @@ const bindingsOfARole, bindingsForACondition, conditionsOfANamespace = 10, 100, 
 
 // scale is a live server with n bindings: how long it takes to be ready again after a restart, what it holds, what a
 // get costs beside a server with a hundred bindings, how long a revocation takes, and how long who-can takes. The peer
-// is the goal, and for gets the small server. Both have an etcd beside them, which was filled before they began, and
-// run no controllers. It takes minutes, and is no part of the other measures.
+// is the goal, for gets the small server, and at the end kube-apiserver on the same etcd. All have an etcd beside them,
+// which was filled before they began, and run no controllers. It takes minutes, and is no part of the other measures.
 func scale(b *bench, n int) error {
 	bins, err := b.binaries()
 	if err != nil {
@@ -59,7 +59,8 @@ func scale(b *bench, n int) error {
 	goal := func(name, unit string, value, goal float64) error {
 		return b.pair("scale-"+name, n, unit, []float64{value}, "goal", []float64{goal})
 	}
-	if err := goal("restart", "ns", float64(many.Started), float64(scaleReady)); err != nil {
+	restart := float64(many.Started)
+	if err := goal("restart", "ns", restart, float64(scaleReady)); err != nil {
 		return err
 	}
 	var costs [2][]float64
@@ -80,7 +81,8 @@ func scale(b *bench, n int) error {
 	if err := b.pair("scale-get-cpu", n, "ns", costs[0], "few", costs[1]); err != nil {
 		return err
 	}
-	if err := goal("rss", "B", float64(many.Resident()), scaleResident); err != nil {
+	resident := float64(many.ResidentAlone())
+	if err := goal("rss", "B", resident, scaleResident); err != nil {
 		return err
 	}
 	revoked, err := revocations(b.ctx, many, n, b.writes)
@@ -97,7 +99,31 @@ func scale(b *bench, n int) error {
 	if err != nil {
 		return err
 	}
-	return goal("who-can-p50", "ns", float64(asked.Quantile(0.5)), float64(scaleWhoCan))
+	if err := goal("who-can-p50", "ns", float64(asked.Quantile(0.5)), float64(scaleWhoCan)); err != nil {
+		return err
+	}
+	many.Leave()
+	return b.scaleStock(bins, many, n, restart, resident, costs[0])
+}
+
+// scaleStock is what kube-apiserver makes of the same etcd: until it is ready, what it holds, and what a get costs.
+func (b *bench) scaleStock(bins live.Binaries, many *live.Server, n int, restart, resident float64, gets []float64) error {
+	stock, err := live.StartStockOn(b.ctx, bins, "stock", many)
+	if err != nil {
+		return err
+	}
+	defer stock.Stop()
+	if err := b.pair("scale-restart", n, "ns", []float64{restart}, "stock", []float64{float64(stock.Started)}); err != nil {
+		return err
+	}
+	load, worked, err := b.boundGets(stock, n)
+	if err != nil {
+		return fmt.Errorf("gets on stock: %w", err)
+	}
+	if err := b.pair("scale-get-cpu", n, "ns", gets, "stock", []float64{float64(worked) / float64(len(load.Each))}); err != nil {
+		return err
+	}
+	return b.pair("scale-rss", n, "B", []float64{resident}, "stock", []float64{float64(stock.ResidentAlone())})
 }
 
 // ownRole is the i-th role: what everybody may read, and one secret.

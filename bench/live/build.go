@@ -15,6 +15,8 @@ import (
 // Binaries are the programs that are measured, built from the modules of the benchmark, which are those of the product.
 type Binaries struct {
 	Proviso, APIServer, Etcd string
+
+	dir, version string
 }
 
 const module, kubernetes = "proviso.dev/proviso/bench", "k8s.io/kubernetes"
@@ -33,18 +35,31 @@ func Build(ctx context.Context) (Binaries, error) {
 		return Binaries{}, err
 	}
 	dir := filepath.Join(cache, "proviso-bench")
-	bins := Binaries{Proviso: filepath.Join(dir, "proviso"), APIServer: filepath.Join(dir, "kube-apiserver"), Etcd: filepath.Join(dir, "etcd")}
+	bins := Binaries{dir: dir, version: version, Proviso: filepath.Join(dir, "proviso"), APIServer: filepath.Join(dir, "kube-apiserver"), Etcd: filepath.Join(dir, "etcd")}
 	for _, b := range []struct{ path, pkg string }{
 		{bins.Proviso, "proviso.dev/proviso/cmd/proviso"}, {bins.APIServer, kubernetes + "/cmd/kube-apiserver"}, {bins.Etcd, "go.etcd.io/etcd/server/v3"},
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(version), "-o", b.path, b.pkg)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Run(); err != nil {
-			return bins, fmt.Errorf("building %s: %w\n%s", b.pkg, err, out.String())
+		if err := bins.build(ctx, b.path, b.pkg); err != nil {
+			return bins, err
 		}
 	}
 	return bins, nil
+}
+
+func (b Binaries) build(ctx context.Context, path, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(b.version), "-o", path, pkg)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, out.String())
+	}
+	return nil
+}
+
+// controllerManager builds kube-controller-manager, which one measure needs.
+func (b Binaries) controllerManager(ctx context.Context) (string, error) {
+	path := filepath.Join(b.dir, "kube-controller-manager")
+	return path, b.build(ctx, path, kubernetes+"/cmd/kube-controller-manager")
 }
 
 // versionFlags are what upstream's release builds set; clients refuse a server without a version.

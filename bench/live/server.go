@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,11 +73,16 @@ func (s *Server) serve(ctx context.Context, bins Binaries, port int, flags []str
 
 // Restart ends a Proviso and starts it again with what it has stored; Started is then that of the second time.
 func (s *Server) Restart(ctx context.Context) error {
+	s.Leave()
+	return s.relaunch(ctx)
+}
+
+// Leave ends a server, and lets its etcd go on.
+func (s *Server) Leave() {
 	for _, p := range s.processes[s.stays:] {
 		p.stop()
 	}
 	s.processes = s.processes[:s.stays]
-	return s.relaunch(ctx)
 }
 
 // StartStock runs etcd with its defaults, and kube-apiserver with the flags that every installer gives it.
@@ -89,8 +95,23 @@ func StartStock(ctx context.Context, bins Binaries, name string) (*Server, error
 	if err := s.startEtcd(ctx, bins); err != nil {
 		return nil, err
 	}
+	s.stays = len(s.processes)
+	return s, s.stock(ctx, bins, port, began)
+}
+
+// StartStockOn runs kube-apiserver with the etcd of another server, which need not run any more.
+func StartStockOn(ctx context.Context, bins Binaries, name string, other *Server) (*Server, error) {
+	s, port, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	s.etcd = other.etcd
+	return s, s.stock(ctx, bins, port, time.Now())
+}
+
+func (s *Server) stock(ctx context.Context, bins Binaries, port int, began time.Time) error {
 	f := s.files
-	err = s.launch(ctx, bins.APIServer, "--etcd-servers", s.etcd, "--secure-port", strconv.Itoa(port), "--bind-address", "127.0.0.1",
+	err := s.launch(ctx, bins.APIServer, "--etcd-servers", s.etcd, "--secure-port", strconv.Itoa(port), "--bind-address", "127.0.0.1",
 		"--cert-dir", filepath.Join(s.dir, "unused"), "--tls-cert-file", f.ServingCert, "--tls-private-key-file", f.ServingKey,
 		"--client-ca-file", f.CACert, "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", f.SAPub, "--service-account-signing-key-file", f.SAKey,
@@ -98,9 +119,45 @@ func StartStock(ctx context.Context, bins Binaries, name string) (*Server, error
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-", "--proxy-client-cert-file", f.ProxyClientCert, "--proxy-client-key-file", f.ProxyClientKey)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.ready(ctx, began)
+	return s.ready(ctx, began)
+}
+
+// ourControllers are those that Proviso runs itself.
+const ourControllers = "serviceaccount-token,serviceaccount,root-ca-cert-publisher,namespace,clusterrole-aggregation,resourcequota,garbagecollector,pvc-protection,pv-protection"
+
+// StartControllers runs kube-controller-manager beside a stock server, with the controllers that Proviso has.
+func (s *Server) StartControllers(ctx context.Context, bins Binaries) error {
+	path, err := bins.controllerManager(ctx)
+	if err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	err = s.launch(ctx, path, "--kubeconfig", s.files.AdminKubeconfig, "--controllers", ourControllers, "--leader-elect=false",
+		"--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(port), "--cert-dir", filepath.Join(s.dir, "unused"),
+		"--service-account-private-key-file", s.files.SAKey, "--root-ca-file", s.files.CACert)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Second}
+	return s.processes[len(s.processes)-1].await(ctx, "kube-controller-manager", func() bool {
+		answer, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
+		if err != nil {
+			return false
+		}
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// StopControllers ends what StartControllers began.
+func (s *Server) StopControllers() {
+	last := len(s.processes) - 1
+	s.processes[last].stop()
+	s.processes = s.processes[:last]
 }
 
 // startEtcd runs the etcd of a stock server.
@@ -195,6 +252,14 @@ func (s *Server) client(name string, groups []string, single bool) (*Client, err
 // Resident is the memory of all its processes, or 0 where the system does not say.
 func (s *Server) Resident() (sum int64) {
 	for _, p := range s.processes {
+		sum += p.resident()
+	}
+	return sum
+}
+
+// ResidentAlone is Resident without an etcd that is a process of its own.
+func (s *Server) ResidentAlone() (sum int64) {
+	for _, p := range s.processes[s.stays:] {
 		sum += p.resident()
 	}
 	return sum
