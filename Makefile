@@ -266,6 +266,10 @@ bench-memory: ## What a binding takes once it is read, and a role, and decisions
 bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour
 	$(GO) -C bench run . -scale $(or $(BINDINGS),1000000) $(BENCHFLAGS)
 
+.PHONY: bench-replicas
+bench-replicas: ## Two replicas on three members of etcd with a million bindings (BINDINGS=100000 for fewer): they agree, and fail over; minutes
+	$(GO) -C bench run . -replicas $(or $(BINDINGS),1000000) $(BENCHFLAGS)
+
 .PHONY: bench-watches
 bench-watches: ## Ten thousand watches and two thousand clients while policy changes a hundred times a second (WATCHES=1000 for fewer); minutes
 	$(GO) -C bench run . -watches $(or $(WATCHES),10000) $(BENCHFLAGS)

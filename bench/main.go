@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	from := flags.String("from", "", "file with what -o json has printed: show that, and measure nothing")
 	only := flags.String("run", "", "regular expression: only the measures whose name matches")
 	bindings := flags.Int("scale", 0, "measure only a live server with so many bindings")
+	replicas := flags.Int("replicas", 0, "measure only two replicas on three members of etcd with so many bindings")
 	watches := flags.Int("watches", 0, "measure only a live server with so many watches, and a fifth as many clients")
 	switch err := flags.Parse(args); {
 	case err == flag.ErrHelp:
@@ -75,6 +76,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		err = replay(*from, b)
 	case *bindings > 0:
 		err = scale(b, *bindings)
+	case *replicas > 0:
+		err = replicated(b, *replicas)
 	case *watches > 0:
 		err = watching(b, *watches)
 	default:

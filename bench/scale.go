@@ -85,7 +85,7 @@ func scale(b *bench, n int) error {
 	if err := goal("rss", "B", resident, scaleResident); err != nil {
 		return err
 	}
-	revoked, err := revocations(b.ctx, many, n, b.writes)
+	revoked, err := revocations(b.ctx, many, many, n, b.writes)
 	if err != nil {
 		return err
 	}
@@ -186,35 +186,51 @@ func conditionalRoles(ctx context.Context, admin *live.Client, n int) error {
 	})
 }
 
-// revocations deletes the only binding of users, and measures from sending the delete until the user is refused.
-func revocations(ctx context.Context, s *live.Server, n, times int) (live.Load, error) {
-	var all live.Load
+// revocations deletes the only binding of users at one server, and measures from sending the delete until the same or
+// another one refuses the user.
+func revocations(ctx context.Context, at, asked *live.Server, n, times int) (all live.Load, err error) {
 	for k := range min(times, n/4) {
-		i := k * (n / 4 / min(times, n/4))
-		user, err := s.User(userName(i))
+		took, err := revoke(ctx, at, asked, k*(n/4/min(times, n/4)))
 		if err != nil {
 			return all, err
 		}
-		if err := user.Must(ctx, http.MethodGet, maps("default")+"/c", nil); err != nil {
-			return all, err
-		}
-		began := time.Now()
-		if err := s.Admin.Must(ctx, http.MethodDelete, rbacPath+"clusterrolebindings/"+clusterBinding(i, "").Name, nil); err != nil {
-			return all, err
-		}
-		for status := http.StatusOK; status == http.StatusOK; {
-			var text []byte
-			if status, text, err = user.Do(ctx, http.MethodGet, maps("default")+"/c", nil); err != nil {
-				return all, err
-			}
-			if status != http.StatusOK && status != http.StatusForbidden {
-				return all, fmt.Errorf("status %d: %s", status, text)
-			}
-		}
-		all.Each = append(all.Each, time.Since(began))
+		all.Each = append(all.Each, took)
 	}
 	all.Sort()
 	return all, nil
+}
+
+// revoke takes from the i-th user what he has.
+func revoke(ctx context.Context, at, asked *live.Server, i int) (time.Duration, error) {
+	user, err := asked.User(userName(i))
+	if err != nil {
+		return 0, err
+	}
+	// Without a leader, etcd reads and writes nothing for a while.
+	if err := eventually(ctx, func() error { return user.Must(ctx, http.MethodGet, maps("default")+"/c", nil) }); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := eventually(ctx, func() error {
+		status, text, err := at.Admin.Do(ctx, http.MethodDelete, rbacPath+"clusterrolebindings/"+clusterBinding(i, "").Name, nil)
+		if err == nil && status != http.StatusOK && status != http.StatusNotFound {
+			err = fmt.Errorf("status %d: %s", status, text)
+		}
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	for {
+		status, text, err := user.Do(ctx, http.MethodGet, maps("default")+"/c", nil)
+		switch {
+		case err != nil:
+			return 0, err
+		case status == http.StatusForbidden:
+			return time.Since(began), nil
+		case status != http.StatusOK && status < http.StatusInternalServerError:
+			return 0, fmt.Errorf("status %d: %s", status, text)
+		}
+	}
 }
 
 // whoCanSecret asks who can read secrets that a few of all users can read.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,23 @@ func (p *process) stop() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
+}
+
+// kill ends the program at once.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+}
+
+// healthy waits for an etcd.
+func (p *process) healthy(ctx context.Context, url string) error {
+	return p.await(ctx, "etcd", func() bool {
+		answer, err := http.Get(url + "/health")
+		if err != nil {
+			return false
+		}
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
 }
 
 // await polls until the condition holds or the program ends.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,7 @@ const perTransaction = 128
 // names. It stands for a past in which they were written one by one through the API, which takes minutes; the server
 // learns of them by its watches. object returns the i-th with its kind set.
 func (s *Server) Seed(ctx context.Context, prefix string, n int, object func(i int) (name string, o runtime.Object)) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.etcd}, Context: ctx})
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(s.etcd, ","), Context: ctx})
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"proviso.dev/proviso/internal/pki"
@@ -178,18 +180,15 @@ func (s *Server) startEtcd(ctx context.Context, bins Binaries) error {
 		return err
 	}
 	s.etcd = urls[0]
-	return s.processes[0].await(ctx, "etcd", func() bool {
-		answer, err := http.Get(urls[0] + "/health")
-		if err != nil {
-			return false
-		}
-		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	})
+	return s.processes[0].healthy(ctx, urls[0])
 }
 
 // prepare makes a directory with certificates. Its path is short, because that of a unix socket is limited to 108
 // bytes.
-func prepare(name string) (*Server, int, error) {
+func prepare(name string) (*Server, int, error) { return prepareAs(name) }
+
+// prepareAs also takes the authorities of the first of others, if there is one.
+func prepareAs(name string, others ...*Server) (*Server, int, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, 0, err
@@ -199,6 +198,11 @@ func prepare(name string) (*Server, int, error) {
 		return nil, 0, err
 	}
 	s := &Server{Name: name, dir: dir}
+	if len(others) > 0 {
+		if err := copyPrivate(filepath.Join(dir, "pki"), filepath.Join(others[0].dir, "pki")); err != nil {
+			return nil, 0, err
+		}
+	}
 	if s.files, err = pki.Ensure(dir, pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: port}); err != nil {
 		return nil, 0, err
 	}
@@ -208,6 +212,24 @@ func prepare(name string) (*Server, int, error) {
 	}
 	s.Admin, err = newClient(config, false)
 	return s, port, err
+}
+
+// copyPrivate copies a directory, for nobody else to read.
+func copyPrivate(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o600)
+	})
 }
 
 func (s *Server) launch(ctx context.Context, path string, args ...string) error {
