@@ -36,6 +36,11 @@ func (r *Router) ProcessEvents(events ...*auditinternal.Event) bool {
 	return accepted
 }
 
+// Unheard tells that nobody wants any event now: whoever has to read events first need not.
+func (r *Router) Unheard() bool {
+	return r.cfg.Static == nil && len(r.routes.Load().receivers) == 0
+}
+
 // route gives the event to the sinks that want it; false if none does.
 func (r *Router) route(ev *auditinternal.Event) bool {
 	routes := r.routes.Load()

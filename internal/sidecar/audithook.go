@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/klog/v2"
 )
 
@@ -24,7 +23,7 @@ func (s *sidecar) hookedEvents(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	decoded, _, err := audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion).Decode(body, nil, nil)
+	decoded, _, err := eventDecoder.Decode(body, nil, nil)
 	list, ok := decoded.(*auditinternal.EventList)
 	if err != nil || !ok {
 		klog.InfoS("The audit webhook sends what is no list of events", "err", err)

@@ -68,7 +68,7 @@ func TestInit(t *testing.T) {
 	}
 	// SC-8: nothing is remembered, and everything fails closed.
 	authorization, _ := os.ReadFile(filepath.Join(dir, "authorization.yaml"))
-	for _, want := range []string{"failurePolicy: Deny", "cacheAuthorizedRequests: false", "cacheUnauthorizedRequests: false", `request.user != "system:kube-scheduler"`, "'system:nodes' in request.groups"} {
+	for _, want := range []string{"failurePolicy: Deny", "cacheAuthorizedRequests: false", "cacheUnauthorizedRequests: false", "!(request.user in ['proviso:sidecar'", "'system:kube-scheduler'", "'system:nodes' in request.groups"} {
 		if !strings.Contains(string(authorization), want) {
 			t.Errorf("authorization.yaml lacks %s", want)
 		}

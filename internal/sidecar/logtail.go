@@ -170,12 +170,15 @@ func (t *logTail) read(ctx context.Context, path string) error {
 	return t.keep(path)
 }
 
+// eventDecoder reads events as API servers write them.
+var eventDecoder = audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion)
+
 // take gives one event to the sinks. A line that is no event is skipped: it will never be one.
 func (t *logTail) take(line []byte) bool {
-	if len(bytes.TrimSpace(line)) == 0 {
+	if to, ok := t.sinks.(interface{ Unheard() bool }); ok && to.Unheard() || len(bytes.TrimSpace(line)) == 0 {
 		return true
 	}
-	decoded, _, err := audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion).Decode(line, nil, nil)
+	decoded, _, err := eventDecoder.Decode(line, nil, nil)
 	event, ok := decoded.(*auditinternal.Event)
 	if err != nil || !ok {
 		klog.InfoS("A line of the audit log is no event", "log", t.path, "err", err)

@@ -93,3 +93,40 @@ func TestLogTailLosesNothing(t *testing.T) {
 		t.Fatalf("got %v, %v", got.ids, err)
 	}
 }
+
+// unheard has no sinks until somebody makes one.
+type unheard struct {
+	*collected
+	yet bool
+}
+
+func (u *unheard) Unheard() bool { return u.yet }
+
+// Without sinks the log is passed by, and what is written after the first one came reaches it.
+func TestLogTailWithoutSinks(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(log, []byte(line(1, 0)+line(2, 0)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := &unheard{collected: &collected{}, yet: true}
+	tail, err := newLogTail(log, filepath.Join(dir, "position"), got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.catchUp(t.Context()); err != nil || len(got.ids) > 0 {
+		t.Fatalf("got %v, %v", got.ids, err)
+	}
+	got.yet = false
+	f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(line(3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.catchUp(t.Context()); err != nil || !slices.Equal(got.ids, []string{"0003"}) {
+		t.Fatalf("got %v, %v", got.ids, err)
+	}
+}
