@@ -63,6 +63,9 @@ func scale(b *bench, n int) error {
 	if err := goal("restart", "ns", restart, float64(scaleReady)); err != nil {
 		return err
 	}
+	if err := settle(b.ctx, many); err != nil {
+		return err
+	}
 	var costs [2][]float64
 	for round := range b.turns {
 		for k := range 2 {
@@ -116,6 +119,9 @@ func (b *bench) scaleStock(bins live.Binaries, many *live.Server, n int, restart
 	if err := b.pair("scale-restart", n, "ns", []float64{restart}, "stock", []float64{float64(stock.Started)}); err != nil {
 		return err
 	}
+	if err := settle(b.ctx, stock); err != nil {
+		return err
+	}
 	load, worked, err := b.boundGets(stock, n)
 	if err != nil {
 		return fmt.Errorf("gets on stock: %w", err)
@@ -124,6 +130,22 @@ func (b *bench) scaleStock(bins live.Binaries, many *live.Server, n int, restart
 		return err
 	}
 	return b.pair("scale-rss", n, "B", []float64{resident}, "stock", []float64{float64(stock.ResidentAlone())})
+}
+
+// settle waits until a server has nothing left to do from its start.
+func settle(ctx context.Context, s *live.Server) error {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+		before := s.Worked()
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if s.Worked()-before < time.Second/20 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not come to rest", s.Name)
 }
 
 // ownRole is the i-th role: what everybody may read, and one secret.
