@@ -26,7 +26,7 @@ func replicated(b *bench, n int) error {
 	}
 	defer all.Stop()
 	first, second := all.Servers[0], all.Servers[1]
-	if err := fillServer(b.ctx, first, n); err != nil {
+	if err := fillServer(b.ctx, first, n, conditionsOfANamespace); err != nil {
 		return err
 	}
 	goal := func(name string, value, goal time.Duration) error {

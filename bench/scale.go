@@ -50,7 +50,7 @@ func scale(b *bench, n int) error {
 		return err
 	}
 	defer many.Stop()
-	if err := fillServer(b.ctx, many, n); err != nil {
+	if err := fillServer(b.ctx, many, n, n/bindingsForACondition); err != nil {
 		return err
 	}
 	if err := many.Restart(b.ctx); err != nil {
@@ -174,12 +174,12 @@ func fillEtcd(ctx context.Context, s *live.Server, n int) error {
 	})
 }
 
-// fillServer makes the conditional roles, and waits until the last binding is effective.
-func fillServer(ctx context.Context, s *live.Server, n int) error {
+// fillServer makes so many conditional roles, and waits until the last of n bindings is effective.
+func fillServer(ctx context.Context, s *live.Server, n, conditional int) error {
 	if err := s.Admin.Create(ctx, maps("default"), configMap("c", 0)); err != nil {
 		return err
 	}
-	if err := conditionalRoles(ctx, s.Admin, n/bindingsForACondition); err != nil {
+	if err := conditionalRoles(ctx, s.Admin, conditional); err != nil {
 		return err
 	}
 	last, err := s.User(userName(n - 1))
