@@ -3,10 +3,17 @@ package authorize
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/expr"
 	"proviso.dev/proviso/internal/handoff"
+	"proviso.dev/proviso/internal/restrict"
+	"proviso.dev/proviso/internal/ruleset"
 	"proviso.dev/proviso/internal/snapshot"
 )
 
@@ -33,4 +40,50 @@ func BenchmarkConditional(b *testing.B) {
 			}
 		}
 	})
+}
+
+// admitted is an update as the enforcer hands it to conditions.
+type admitted struct {
+	admission.Attributes
+	data *expr.Data
+}
+
+func (a *admitted) Expr() *expr.Data { return a.data }
+func (a *admitted) Trusted() error   { return nil }
+
+// BenchmarkScale is both steps of an update of a deployment whose number of replicas a condition limits, as
+// bench/conditional.go measures them beside others.
+func BenchmarkScale(b *testing.B) {
+	cel, err := expr.New(expr.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "hammer", Name: name} }
+	rule := policyv1alpha1.PolicyRule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments.apps"}, When: "object.spec.replicas < 10"}
+	index := ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: (&restrict.Compiler{CEL: cel}).CompileRule,
+		Kinds:    ruleset.NewKinds([]ruleset.Served{{Group: "apps", Resource: "deployments", Kind: "Deployment", Builtin: true}}),
+		Policies: []*policyv1alpha1.Policy{{ObjectMeta: named("default"), Roles: map[string]policyv1alpha1.PolicyRole{"scale": {Rules: []policyv1alpha1.PolicyRule{rule}}}}},
+		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: named("hammer"),
+			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "scale", UserNames: []string{"edgar"}}}}}})
+	ctx := handoff.With(b.Context(), &snapshot.Snapshot{Rules: index})
+	chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(snapshot.NewStore(), nil)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	who := &user.DefaultInfo{Name: "edgar", Groups: []string{"system:authenticated", "developers", "team-hammer"}}
+	var attrs authorizer.Attributes = &authorizer.AttributesRecord{User: who, Verb: "update", Namespace: "hammer",
+		APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "web", ResourceRequest: true}
+	scaled := func(replicas int32) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: named("web"), Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	}
+	old, updated := scaled(1), scaled(3)
+	record := admission.NewAttributesRecord(updated, old, appsv1.SchemeGroupVersion.WithKind("Deployment"), "hammer", "web",
+		appsv1.SchemeGroupVersion.WithResource("deployments"), "", admission.Update, &metav1.UpdateOptions{}, false, who)
+	b.ReportAllocs()
+	for b.Loop() {
+		facts := &admitted{record, expr.NewData(expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: expr.Static{New: updated, Old: old}})}
+		if out := chain.Decide(ctx, attrs).Pending.Resolve(ctx, facts); out.Decision != authorizer.DecisionAllow {
+			b.Fatal(out)
+		}
+	}
 }
