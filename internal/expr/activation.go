@@ -22,7 +22,7 @@ type activation struct {
 	req      *Request
 	data     *Data
 	version  string
-	resource ref.Val      // the version that a where is about
+	resource *loaded      // the version that a where is about
 	touched  bool         // a later variable was read while it is unknown
 	loadErr  error        // why a variable could not be had
 	meter    *meter       // of this evaluation, if its cost is tracked or its turns are counted
@@ -60,7 +60,10 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	}
 	switch name {
 	case varResource:
-		return a.resource, a.resource != nil
+		if a.resource == nil {
+			return nil, false
+		}
+		return a.loaded(a.resource)
 	case varObject:
 		return a.loaded(a.data.loadObject(a.version))
 	case varOldObject:
@@ -80,15 +83,29 @@ func (a *activation) ResolveName(name string) (any, bool) {
 			return types.NullValue, true
 		}
 		return (*impersonatedValue)(a.data.cfg.Impersonated), true
+	case sourceObject:
+		return source(a.data.loadObject(a.version))
+	case sourceOldObject:
+		return source(a.data.loadOldObject(a.version))
+	case sourceResource:
+		return source(a.resource)
 	}
 	return nil, false
+}
+
+// source is an object as it came, for those who know how to read it; see path.
+func source(l *loaded) (any, bool) {
+	if l == nil || l.obj == nil {
+		return nil, false
+	}
+	return l.obj, true
 }
 
 func (a *activation) loaded(l *loaded) (any, bool) {
 	if l.err != nil {
 		return a.unavailable(l.err), true
 	}
-	return l.val, true
+	return l.value(), true
 }
 
 // unavailable makes reading the variable an error, which fails the condition

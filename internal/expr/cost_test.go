@@ -86,7 +86,7 @@ func TestBoundsHold(t *testing.T) {
 					t.Fatalf("%s: %s costs %d, more than %d", name, source, got, p.bounds.cost)
 				}
 			}
-			second := &activation{req: f.req, data: d, resource: d.loadObject("").val}
+			second := &activation{req: f.req, data: d, resource: d.loadObject("")}
 			check("always", p.bounds.always, second)
 			check("second", p.bounds.second, second)
 			check("first", p.bounds.first, &activation{req: f.req})

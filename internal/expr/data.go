@@ -120,7 +120,7 @@ func (d *Data) Failures() []*EvalError { return d.failures }
 type loaded struct {
 	version string
 	obj     runtime.Object
-	val     ref.Val // for CEL; null if there is no such object
+	val     ref.Val // for CEL, once it is asked for; see value
 	err     error
 }
 
@@ -134,7 +134,7 @@ type versions struct {
 // find gives the place of a version, and whether it has to be loaded.
 func (vs *versions) find(version string) (_ *loaded, fresh bool) {
 	if !vs.asked {
-		vs.asked, vs.first = true, loaded{version: version, val: types.NullValue}
+		vs.asked, vs.first = true, loaded{version: version}
 		return &vs.first, true
 	}
 	if vs.first.version == version {
@@ -145,7 +145,7 @@ func (vs *versions) find(version string) (_ *loaded, fresh bool) {
 			return l, false
 		}
 	}
-	l := &loaded{version: version, val: types.NullValue}
+	l := &loaded{version: version}
 	vs.more = append(vs.more, l)
 	return l, true
 }
@@ -155,8 +155,16 @@ func (l *loaded) fill(obj runtime.Object, err error) {
 	case err != nil:
 		l.err = err
 	case !isNil(obj):
-		l.obj, l.val = obj, toValue(obj)
+		l.obj = obj
 	}
+}
+
+// value is the object for CEL; null if there is none.
+func (l *loaded) value() ref.Val {
+	if l.val == nil {
+		l.val = toValue(l.obj)
+	}
+	return l.val
 }
 
 func (d *Data) loadObject(version string) *loaded {

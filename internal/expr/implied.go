@@ -122,7 +122,7 @@ func (p *Program) everyState(req *Request, use []*attribute, states [][]state) b
 			continue
 		}
 		tried++
-		a := &activation{req: req, data: &Data{}, resource: types.DefaultTypeAdapter.NativeToValue(object), limit: req.firstStep()}
+		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
 		if a.limit == 0 {
 			return false
 		}

@@ -127,7 +127,7 @@ func (p *Program) tryWorlds(req *Request, use []*attribute, states [][]state) ([
 		if !possible {
 			continue
 		}
-		a := &activation{req: req, data: &Data{}, resource: types.DefaultTypeAdapter.NativeToValue(object), limit: req.firstStep()}
+		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
 		if a.limit == 0 {
 			return nil, errTooManyWorlds
 		}

@@ -63,13 +63,13 @@ func newPlanner(env *cel.Env, limit uint64) (*planner, error) {
 
 // untracked plans without looking at cost.
 func (pl *planner) untracked(checked *cel.Ast) (interpreter.InterpretableV2, error) {
-	return pl.NewInterpretable(checked.NativeRep(), interpreter.Optimize(),
+	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(readsPaths(checked)), interpreter.Optimize(),
 		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
 }
 
 // counting plans without looking at cost, but counts the turns of loops.
 func (pl *planner) counting(checked *cel.Ast) (interpreter.InterpretableV2, error) {
-	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.Optimize(),
+	return pl.NewInterpretable(checked.NativeRep(), interpreter.CustomDecoratorV2(loopMeter(checked)), interpreter.CustomDecoratorV2(readsPaths(checked)), interpreter.Optimize(),
 		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization))
 }
 

@@ -3,9 +3,6 @@ package expr
 import (
 	"context"
 	"errors"
-
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // whereFinding concludes from a partial evaluation of a where.
@@ -61,7 +58,7 @@ func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect
 func (p *Program) everyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
 	var failure error
 	for _, v := range vs {
-		ok, err := p.version(ctx, req, data, v.val, v.err)
+		ok, err := p.version(ctx, req, data, v)
 		if err != nil {
 			failure = err
 		} else if !ok {
@@ -79,7 +76,7 @@ func (p *Program) anyVersion(ctx context.Context, req *Request, data *Data, vs [
 		vs = []*loaded{{err: errNoVersion}}
 	}
 	for _, v := range vs {
-		ok, err := p.version(ctx, req, data, v.val, v.err)
+		ok, err := p.version(ctx, req, data, v)
 		if err != nil {
 			if e, ok := errors.AsType[*EvalError](err); ok {
 				data.failures = append(data.failures, e)
@@ -94,10 +91,6 @@ func (p *Program) anyVersion(ctx context.Context, req *Request, data *Data, vs [
 }
 
 // version evaluates the expression for one version.
-func (p *Program) version(ctx context.Context, req *Request, data *Data, val ref.Val, err error) (bool, error) {
-	a := &activation{req: req, data: data, version: p.apiVersion, resource: val}
-	if err != nil {
-		a.resource, a.loadErr = types.WrapErr(err), err
-	}
-	return p.run(ctx, a)
+func (p *Program) version(ctx context.Context, req *Request, data *Data, v *loaded) (bool, error) {
+	return p.run(ctx, &activation{req: req, data: data, version: p.apiVersion, resource: v, loadErr: v.err})
 }
