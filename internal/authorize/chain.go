@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -95,8 +96,10 @@ type Verdict struct {
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
 	var r record
 	w := c.Walk(attrs)
-	for link, d := range w.Answers(ctx) {
+	for a := range w.answers(ctx) {
+		link, d := a.link, &a.decision
 		switch {
+		case a.isOpen(): // it is kept
 		case d.IsNoOpinion():
 			r.note(link.Name, d.Reason(), d.Error())
 			continue
@@ -110,8 +113,8 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 		case d.IsAllow() && len(w.kept) == 0:
 			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
 		}
-		w.Keep(link, d)
-		if d.IsAllow() || canAllow(d) {
+		w.keep(a)
+		if a.canBecome(authorizer.DecisionAllow) {
 			p := &pending{walk: w, record: r}
 			return Verdict{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
 		}
@@ -158,8 +161,11 @@ type clusterWide struct{ authorizer.Attributes }
 
 func (clusterWide) GetNamespace() string { return "" }
 
-func canAllow(d authorizer.ConditionsAwareDecision) bool {
-	return canBecome(d, authorizer.DecisionAllow)
+func (a *answer) canBecome(decision authorizer.Decision) bool {
+	if a.set != nil {
+		return a.set.canBecome(decision)
+	}
+	return canBecome(a.decision, decision)
 }
 
 // canBecome tells whether a decision is possible, without making upstream's set of all that are.
@@ -198,10 +204,11 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 	w, r := p.walk, p.record.copy()
 	var conditions []string
 	var types typeSet
-	for link, d := range w.Answers(ctx) {
-		decision, reason, err := evaluate(ctx, link, d, data)
-		conditions = append(conditions, conditionIDs(d)...)
-		types.add(d)
+	for a := range w.answers(ctx) {
+		link := a.link
+		decision, reason, err := a.evaluate(ctx, data)
+		conditions = a.appendIDs(conditions)
+		types.add(&a)
 		if decision != authorizer.DecisionNoOpinion {
 			return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}
 		}
@@ -228,17 +235,39 @@ func names(all []answer) string {
 
 // evaluate gives the final decision of one link. Results that the decision could not have produced fail closed.
 func evaluate(ctx context.Context, link Link, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	if d.IsUnconditional() {
-		return Parts(d)
+	return (&answer{link: &link, decision: d}).evaluate(ctx, data)
+}
+
+func (a *answer) evaluate(ctx context.Context, data authorizer.ConditionsData) (decision authorizer.Decision, reason string, err error) {
+	switch {
+	case a.set != nil:
+		decision, reason, err = a.set.evaluate(ctx, data)
+	case a.decision.IsUnconditional():
+		return Parts(a.decision)
+	default:
+		decision, reason, err = a.link.Authorizer.EvaluateConditions(ctx, a.decision, data)
 	}
-	decision, reason, err := link.Authorizer.EvaluateConditions(ctx, d, data)
-	if !canBecome(d, decision) {
-		return d.FailureDecision(), "failed closed", fmt.Errorf("%s evaluated its conditions to %s, which they cannot give", link.Name, decision)
+	if !a.canBecome(decision) {
+		return a.upstream().FailureDecision(), "failed closed", fmt.Errorf("%s evaluated its conditions to %s, which they cannot give", a.link.Name, decision)
 	}
-	if decision == authorizer.DecisionDeny && err != nil && link.FailOpen {
+	if decision == authorizer.DecisionDeny && err != nil && a.link.FailOpen {
 		return authorizer.DecisionNoOpinion, reason, err
 	}
 	return decision, reason, err
+}
+
+// appendIDs appends the IDs of the conditions.
+func (a *answer) appendIDs(ids []string) []string {
+	if a.set == nil {
+		return append(ids, conditionIDs(a.decision)...)
+	}
+	ids = slices.Grow(ids, len(a.set.denies)+len(a.set.allows))
+	for _, list := range [...][]authorizer.Condition{a.set.denies, a.set.allows} {
+		for _, c := range list {
+			ids = append(ids, c.GetID())
+		}
+	}
+	return ids
 }
 
 func conditionIDs(d authorizer.ConditionsAwareDecision) []string {

@@ -54,9 +54,9 @@ func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Findi
 
 var _ authorizer.Condition = (*ruleCondition)(nil)
 
-// bind takes a rule out of the index. A name that the request did not say is part of the condition.
-func bind(hit ruleset.Hit) *ruleCondition {
-	c := &ruleCondition{hit: hit, compiled: restrict.Of(hit)}
+// bound is a rule out of the index. A name that the request did not say is part of the condition.
+func bound(hit ruleset.Hit) ruleCondition {
+	c := ruleCondition{hit: hit, compiled: restrict.Of(hit)}
 	c.rule = c.compiled.Condition
 	if names := hit.Names(); names != nil {
 		c.rule = restrict.Named(names, c.rule)
@@ -263,7 +263,7 @@ func evaluateSets(ctx context.Context, label string, d authorizer.ConditionsAwar
 	}
 	m := d.ConditionsMap()
 	decision, reason, err := m.Evaluate(ctx, data, func(context.Context, authorizer.Condition, authorizer.ConditionsData) (bool, error) {
-		return false, errors.New("the condition cannot be evaluated here")
+		return false, errNotEvaluable
 	})
 	if decision == authorizer.DecisionNoOpinion {
 		return decision, Unmet(m), err

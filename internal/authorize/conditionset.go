@@ -3,6 +3,7 @@ package authorize
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -45,11 +46,13 @@ func CheckCondition(text, description string) error {
 }
 
 // Unmet names the conditions that would have had to hold (CA-10). It names the first few: a review lists them all.
-func Unmet(m authorizer.ConditionsMap) string {
+func Unmet(m authorizer.ConditionsMap) string { return unmet(m.AllowConditions()) }
+
+func unmet(allows iter.Seq[authorizer.Condition]) string {
 	const shown = 3
 	var b strings.Builder
 	n := 0
-	for c := range m.AllowConditions() {
+	for c := range allows {
 		if n++; n > shown {
 			continue
 		}

@@ -9,9 +9,21 @@ import (
 )
 
 // typeSet collects the types of conditions, for metrics (CA-21). There is one, nearly always.
-type typeSet []string
+type typeSet struct {
+	first string
+	more  []string
+}
 
-func (s *typeSet) add(d authorizer.ConditionsAwareDecision) {
+func (s *typeSet) add(a *answer) {
+	if a.set == nil {
+		s.addDecision(a.decision)
+		return
+	}
+	s.addAll(slices.Values(a.set.denies))
+	s.addAll(slices.Values(a.set.allows))
+}
+
+func (s *typeSet) addDecision(d authorizer.ConditionsAwareDecision) {
 	switch {
 	case d.IsConditionsMap():
 		m := d.ConditionsMap()
@@ -20,31 +32,36 @@ func (s *typeSet) add(d authorizer.ConditionsAwareDecision) {
 		s.addAll(m.AllowConditions())
 	case d.IsUnion():
 		for _, sub := range d.UnionedDecisions() {
-			s.add(sub)
+			s.addDecision(sub)
 		}
 	}
 }
 
 func (s *typeSet) addAll(list iter.Seq[authorizer.Condition]) {
 	for c := range list {
-		if t := c.GetType(); t != "" && !slices.Contains(*s, t) {
-			*s = append(*s, t)
+		switch t := c.GetType(); {
+		case t == "" || t == s.first || slices.Contains(s.more, t):
+		case s.first == "":
+			s.first = t
+		default:
+			s.more = append(s.more, t)
 		}
 	}
 }
 
-func (s typeSet) String() string {
-	if len(s) == 1 {
-		return s[0]
+func (s *typeSet) String() string {
+	if len(s.more) == 0 {
+		return s.first
 	}
-	slices.Sort(s)
-	return strings.Join(s, ",")
+	all := append([]string{s.first}, s.more...)
+	slices.Sort(all)
+	return strings.Join(all, ",")
 }
 
 func typesOf(all []answer) string {
 	var s typeSet
-	for _, a := range all {
-		s.add(a.decision)
+	for i := range all {
+		s.add(&all[i])
 	}
 	return s.String()
 }

@@ -110,7 +110,7 @@ func (w Walk) record(ctx context.Context, out handoff.Outcome) {
 	by := Link{}
 	for _, a := range w.kept {
 		if a.link.Name == out.Authorizer {
-			by = a.link
+			by = *a.link
 		}
 	}
 	for _, link := range w.rest {

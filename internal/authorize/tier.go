@@ -53,6 +53,7 @@ func NewRBAC(store *snapshot.Store) *Tier {
 var (
 	_ authorizer.Authorizer   = (*Tier)(nil)
 	_ authorizer.RuleResolver = (*Tier)(nil)
+	_ opener                  = (*Tier)(nil)
 
 	errNoIndex = errors.New("no policy has been read yet")
 )
@@ -60,19 +61,35 @@ var (
 // Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
 // fails has decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	decision, reason, err := Parts(t.ConditionsAwareAuthorize(ctx, attrs))
+	d, set := t.open(ctx, attrs)
+	if set != nil {
+		return set.folded(), reasonFolded, nil
+	}
+	decision, reason, err := Parts(d)
 	if FailedClosed(err) {
 		err = nil
 	}
 	return decision, reason, err
 }
 
-// ConditionsAwareAuthorize is a few look-ups; it allocates only where conditional rules apply.
+// ConditionsAwareAuthorize decides, or says under which conditions.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return decisionOf(t.open(ctx, attrs))
+}
+
+func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.ConditionsAwareDecision {
+	if set != nil {
+		return set.decision()
+	}
+	return d
+}
+
+// open is a few look-ups; it allocates only where conditional rules apply.
+func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
 	if ix == nil {
-		return authorizer.ConditionsAwareDecisionDeny("", errNoIndex)
+		return authorizer.ConditionsAwareDecisionDeny("", errNoIndex), nil
 	}
 	var q ruleset.Query
 	q.Reset(ix, attrs)
@@ -90,21 +107,17 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 	}
 	switch {
 	case m.Deny.Found():
-		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil)
+		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil), nil
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		denies, allows, final := t.conditional(&q, m, attrs, selection{snap.Served, isUnselected(ctx)})
-		if final != nil {
-			return *final
-		}
-		return conditionSets(denies, allows)
+		return t.conditional(&q, m, attrs, selection{snap.Served, isUnselected(ctx)})
 	case m.Allow.Found():
-		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil)
+		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
 	// As with upstream's RBAC, a binding without its role is a reason and no error: everything else was decided.
 	if err := q.Errors(t.tier); err != nil {
-		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
+		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil), nil
 	}
-	return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+	return authorizer.ConditionsAwareDecisionNoOpinion("", nil), nil
 }
 
 // selection is what selectors can be about, and whether they are left out of account.
@@ -146,21 +159,19 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 
 // conditional collects the rules that depend on the object, unless the decision turns out to be final without it.
 // Denies are decided first: one that holds for every object ends it.
-func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (denies, allows []authorizer.Condition, final *authorizer.ConditionsAwareDecision) {
-	req := expr.NewRequest(attrs)
-	decided := func(d authorizer.ConditionsAwareDecision) ([]authorizer.Condition, []authorizer.Condition, *authorizer.ConditionsAwareDecision) {
-		return nil, nil, &d
-	}
+func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (authorizer.ConditionsAwareDecision, *openSet) {
+	set := &openSet{label: t.label}
+	req := &set.req
+	req.Read(attrs)
 	if m.ConditionalDeny {
-		for _, hit := range t.applying(q, ruleset.Denies) {
-			c := bind(hit)
+		for _, hit := range t.applying(set.hits[:0], q, ruleset.Denies) {
+			c := set.bind(hit)
 			switch o := c.decide(req, expr.Deny); o.Truth() {
 			case expr.False:
 			case expr.Unresolved:
-				c.residual = o.Residual()
-				denies = append(denies, c)
+				set.keep(&set.denies, c, o.Residual())
 			default: // it holds, or fails, for every object
-				return decided(authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o)))
+				return authorizer.ConditionsAwareDecisionDeny(t.denied(t.label+": "+c.describe(), m.Allow), failed(c, o)), nil
 			}
 		}
 	}
@@ -169,8 +180,8 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	if allowed {
 		why = m.Allow.Reason()
 	} else {
-		for _, hit := range t.applying(q, ruleset.Allows) {
-			c := bind(hit)
+		for _, hit := range t.applying(set.hits[:0], q, ruleset.Allows) {
+			c := set.bind(hit)
 			switch o := c.decide(req, expr.Allow); o.Truth() {
 			case expr.True:
 				allowed, why = true, hit.Reason()
@@ -181,8 +192,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}
-				c.residual = o.Residual()
-				allows = append(allows, c)
+				set.keep(&set.allows, c, o.Residual())
 			}
 			if allowed {
 				break
@@ -190,19 +200,20 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 		}
 	}
 	switch {
-	case allowed && len(denies) == 0:
-		return decided(authorizer.ConditionsAwareDecisionAllow(why, nil))
+	case allowed && len(set.denies) == 0:
+		return authorizer.ConditionsAwareDecisionAllow(why, nil), nil
 	case allowed:
-		allows = []authorizer.Condition{always(why)}
-	case len(denies) == 0 && len(allows) == 0:
-		return decided(authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure))
+		set.allows = []authorizer.Condition{always(why)}
+	case len(set.denies) == 0 && len(set.allows) == 0:
+		return authorizer.ConditionsAwareDecisionNoOpinion("no condition of a rule that applies can be met", failure), nil
 	}
-	return denies, allows, nil
+	set.denies, set.allows = unique(set.denies), unique(set.allows)
+	return authorizer.ConditionsAwareDecision{}, set
 }
 
-// applying are the rules of the tier that apply under conditions.
-func (t *Tier) applying(q *ruleset.Query, effect ruleset.Effect) []ruleset.Hit {
-	hits := q.AppendConditional(nil, t.tier, effect)
+// applying appends the rules of the tier that apply under conditions.
+func (t *Tier) applying(hits []ruleset.Hit, q *ruleset.Query, effect ruleset.Effect) []ruleset.Hit {
+	hits = q.AppendConditional(hits, t.tier, effect)
 	if s := t.supposed; s.Found() && s.Effect() == effect && (s.Condition() != nil || s.Names() != nil) {
 		hits = append(hits, s)
 	}

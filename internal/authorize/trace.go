@@ -122,15 +122,15 @@ func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect, served *sna
 	if hit.Condition() == nil && hit.Names() == nil {
 		return a
 	}
-	c := bind(hit)
+	c := bound(hit)
 	o := c.decide(req, effect)
 	a.Known = o.Truth()
 	switch {
-	case a.Known == expr.Unresolved && effect == expr.Allow && selected(c, req, served):
+	case a.Known == expr.Unresolved && effect == expr.Allow && selected(&c, req, served):
 		a.Known = expr.True
 	case a.Known == expr.Unresolved:
 		c.residual = o.Residual()
 	}
-	a.Condition = c
+	a.Condition = &c
 	return a
 }

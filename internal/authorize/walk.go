@@ -20,10 +20,19 @@ type Walk struct {
 	folds bool
 }
 
+// answer is what a link said.
 type answer struct {
-	link     Link
+	link *Link
+	// decision says nothing if there is a set: that is then the answer.
 	decision authorizer.ConditionsAwareDecision
+	set      *openSet
 }
+
+// isOpen tells whether it depends on the object.
+func (a *answer) isOpen() bool { return a.set != nil || !a.decision.IsUnconditional() }
+
+// upstream is the answer as upstream has it.
+func (a *answer) upstream() authorizer.ConditionsAwareDecision { return decisionOf(a.decision, a.set) }
 
 // Walk begins at the first link.
 func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
@@ -34,18 +43,29 @@ func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
 // more, and can go on later with the links that are left.
 func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.ConditionsAwareDecision] {
 	return func(yield func(Link, authorizer.ConditionsAwareDecision) bool) {
-		for _, a := range w.kept {
-			if w.folds && !a.decision.IsUnconditional() {
-				a.decision = w.ask(ctx, a.link)
+		for a := range w.answers(ctx) {
+			if !yield(*a.link, a.upstream()) {
+				return
 			}
-			if !yield(a.link, a.decision) {
+		}
+	}
+}
+
+// answers yields the same for those who need no upstream decision.
+func (w *Walk) answers(ctx context.Context) iter.Seq[answer] {
+	return func(yield func(answer) bool) {
+		for _, a := range w.kept {
+			if w.folds && a.isOpen() {
+				a = w.ask(ctx, a.link)
+			}
+			if !yield(a) {
 				return
 			}
 		}
 		for len(w.rest) > 0 {
-			link := w.rest[0]
+			link := &w.rest[0]
 			w.rest = w.rest[1:]
-			if !yield(link, w.ask(ctx, link)) {
+			if !yield(w.ask(ctx, link)) {
 				return
 			}
 		}
@@ -53,17 +73,23 @@ func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.Condition
 }
 
 // ask asks one link. Folding is left to the link: a conditional Deny denies, a conditional Allow has no opinion.
-func (w *Walk) ask(ctx context.Context, link Link) authorizer.ConditionsAwareDecision {
+func (w *Walk) ask(ctx context.Context, link *Link) answer {
 	if w.folds {
-		return authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))
+		return answer{link: link, decision: authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))}
 	}
-	return link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)
+	if tier, ok := link.Authorizer.(opener); ok {
+		d, set := tier.open(ctx, w.attrs)
+		return answer{link, d, set}
+	}
+	return answer{link: link, decision: link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)}
 }
 
 // Keep keeps an answer for whoever goes on with the walk. Copies of the walk do not see it.
 func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
-	w.kept = append(w.kept[:len(w.kept):len(w.kept)], answer{link, d})
+	w.keep(answer{link: &link, decision: d})
 }
+
+func (w *Walk) keep(a answer) { w.kept = append(w.kept[:len(w.kept):len(w.kept)], a) }
 
 // Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not
 // asked again.
@@ -75,7 +101,8 @@ func (w Walk) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 // fold also names the link that decided.
 func (w Walk) fold(ctx context.Context, r *record) (_ authorizer.Decision, reason, by string, _ error) {
 	w.folds = true
-	for link, d := range w.Answers(ctx) {
+	for a := range w.answers(ctx) { // none of them is open
+		link, d := a.link, a.decision
 		if decision, reason, err := Parts(d); decision != authorizer.DecisionNoOpinion {
 			if FailedClosed(err) {
 				err = nil // it has decided; upstream would make a 500 of an error
@@ -97,8 +124,10 @@ func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, e
 	case d.IsDeny():
 		return authorizer.DecisionDeny, d.Reason(), d.Error()
 	}
-	return d.FailureDecision(), "conditional: the object decides, and it is not known here", nil
+	return d.FailureDecision(), reasonFolded, nil
 }
+
+const reasonFolded = "conditional: the object decides, and it is not known here"
 
 // record collects what links without an opinion had to say.
 type record struct {

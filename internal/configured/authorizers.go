@@ -163,23 +163,11 @@ func (k *Authorizers) configured(a authzconfig.AuthorizerConfiguration, plan *Pl
 }
 
 func instrumented(kind, name string, a authorizer.Authorizer) authorizer.Authorizer {
-	counted := authorizationmetrics.InstrumentedAuthorizer(kind, name, a)
 	if tier, ok := a.(*authorize.Tier); ok {
-		return countedTier{counted, tier}
+		authorizationmetrics.RegisterMetrics()
+		return authorize.Counted(tier, func(outcome string) { authorizationmetrics.RecordAuthorizationDecision(kind, name, outcome) })
 	}
-	return &ruleLister{Authorizer: counted, rules: a}
-}
-
-// countedTier is a tier whose decisions are counted; its rules are read as they are.
-type countedTier struct {
-	authorizer.Authorizer
-	tier
-}
-
-// tier is what upstream's metrics hide.
-type tier interface {
-	authorizer.RuleResolver
-	authorize.RuleTracer
+	return &ruleLister{Authorizer: authorizationmetrics.InstrumentedAuthorizer(kind, name, a), rules: a}
 }
 
 // ruleLister keeps the rules of an authorizer visible that upstream's metrics hide.

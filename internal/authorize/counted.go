@@ -1,0 +1,66 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Counted is a tier whose decisions are counted, by upstream's names for them, where and when upstream's metrics count
+// those of an authorizer. Upstream's own would hide the tier.
+func Counted(t *Tier, count func(outcome string)) authorizer.Authorizer { return &counted{t, count} }
+
+type counted struct {
+	*uncounted
+	counts func(outcome string)
+}
+
+// uncounted is another name for a tier, whose own is one of its methods.
+type uncounted = Tier
+
+var (
+	_ opener                  = (*counted)(nil)
+	_ RuleTracer              = (*counted)(nil)
+	_ authorizer.RuleResolver = (*counted)(nil)
+)
+
+func (c *counted) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := c.uncounted.Authorize(ctx, attrs)
+	count(c.counts, decision)
+	return decision, reason, err
+}
+
+func (c *counted) open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet) {
+	d, set := c.uncounted.open(ctx, attrs)
+	if set != nil {
+		set.counts = c.counts
+		c.counts("conditional")
+		return d, set
+	}
+	decision, _, _ := Parts(d)
+	count(c.counts, decision)
+	return d, nil
+}
+
+func (c *counted) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return decisionOf(c.open(ctx, attrs))
+}
+
+func (c *counted) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	decision, reason, err := c.uncounted.EvaluateConditions(ctx, d, data)
+	count(c.counts, decision)
+	return decision, reason, err
+}
+
+// count counts a final decision. No opinion is none.
+func count(counts func(outcome string), d authorizer.Decision) {
+	switch d {
+	case authorizer.DecisionAllow:
+		counts("allowed")
+	case authorizer.DecisionDeny:
+		counts("denied")
+	case authorizer.DecisionNoOpinion:
+	default:
+		counts("unknown")
+	}
+}
