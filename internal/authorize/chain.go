@@ -225,7 +225,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 }
 
 // names lists whose conditions were not met.
-func names(all []answer) string {
+func names(all []kept) string {
 	list := make([]string, len(all))
 	for i, a := range all {
 		list[i] = a.link.Name

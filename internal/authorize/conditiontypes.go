@@ -58,10 +58,11 @@ func (s *typeSet) String() string {
 	return strings.Join(all, ",")
 }
 
-func typesOf(all []answer) string {
+func typesOf(all []kept) string {
 	var s typeSet
-	for i := range all {
-		s.add(&all[i])
+	for _, k := range all {
+		a := k.answer()
+		s.add(&a)
 	}
 	return s.String()
 }

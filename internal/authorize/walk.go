@@ -14,7 +14,7 @@ import (
 // that the chain is asked is a fold over Answers. A Walk is a value: a copy goes its own way from where it was made.
 type Walk struct {
 	attrs authorizer.Attributes
-	kept  []answer
+	kept  []kept
 	rest  []Link
 	// folds asks for answers without conditions, for callers that cannot carry them to admission.
 	folds bool
@@ -33,6 +33,20 @@ func (a *answer) isOpen() bool { return a.set != nil || !a.decision.IsUnconditio
 
 // upstream is the answer as upstream has it.
 func (a *answer) upstream() authorizer.ConditionsAwareDecision { return decisionOf(a.decision, a.set) }
+
+// kept is an answer that is kept. Decisions of upstream's are large, and few answers have one.
+type kept struct {
+	link     *Link
+	decision *authorizer.ConditionsAwareDecision
+	set      *openSet
+}
+
+func (k kept) answer() answer {
+	if k.set != nil {
+		return answer{link: k.link, set: k.set}
+	}
+	return answer{link: k.link, decision: *k.decision}
+}
 
 // Walk begins at the first link.
 func (c *Chain) Walk(attrs authorizer.Attributes) Walk {
@@ -54,7 +68,8 @@ func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.Condition
 // answers yields the same for those who need no upstream decision.
 func (w *Walk) answers(ctx context.Context) iter.Seq[answer] {
 	return func(yield func(answer) bool) {
-		for _, a := range w.kept {
+		for _, k := range w.kept {
+			a := k.answer()
 			if w.folds && a.isOpen() {
 				a = w.ask(ctx, a.link)
 			}
@@ -89,7 +104,14 @@ func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
 	w.keep(answer{link: &link, decision: d})
 }
 
-func (w *Walk) keep(a answer) { w.kept = append(w.kept[:len(w.kept):len(w.kept)], a) }
+func (w *Walk) keep(a answer) {
+	k := kept{link: a.link, set: a.set}
+	if k.set == nil {
+		d := a.decision
+		k.decision = &d
+	}
+	w.kept = append(w.kept[:len(w.kept):len(w.kept)], k)
+}
 
 // Fold goes on without conditions: the first Allow or Deny decides. Links that gave an unconditional answer are not
 // asked again.

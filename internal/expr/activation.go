@@ -26,7 +26,6 @@ type activation struct {
 	touched  bool         // a later variable was read while it is unknown
 	loadErr  error        // why a variable could not be had
 	meter    *meter       // of this evaluation, if its cost is tracked or its turns are counted
-	counter  meter        // the latter
 	field    *FieldValues // instead of data, for a field permission
 	limit    uint64       // of this evaluation, if it is lower than the planner's; 0 if it is not
 }

@@ -93,9 +93,9 @@ func TestBoundsHold(t *testing.T) {
 			if p.counted != nil {
 				turns := &counted{code: p.counted.code, turn: p.counted.turn, turns: math.MaxInt}
 				_, most, _, _ := turns.eval(context.Background(), second)
-				checked["turns"] += second.counter.turns
+				checked["turns"] += second.meter.turns
 				if got := cost(second); got > most {
-					t.Fatalf("%s costs %d, more than %d for %d turns", source, got, most, second.counter.turns)
+					t.Fatalf("%s costs %d, more than %d for %d turns", source, got, most, second.meter.turns)
 				}
 			}
 		}

@@ -51,10 +51,10 @@ func (c *counted) eval(ctx context.Context, a *activation) (out ref.Val, cost ui
 	if ctx.Err() != nil {
 		return nil, 0, ctx.Err(), true
 	}
-	a.counter = meter{maxTurns: c.turns, ctx: ctx}
-	a.meter = &a.counter
+	m := &meter{maxTurns: c.turns, ctx: ctx}
+	a.meter = m
 	defer func() {
-		cost, done = c.turn*uint64(a.counter.turns+1), a.counter.turns <= c.turns
+		cost, done = c.turn*uint64(m.turns+1), m.turns <= c.turns
 	}()
 	defer recovered(&out, &err)
 	frame, err := interpreter.NewExecutionFrame(a)
