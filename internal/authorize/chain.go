@@ -208,7 +208,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 		link := a.link
 		decision, reason, err := a.evaluate(ctx, data)
 		conditions = a.appendIDs(conditions)
-		types.add(&a)
+		types.add(a)
 		if decision != authorizer.DecisionNoOpinion {
 			return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}
 		}

@@ -66,21 +66,22 @@ func (w *Walk) Answers(ctx context.Context) iter.Seq2[Link, authorizer.Condition
 }
 
 // answers yields the same for those who need no upstream decision.
-func (w *Walk) answers(ctx context.Context) iter.Seq[answer] {
-	return func(yield func(answer) bool) {
+func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
+	return func(yield func(*answer) bool) {
 		for _, k := range w.kept {
 			a := k.answer()
 			if w.folds && a.isOpen() {
 				a = w.ask(ctx, a.link)
 			}
-			if !yield(a) {
+			if !yield(&a) {
 				return
 			}
 		}
 		for len(w.rest) > 0 {
 			link := &w.rest[0]
 			w.rest = w.rest[1:]
-			if !yield(w.ask(ctx, link)) {
+			a := w.ask(ctx, link)
+			if !yield(&a) {
 				return
 			}
 		}
@@ -101,10 +102,10 @@ func (w *Walk) ask(ctx context.Context, link *Link) answer {
 
 // Keep keeps an answer for whoever goes on with the walk. Copies of the walk do not see it.
 func (w *Walk) Keep(link Link, d authorizer.ConditionsAwareDecision) {
-	w.keep(answer{link: &link, decision: d})
+	w.keep(&answer{link: &link, decision: d})
 }
 
-func (w *Walk) keep(a answer) {
+func (w *Walk) keep(a *answer) {
 	k := kept{link: a.link, set: a.set}
 	if k.set == nil {
 		d := a.decision
