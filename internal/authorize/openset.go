@@ -27,7 +27,6 @@ type openSet struct {
 
 	// Nearly every set is one condition, which has its place here.
 	first ruleCondition
-	hits  [1]ruleset.Hit
 	room  [1]authorizer.Condition
 	taken bool
 }

@@ -161,10 +161,11 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 // Denies are decided first: one that holds for every object ends it.
 func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (authorizer.ConditionsAwareDecision, *openSet) {
 	set := &openSet{label: t.label}
+	var room [2]ruleset.Hit
 	req := &set.req
 	req.Read(attrs)
 	if m.ConditionalDeny {
-		for _, hit := range t.applying(set.hits[:0], q, ruleset.Denies) {
+		for _, hit := range t.applying(room[:0], q, ruleset.Denies) {
 			c := set.bind(hit)
 			switch o := c.decide(req, expr.Deny); o.Truth() {
 			case expr.False:
@@ -180,7 +181,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	if allowed {
 		why = m.Allow.Reason()
 	} else {
-		for _, hit := range t.applying(set.hits[:0], q, ruleset.Allows) {
+		for _, hit := range t.applying(room[:0], q, ruleset.Allows) {
 			c := set.bind(hit)
 			switch o := c.decide(req, expr.Allow); o.Truth() {
 			case expr.True:
