@@ -38,6 +38,8 @@ type ruleCondition struct {
 	compiled *restrict.Compiled
 	rule     expr.Condition
 	residual expr.Residual
+	// attrs are what the request can be read from if the residual has none: only people need it then.
+	attrs authorizer.Attributes
 }
 
 // decide is what the request alone makes of the condition. A rule that denies the delete in an eviction is about that
@@ -71,8 +73,16 @@ func (c *ruleCondition) GetID() string {
 	return c.compiled.ID
 }
 func (c *ruleCondition) GetType() string        { return c.residual.Type() }
-func (c *ruleCondition) GetCondition() string   { return c.residual.Text() }
+func (c *ruleCondition) GetCondition() string   { return c.shown().Text() }
 func (c *ruleCondition) GetDescription() string { return c.compiled.Description }
+
+// shown is the residual with its request.
+func (c *ruleCondition) shown() expr.Residual {
+	if c.attrs == nil {
+		return c.residual
+	}
+	return expr.Undecided(c.residual.Condition(), expr.NewRequest(c.attrs), c.residual.Effect()).Residual()
+}
 
 // Evaluate needs facts that the enforcer made; other data is converted on the spot.
 func (c *ruleCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
@@ -97,7 +107,7 @@ func Values(ctx context.Context, condition authorizer.Condition, data authorizer
 	if !ok || c.hit.ByDelete() {
 		return nil
 	}
-	return c.residual.Values(ctx, FactsOf(ctx, data))
+	return c.shown().Values(ctx, FactsOf(ctx, data))
 }
 
 // describe names the condition in a refusal, as a SelfSubjectAccessReview would.

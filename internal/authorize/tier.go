@@ -160,14 +160,12 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 // conditional collects the rules that depend on the object, unless the decision turns out to be final without it.
 // Denies are decided first: one that holds for every object ends it.
 func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (authorizer.ConditionsAwareDecision, *openSet) {
-	set := &openSet{label: t.label}
+	set := &openSet{label: t.label, attrs: attrs}
 	var room [2]ruleset.Hit
-	req := &set.req
-	req.Read(attrs)
 	if m.ConditionalDeny {
 		for _, hit := range t.applying(room[:0], q, ruleset.Denies) {
 			c := set.bind(hit)
-			switch o := c.decide(req, expr.Deny); o.Truth() {
+			switch o := set.decide(c, expr.Deny); o.Truth() {
 			case expr.False:
 			case expr.Unresolved:
 				set.keep(&set.denies, c, o.Residual())
@@ -183,13 +181,13 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 	} else {
 		for _, hit := range t.applying(room[:0], q, ruleset.Allows) {
 			c := set.bind(hit)
-			switch o := c.decide(req, expr.Allow); o.Truth() {
+			switch o := set.decide(c, expr.Allow); o.Truth() {
 			case expr.True:
 				allowed, why = true, hit.Reason()
 			case expr.Failed:
 				failure = failed(c, o)
 			case expr.Unresolved:
-				if !by.ignored && selected(c, req, by.served) && (t.Local == nil || t.Local(req.APIGroup, req.APIVersion)) {
+				if set.selects(c, by, t.Local) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}

@@ -205,6 +205,12 @@ func checkLaw(t testing.TB, p *Program, n naive, f facts) {
 			ok, err := out.Residual().Evaluate(context.Background(), f.data())
 			two = toAnswer(ok, err)
 		}
+		if IsOpen(p) {
+			ok, err := p.Evaluate(context.Background(), nil, effect, f.data())
+			if without := toAnswer(ok, err); out.Truth() != Unresolved || without != two {
+				t.Fatalf("%s %s: %v, %v with a request and %v without\nexpression %s", p.kind, effect, out.Truth(), two, without, p.source)
+			}
+		}
 		same := one == two
 		if effect == Allow && out.Truth() != Unresolved {
 			same = (one == yes) == (two == yes) // a failing Allow is ignored

@@ -84,6 +84,25 @@ func (p *Program) whenFinding(r partial, req *Request, effect Effect) Finding {
 // for every request.
 func (p *Program) settle() { p.settled = p.partially(nil) }
 
+// IsOpen reports whether a condition says nothing about the request and needs
+// the object: every request leaves it open, and it is evaluated without one.
+// Only its text needs the request. Nearly all conditions are such, so that
+// who decides them need not read the request.
+func IsOpen(c Condition) bool {
+	switch c := c.(type) {
+	case *Program:
+		return !c.uses.request && !c.kind.ofField() && c.settled.truth == Unresolved
+	case all:
+		for _, part := range c {
+			if !IsOpen(part) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // isBrief tells whether the first step is short without tracking its cost.
 func (p *Program) isBrief(req *Request) bool {
 	switch {

@@ -63,14 +63,7 @@ func (r *Request) spend(cost uint64) {
 // is about the object itself, however the URL spells its name: a condition
 // must not be got round by a GET or by a port (CA-9, PO-20).
 func NewRequest(a authorizer.Attributes) *Request {
-	r := &Request{}
-	r.Read(a)
-	return r
-}
-
-// Read is NewRequest for a request that has its place.
-func (r *Request) Read(a authorizer.Attributes) {
-	*r = Request{
+	r := &Request{
 		Verb:        a.GetVerb(),
 		APIGroup:    a.GetAPIGroup(),
 		APIVersion:  a.GetAPIVersion(),
@@ -94,6 +87,7 @@ func (r *Request) Read(a authorizer.Attributes) {
 	if l, err := a.GetLabelSelector(); err == nil {
 		r.LabelSelector = l
 	}
+	return r
 }
 
 // isMethod tells the verbs that are HTTP methods from those that ask for
