@@ -55,7 +55,7 @@ func (s *openSet) request() *expr.Request {
 }
 
 // decide is what the request makes of a condition. One that every request leaves open does not need it, which saves a
-// quarter of the memory of a decision.
+// third of the memory of a decision: 408 B instead of 616 (BenchmarkConditional/authorize).
 func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 	if c.hit.ByDelete() || !expr.IsOpen(c.rule) {
 		return c.decide(s.request(), effect)
@@ -81,8 +81,8 @@ func (s *openSet) keep(list *[]authorizer.Condition, c *ruleCondition, residual 
 	*list = append(*list, c)
 }
 
-// decision is the set as upstream has it.
-func (s *openSet) decision() authorizer.ConditionsAwareDecision {
+// upstream is the set as upstream has it.
+func (s *openSet) upstream() authorizer.ConditionsAwareDecision {
 	return conditionSets(slices.Clone(s.denies), slices.Clone(s.allows))
 }
 
@@ -118,7 +118,7 @@ func (s *openSet) evaluate(ctx context.Context, data authorizer.ConditionsData) 
 
 func (s *openSet) evaluated(ctx context.Context, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	if len(s.denies)+len(s.allows) > authorizer.MaxConditionsPerMap {
-		return evaluateSets(ctx, s.label, s.decision(), data) // it is more than one
+		return evaluateSets(ctx, s.label, s.upstream(), data) // it is more than one
 	}
 	held, errs := holding(ctx, s.denies, "Deny", data)
 	switch {

@@ -57,7 +57,7 @@ func FuzzOpenSet(f *testing.F) {
 				s.allows = append(s.allows, c)
 			}
 		}
-		d := s.decision()
+		d := s.upstream()
 		type result struct{ Decision, Reason, Err, FailedClosed string }
 		resultOf := func(decision authorizer.Decision, reason string, err error) result {
 			return result{decision.String(), reason, fmt.Sprint(err), fmt.Sprint(FailedClosed(err), errors.Is(err, errNotEvaluable))}

@@ -79,7 +79,7 @@ func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.At
 
 func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.ConditionsAwareDecision {
 	if set != nil {
-		return set.decision()
+		return set.upstream()
 	}
 	return d
 }

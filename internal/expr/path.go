@@ -17,9 +17,9 @@ import (
 
 // Nearly every condition compares a path, such as object.spec.replicas, with something. To CEL each step of it is a
 // value, and Kubernetes copies every struct on the way to make one: 2 KiB, 8 allocations and 1 to 2 µs for that path in
-// a Deployment, where reading the field takes 50 ns and allocates nothing (BenchmarkPath). So where cost is not tracked,
-// a path that ends at a text, a number or a boolean is read from the object itself. Whatever is not found that way, for
-// whatever reason, is left to CEL: it knows what is missing, what is null and how to say so.
+// a Deployment, where reading the field takes 50 ns and allocates nothing (BenchmarkPath). So where cost is not
+// tracked, a path that ends at a text, a number or a boolean is read from the object itself. Whatever is not found that
+// way, for whatever reason, is left to CEL: it knows what is missing, what is null and how to say so.
 
 // path is a path of constant names on one of the variables that are objects.
 type path struct {
