@@ -8,8 +8,8 @@ import (
 	"proviso.dev/proviso/bench/live"
 )
 
-// scaleFailover is how long a change may take, with its effect, when the member of etcd that leads has just been killed:
-// the others choose a new one after a second or two.
+// scaleFailover is how long a change may take, with its effect, when the member of etcd that leads was just killed: the
+// others choose a new one after a second or two.
 const scaleFailover = 10 * time.Second
 
 // replicated is two replicas on three members of etcd with n bindings: that both decide the same, how long a revocation
