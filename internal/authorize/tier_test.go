@@ -1,8 +1,10 @@
 package authorize
 
 import (
+	"cmp"
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -50,11 +52,12 @@ func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv
 type published struct {
 	index  *ruleset.Index
 	served *snapshot.Served
+	next   atomic.Pointer[ruleset.Index] // in the place of index
 }
 
 func (p *published) Name() string                  { return "test" }
 func (p *published) HasSynced() bool               { return true }
-func (p *published) Apply(next *snapshot.Snapshot) { next.Rules, next.Served = p.index, p.served }
+func (p *published) Apply(next *snapshot.Snapshot) { next.Rules, next.Served = cmp.Or(p.next.Load(), p.index), p.served }
 
 func storeWith(t *testing.T, p *published) *snapshot.Store {
 	t.Helper()
@@ -113,7 +116,7 @@ func TestPolicyChangedInFlight(t *testing.T) {
 		t.Fatalf("want a conditional answer, got %+v", v)
 	}
 
-	p.index = after // now a cluster role allows everything, and the condition is gone
+	p.next.Store(after) // now a cluster role allows everything, and the condition is gone
 	awaitIndex(t, store, after)
 	if out := v.Pending.Resolve(ctx, created("yes")); out.Decision != authorizer.DecisionAllow {
 		t.Errorf("the old policy allows a good one: %+v", out)

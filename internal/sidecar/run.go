@@ -2,12 +2,10 @@ package sidecar
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"sync/atomic"
@@ -20,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	certutil "k8s.io/client-go/util/cert"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	apiregistrationinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 
@@ -236,31 +233,4 @@ func (s *sidecar) feed(ctx context.Context, lists lists) error {
 	go s.kernel.Warmer.Run(ctx.Done())
 	go s.kernel.Store.Run(ctx.Done())
 	return nil
-}
-
-// trusted tells the requests of the API server that init made a certificate for.
-func (s *sidecar) trusted() (func(*http.Request) error, error) {
-	data, err := os.ReadFile(s.files.CACert)
-	if err != nil {
-		return nil, err
-	}
-	certs, err := certutil.ParseCertsPEM(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.files.CACert, err)
-	}
-	roots := x509.NewCertPool()
-	for _, c := range certs {
-		roots.AddCert(c)
-	}
-	return func(r *http.Request) error {
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-			return errStranger
-		}
-		leaf := r.TLS.PeerCertificates[0]
-		if leaf.Subject.CommonName != pki.AskingServer {
-			return errStranger
-		}
-		_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-		return err
-	}, nil
 }
