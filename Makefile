@@ -260,7 +260,7 @@ bench: bench-plan bench-test bench-memory ## Proviso and its peers on the same w
 .PHONY: bench-memory
 bench-memory: ## What a binding takes once it is read, and a role, and decisions about ever other users
 	$(GO) test -run xxx -bench Held ./internal/source
-	$(GO) test -run xxx -bench 'Build|RBAC.*all' ./internal/ruleset
+	$(GO) test -run xxx -bench 'Build|RBAC|Memory' ./internal/ruleset
 
 .PHONY: bench-scale
 bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour

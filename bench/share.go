@@ -19,9 +19,11 @@ import (
 // filter and enforcing it in admission, against everything from receiving the request to having answered it, with a
 // real etcd below. Giving the request its policy snapshot is a pointer and a few hundred bytes; it is in neither
 // figure.
+//
+// The last figure is the authorization of the same update in a stock server, which is part of the others as well.
 func share(b *bench) error {
-	const conditional, plain = "share-of-conditional-create", "share-of-plain-update"
-	if !b.wanted(conditional) && !b.wanted(plain) {
+	const conditional, plain, authorization = "share-of-conditional-create", "share-of-plain-update", "share-authorization-of-plain-update"
+	if !b.wanted(conditional) && !b.wanted(plain) && !b.wanted(authorization) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -41,7 +43,7 @@ func share(b *bench) error {
 		return err
 	}
 	n := 0
-	write := func(method, path string) func(context.Context, int) error {
+	write := func(edgar *live.Client, method, path string) func(context.Context, int) error {
 		return func(ctx context.Context, _ int) error {
 			name := "shared"
 			if method == http.MethodPost {
@@ -55,52 +57,80 @@ func share(b *bench) error {
 			return edgar.Must(ctx, method, path, body)
 		}
 	}
-	create := write(http.MethodPost, maps(workspace))
+	create := write(edgar, http.MethodPost, maps(workspace))
 	if err := eventually(b.ctx, func() error { return create(b.ctx, 0) }); err != nil {
 		return err
 	}
 	// One condition applies, and is met.
-	if err := b.stages(s, conditional, "POST", "CREATE", true, create); err != nil {
+	if _, err := b.stages(s, conditional, "POST", "CREATE", true, create); err != nil {
 		return err
 	}
 	// No condition applies, and no field is exclusive: what everybody pays (FP-13).
 	if err := oneGeneralWriter(b.ctx, s.Admin); err != nil {
 		return err
 	}
-	update := write(http.MethodPut, maps(workspace)+"/shared")
+	update := write(edgar, http.MethodPut, maps(workspace)+"/shared")
 	if err := eventually(b.ctx, func() error { return update(b.ctx, 0) }); err != nil {
 		return err
 	}
-	return b.stages(s, plain, "PUT", "UPDATE", false, update)
+	ours, err := b.stages(s, plain, "PUT", "UPDATE", false, update)
+	if err != nil || !b.wanted(authorization) {
+		return err
+	}
+	stock, err := live.StartStock(b.ctx, bins, "stock")
+	if err != nil {
+		return err
+	}
+	defer stock.Stop()
+	if edgar, err = stock.User("edgar", "team-a"); err != nil {
+		return err
+	}
+	if err := stock.Admin.Create(b.ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workspace}}); err != nil {
+		return err
+	}
+	if err := oneGeneralWriter(b.ctx, stock.Admin); err != nil {
+		return err
+	}
+	update = write(edgar, http.MethodPut, maps(workspace)+"/shared")
+	if err := eventually(b.ctx, func() error { return update(b.ctx, 0) }); err != nil {
+		return err
+	}
+	theirs, err := b.stages(stock, "", "PUT", "UPDATE", false, update)
+	if err != nil {
+		return err
+	}
+	return b.pair(authorization, 1, "ns", ours, "stock", theirs)
 }
 
-// stages lets one client write and compares the time in our stages with that in the handler.
-func (b *bench) stages(s *live.Server, name, verb, operation string, conditional bool, write func(context.Context, int) error) error {
-	if !b.wanted(name) {
-		return nil
-	}
+// stages lets one client write and compares the time in our stages with that in the handler, unless it has no name. It
+// returns the time in authorization.
+func (b *bench) stages(s *live.Server, name, verb, operation string, conditional bool, write func(context.Context, int) error) (authorization []float64, _ error) {
 	var ours, all []float64
 	for range b.turns {
 		before, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := live.During(b.ctx, 1, b.stretch, write); err != nil {
-			return err
+			return nil, err
 		}
 		after, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		writes := after["writes"] - before["writes"]
 		if writes == 0 || conditional == (after["enforced"] == before["enforced"]) {
-			return fmt.Errorf("%s: %v writes, %v conditions were enforced", name, writes, after["enforced"]-before["enforced"])
+			return nil, fmt.Errorf("%s: %v writes, %v conditions were enforced", name, writes, after["enforced"]-before["enforced"])
 		}
+		authorization = append(authorization, 1e9*(after["authorization"]-before["authorization"])/writes)
 		// Whatever else the server authorized meanwhile is counted as ours too.
 		ours = append(ours, 1e9*(after["authorization"]-before["authorization"]+after["enforcer"]-before["enforcer"])/writes)
 		all = append(all, 1e9*(after["handler"]-before["handler"])/writes)
 	}
-	return b.pair(name, 1, "ns", ours, "handler", all)
+	if name == "" || !b.wanted(name) {
+		return authorization, nil
+	}
+	return authorization, b.pair(name, 1, "ns", ours, "handler", all)
 }
 
 // oneGeneralWriter lets edgar update config maps, whatever is in them.

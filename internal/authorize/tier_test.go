@@ -55,9 +55,11 @@ type published struct {
 	next   atomic.Pointer[ruleset.Index] // in the place of index
 }
 
-func (p *published) Name() string                  { return "test" }
-func (p *published) HasSynced() bool               { return true }
-func (p *published) Apply(next *snapshot.Snapshot) { next.Rules, next.Served = cmp.Or(p.next.Load(), p.index), p.served }
+func (p *published) Name() string    { return "test" }
+func (p *published) HasSynced() bool { return true }
+func (p *published) Apply(next *snapshot.Snapshot) {
+	next.Rules, next.Served = cmp.Or(p.next.Load(), p.index), p.served
+}
 
 func storeWith(t *testing.T, p *published) *snapshot.Store {
 	t.Helper()

@@ -2,6 +2,7 @@ package ruleset
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"syscall"
@@ -150,6 +151,29 @@ func BenchmarkRBAC(b *testing.B) {
 				q.Reset(ix, attrs)
 				if m := q.RBAC(); !m.Allow.Found() {
 					b.Fatal("not allowed")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkMemory is what a machine takes for three reads of which each tells where the next is, in as much memory as n
+// bindings take: a decision about a user of whom nothing is in the processor's caches cannot take less, besides what it
+// takes for one of whom everything is (BenchmarkRBAC, one-user).
+func BenchmarkMemory(b *testing.B) {
+	const perBinding, line = 455, 64
+	for _, n := range append(slices.Clone(sizes), 1_000_000) {
+		b.Run(fmt.Sprintf("bindings=%d", n), func(b *testing.B) {
+			lines := make([][line / 4]uint32, n*perBinding/line)
+			order := rand.New(rand.NewPCG(1, 1)).Perm(len(lines))
+			for i, at := range order {
+				lines[at][0] = uint32(order[(i+1)%len(order)])
+			}
+			defer cpu(b)()
+			at := uint32(0)
+			for b.Loop() {
+				for range 3 {
+					at = lines[at][0]
 				}
 			}
 		})
