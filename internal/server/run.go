@@ -334,11 +334,11 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 		return
 	}
 	p.Say("Ready in %s.", p.Elapsed())
-	// What the start took goes back to the machine at once, and not over minutes.
-	debug.FreeOSMemory()
 	if files != nil {
 		p.Say("\nTry it, in another terminal:\n\n  export KUBECONFIG=%s\n  proviso kubectl get namespaces\n", files.AdminKubeconfig)
 	}
+	// What the start took goes back to the machine at once, and not over minutes.
+	debug.FreeOSMemory()
 }
 
 func controllersLine(running *controllers.Controllers) string {
