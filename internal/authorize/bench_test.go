@@ -1,6 +1,7 @@
 package authorize
 
 import (
+	"runtime"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,11 +80,28 @@ func BenchmarkScale(b *testing.B) {
 	old, updated := scaled(1), scaled(3)
 	record := admission.NewAttributesRecord(updated, old, appsv1.SchemeGroupVersion.WithKind("Deployment"), "hammer", "web",
 		appsv1.SchemeGroupVersion.WithResource("deployments"), "", admission.Update, &metav1.UpdateOptions{}, false, who)
-	b.ReportAllocs()
-	for b.Loop() {
-		facts := &admitted{record, expr.NewData(expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: expr.Static{New: updated, Old: old}})}
-		if out := chain.Decide(ctx, attrs).Pending.Resolve(ctx, facts); out.Decision != authorizer.DecisionAllow {
-			b.Fatal(out)
-		}
+	facts := func() *admitted {
+		return &admitted{record, expr.NewData(expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: expr.Static{New: updated, Old: old}})}
 	}
+	decided := chain.Decide(ctx, attrs).Pending
+	var kept any
+	for _, part := range []struct {
+		name string
+		run  func() authorizer.Decision
+	}{
+		{"both", func() authorizer.Decision { return chain.Decide(ctx, attrs).Pending.Resolve(ctx, facts()).Decision }},
+		{"authorize", func() authorizer.Decision { kept = chain.Decide(ctx, attrs).Pending; return authorizer.DecisionAllow }},
+		{"facts-and-enforce", func() authorizer.Decision { return decided.Resolve(ctx, facts()).Decision }},
+		{"facts", func() authorizer.Decision { kept = facts(); return authorizer.DecisionAllow }},
+	} {
+		b.Run(part.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if part.run() != authorizer.DecisionAllow {
+					b.Fatal("not allowed")
+				}
+			}
+		})
+	}
+	runtime.KeepAlive(kept)
 }
