@@ -10,7 +10,7 @@ import (
 )
 
 // frugalStorage lets what is read from storage, and kept in the watch cache, share its words. Roles and bindings
-// consist of a few words that come again and again: a million bindings of a hundred thousand roles took a fifth more.
+// consist of a few words that come again and again, and a large cluster has a million bindings.
 type frugalStorage struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.

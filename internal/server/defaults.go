@@ -53,9 +53,9 @@ func prompt(hook genericapiserver.PostStartHookFunc, config *rest.Config) generi
 		close(serving)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil // an error would end the process at once, and it is about to end in order
 		case err := <-done:
-			if err == nil {
+			if err == nil || ctx.Err() != nil {
 				return nil
 			}
 			again := rest.CopyConfig(ctx.LoopbackClientConfig)

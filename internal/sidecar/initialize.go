@@ -183,7 +183,7 @@ func initialize(dir, pkiDir string, s *settings) error {
 	return nil
 }
 
-// quote is a string in YAML and in CEL.
+// quote is a string in YAML.
 func quote(s string) (string, error) {
 	out, err := json.Marshal(s)
 	return string(out), err
