@@ -52,17 +52,16 @@ func prompt(hook genericapiserver.PostStartHookFunc, config *rest.Config) generi
 	return func(ctx genericapiserver.PostStartHookContext) error {
 		close(serving)
 		select {
-		case <-ctx.Done():
-			return nil // an error would end the process at once, and it is about to end in order
+		case <-ctx.Done(): // an error would end the process at once, and it is about to end in order
 		case err := <-done:
-			if err == nil || ctx.Err() != nil {
-				return nil
+			if err != nil && ctx.Err() == nil {
+				again := rest.CopyConfig(ctx.LoopbackClientConfig)
+				again.Wrap(func(next http.RoundTripper) http.RoundTripper { return heldTransport{next, serving} })
+				ctx.LoopbackClientConfig = again
+				return hook(ctx)
 			}
-			again := rest.CopyConfig(ctx.LoopbackClientConfig)
-			again.Wrap(func(next http.RoundTripper) http.RoundTripper { return heldTransport{next, serving} })
-			ctx.LoopbackClientConfig = again
-			return hook(ctx)
 		}
+		return nil
 	}
 }
 

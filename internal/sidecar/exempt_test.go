@@ -24,8 +24,8 @@ import (
 )
 
 // conditionsOf are the match conditions that init wrote, as a stock server evaluates them: each tells whether the
-// webhook is asked about a create by somebody.
-func conditionsOf(t testing.TB) (authorization, admitted func(name string, groups ...string) bool) {
+// webhook is asked about a create by somebody. With another expression they say what that costs instead.
+func conditionsOf(t testing.TB, instead ...string) (authorization, admitted func(name string, groups ...string) bool) {
 	t.Helper()
 	cluster, err := pki.Ensure(t.TempDir(), pki.Config{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443})
 	if err != nil {
@@ -46,6 +46,9 @@ func conditionsOf(t testing.TB) (authorization, admitted func(name string, group
 		if err := yaml.UnmarshalStrict(text, into); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, expression := range instead {
+		configuration.Authorizers[0].Webhook.MatchConditions[0].Expression, static.Webhooks[0].MatchConditions[0].Expression = expression, expression
 	}
 	matcher := &authorizationcel.CELMatcher{}
 	for _, c := range configuration.Authorizers[0].Webhook.MatchConditions {
@@ -104,15 +107,20 @@ func TestNobodyAsksAboutExemptCallers(t *testing.T) {
 }
 
 // BenchmarkMatchConditions is what a stock server spends on a create by an exempt caller, to find out that it need not
-// ask.
+// ask, and what it spends on a condition that reads nothing.
 func BenchmarkMatchConditions(b *testing.B) {
-	authorization, admitted := conditionsOf(b)
-	for name, asks := range map[string]func(string, ...string) bool{"authorization": authorization, "admission": admitted} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				asks("system:kube-scheduler", "system:authenticated")
-			}
-		})
+	for _, which := range []struct {
+		name    string
+		instead []string
+	}{{"exempt", nil}, {"never", []string{"false"}}} {
+		authorization, admitted := conditionsOf(b, which.instead...)
+		for name, asks := range map[string]func(string, ...string) bool{"authorization": authorization, "admission": admitted} {
+			b.Run(name+"/"+which.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					asks("system:kube-scheduler", "system:authenticated")
+				}
+			})
+		}
 	}
 }
