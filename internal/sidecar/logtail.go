@@ -27,6 +27,8 @@ const (
 	tailPeriod = 200 * time.Millisecond
 	// tailBatch is after how many events the position is kept.
 	tailBatch = 500
+	// unheardPeriod is how often it is kept while there is no sink, to whom an event could come twice.
+	unheardPeriod = 5 * time.Second
 	// headBytes tell one log file from another: an audit event begins with its ID.
 	headBytes = 256
 )
@@ -37,6 +39,7 @@ type logTail struct {
 	path, positionPath string
 	sinks              audit.Sink
 	at                 position
+	kept               time.Time
 }
 
 // position is how far the log was read: by the beginning of the file, since a file keeps that when it is rotated.
@@ -158,7 +161,7 @@ func (t *logTail) read(ctx context.Context, path string) error {
 			return errors.New("the spool of the audit sinks does not take an event")
 		}
 		t.at.Offset += int64(len(line))
-		if count++; count%tailBatch == 0 {
+		if count++; count%tailBatch == 0 && !t.unheard() {
 			if err := t.keep(path); err != nil {
 				return err
 			}
@@ -170,12 +173,17 @@ func (t *logTail) read(ctx context.Context, path string) error {
 	return t.keep(path)
 }
 
+func (t *logTail) unheard() bool {
+	to, ok := t.sinks.(interface{ Unheard() bool })
+	return ok && to.Unheard()
+}
+
 // eventDecoder reads events as API servers write them.
 var eventDecoder = audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion)
 
 // take gives one event to the sinks. A line that is no event is skipped: it will never be one.
 func (t *logTail) take(line []byte) bool {
-	if to, ok := t.sinks.(interface{ Unheard() bool }); ok && to.Unheard() || len(bytes.TrimSpace(line)) == 0 {
+	if t.unheard() || len(bytes.TrimSpace(line)) == 0 {
 		return true
 	}
 	decoded, _, err := eventDecoder.Decode(line, nil, nil)
@@ -187,16 +195,23 @@ func (t *logTail) take(line []byte) bool {
 	return t.sinks.ProcessEvents(event)
 }
 
-// keep makes the position durable.
+// keep makes the position durable, without a sink now and then only.
 func (t *logTail) keep(path string) error {
 	head, err := headOf(path)
 	if err != nil {
 		return err
 	}
 	t.at.Head = head[:min(int64(len(head)), t.at.Offset)]
+	if t.unheard() && time.Since(t.kept) < unheardPeriod {
+		return nil
+	}
 	data, err := json.Marshal(t.at)
 	if err != nil {
 		return err
 	}
-	return durable.Replace(t.positionPath, data, whole)
+	if err := durable.Replace(t.positionPath, data, whole); err != nil {
+		return err
+	}
+	t.kept = time.Now()
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
@@ -117,16 +118,34 @@ func TestLogTailWithoutSinks(t *testing.T) {
 	if err := tail.catchUp(t.Context()); err != nil || len(got.ids) > 0 {
 		t.Fatalf("got %v, %v", got.ids, err)
 	}
-	got.yet = false
 	f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteString(line(3, 0)); err != nil {
-		t.Fatal(err)
+	offset := func() int64 {
+		kept, err := newLogTail(log, filepath.Join(dir, "position"), got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept.at.Offset
 	}
-	if err := tail.catchUp(t.Context()); err != nil || !slices.Equal(got.ids, []string{"0003"}) {
-		t.Fatalf("got %v, %v", got.ids, err)
+	first := offset()
+	tail.kept = time.Now().Add(time.Hour) // however slow this test is
+	for id, yet := range []bool{true, true, false} {
+		got.yet = yet
+		if _, err := f.WriteString(line(3+id, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tail.catchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// Nothing is written for events that nobody wants, and the first one that somebody wants is not read again.
+		if now := offset(); yet && now != first || !yet && now != tail.at.Offset {
+			t.Fatalf("after %d the position is %d, was %d, has read to %d", 3+id, now, first, tail.at.Offset)
+		}
+	}
+	if !slices.Equal(got.ids, []string{"0005"}) {
+		t.Fatalf("got %v", got.ids)
 	}
 }

@@ -1,6 +1,8 @@
 // Command cost measures what a side-car costs (SC-14): beside a stock kube-apiserver alone, one whose webhooks are not
 // asked since their match conditions say no, and one whose webhooks answer without looking. All of them run at the same
-// time, and every request is sent to each in turn, so that what disturbs one disturbs all.
+// time, and every request is sent to each in an order that is drawn, so that what disturbs one disturbs all. Two servers
+// of the same kind differ too, by chance, for as long as they run: there are two alone, and all are started several
+// times.
 package main
 
 import (
@@ -9,12 +11,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -27,12 +31,13 @@ import (
 )
 
 func main() {
-	rounds, each := flag.Int("rounds", 20, "rounds; none for the memory alone"), flag.Int("each", 100, "requests of each kind in a round")
+	sets := flag.Int("sets", 3, "how often the servers are started anew")
+	rounds, each := flag.Int("rounds", 6, "rounds of each set; none for the memory alone"), flag.Int("each", 100, "requests of each kind in a round")
 	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the side-car")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Getenv("PROVISO_BIN"), *rounds, *each, *bindings); err != nil {
+	if err := run(ctx, os.Getenv("PROVISO_BIN"), *sets, *rounds, *each, *bindings); err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
 		os.Exit(1)
 	}
@@ -52,17 +57,39 @@ type stack struct {
 	admin   *rest.Config
 	clients []*rest.Config
 	open    []*http.Client
-	// took is how long requests took, by caller and request; the same request has the same place in all stacks. cpu is
-	// the processor time of the API server and of the side-car.
-	took map[string][]time.Duration
-	cpu  map[string][2]time.Duration
-	made int
+	made    int
+	*figures
 }
 
-func run(ctx context.Context, proviso string, rounds, each, bindings int) (err error) {
+// figures are those of all stacks of a name. took is how long requests took, by caller and request; the same request has
+// the same place in all stacks. cpu is the processor time of the API server and of the side-car.
+type figures struct {
+	took map[string][]time.Duration
+	cpu  map[string][2]time.Duration
+}
+
+func run(ctx context.Context, proviso string, sets, rounds, each, bindings int) error {
 	if proviso == "" {
 		return errors.New("PROVISO_BIN is needed: run `make bench-sidecar`")
 	}
+	names := []string{alone, again, never, idling, beside}
+	if rounds == 0 {
+		sets, names = 1, names[len(names)-1:]
+	}
+	all := map[string]*figures{}
+	for _, name := range names {
+		all[name] = &figures{took: map[string][]time.Duration{}, cpu: map[string][2]time.Duration{}}
+	}
+	for set := range sets {
+		if err := oneSet(ctx, proviso, names, all, rounds, each, bindings, set == sets-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneSet starts the servers, measures and stops them. The last set reports.
+func oneSet(ctx context.Context, proviso string, names []string, all map[string]*figures, rounds, each, bindings int, last bool) error {
 	dir, err := os.MkdirTemp("", "pc")
 	if err != nil {
 		return err
@@ -74,14 +101,10 @@ func run(ctx context.Context, proviso string, rounds, each, bindings int) (err e
 			s.stop()
 		}
 	}()
-	names := []string{alone, never, idling, beside}
-	if rounds == 0 {
-		names = names[len(names)-1:]
-	}
-	for _, name := range names {
-		s := &stack{name: name, took: map[string][]time.Duration{}, cpu: map[string][2]time.Duration{}}
+	for i, name := range names {
+		s := &stack{name: name, figures: all[name]}
 		stacks = append(stacks, s)
-		if err := s.start(ctx, proviso, filepath.Join(dir, strings.Fields(name)[0])); err != nil {
+		if err := s.start(ctx, proviso, filepath.Join(dir, strconv.Itoa(i))); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -91,14 +114,19 @@ func run(ctx context.Context, proviso string, rounds, each, bindings int) (err e
 				return err
 			}
 		}
+	}
+	if !last {
+		return nil
+	}
+	if rounds > 0 {
 		report(stacks)
 	}
-	last := stacks[len(stacks)-1]
-	began, before := time.Now(), memory(last.servers[2].Process.Pid)
-	if err := last.bind(ctx, bindings); err != nil {
+	car := stacks[len(stacks)-1]
+	began, before := time.Now(), memory(car.servers[2].Process.Pid)
+	if err := car.bind(ctx, bindings); err != nil {
 		return err
 	}
-	after := memory(last.servers[2].Process.Pid)
+	after := memory(car.servers[2].Process.Pid)
 	fmt.Printf("memory of the side-car: %s, and %s with %d role bindings, which were written in %s (goal: at most 250 MB)\n", before, after, bindings, time.Since(began).Round(time.Second))
 	return nil
 }
@@ -113,7 +141,7 @@ func (s *stack) start(ctx context.Context, proviso, dir string) error {
 	}
 	commands := [][]string{s.pair.Etcd, s.pair.Server}
 	switch s.name {
-	case alone:
+	case alone, again:
 		commands[1] = s.pair.Alone()
 	case never:
 		if err := neverAsked(s.pair); err != nil {
@@ -202,7 +230,8 @@ func (s *stack) seed(ctx context.Context) error {
 
 func (s *stack) configMaps() string { return s.pair.URL() + "/api/v1/namespaces/cost/configmaps" }
 
-// turn sends requests one after the other, each to all stacks, which take turns at being the first.
+// turn sends requests one after the other, each to all stacks in an order that is drawn: what a server does after its
+// answer disturbs whichever is next.
 func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 	for i, c := range callers {
 		for _, request := range requests {
@@ -211,9 +240,9 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 			for _, s := range stacks {
 				before = append(before, s.used())
 			}
-			for n := range each {
-				for at := range stacks {
-					s := stacks[(at+n)%len(stacks)]
+			for range each {
+				for _, at := range rand.Perm(len(stacks)) { //nolint:gosec // an order of requests
+					s := stacks[at]
 					took, err := s.one(ctx, s.open[i], request)
 					if err != nil {
 						return fmt.Errorf("%s: %w", s.name, err)

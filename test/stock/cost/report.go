@@ -10,6 +10,7 @@ import (
 // What is compared.
 const (
 	alone  = "alone"
+	again  = "alone, again"
 	never  = "never asked"
 	idling = "idle webhooks"
 	beside = "side-car"
