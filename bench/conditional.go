@@ -24,10 +24,11 @@ const mostReplicas, wantedReplicas = 10, 3
 // admitted is the update of a deployment as the enforcer hands it to conditions.
 type admitted struct {
 	admission.Attributes
-	data *expr.Data
+	data    expr.Data
+	objects expr.Static
 }
 
-func (a *admitted) Expr() *expr.Data { return a.data }
+func (a *admitted) Expr() *expr.Data { return &a.data }
 func (a *admitted) Trusted() error   { return nil }
 
 func scaled(replicas int32) *appsv1.Deployment {
@@ -74,8 +75,9 @@ func resolving(ctx context.Context, chain *authorize.Chain, name string) func() 
 		if v.Pending == nil {
 			return v.Decision == authorizer.DecisionAllow, v.Err
 		}
-		out := v.Pending.Resolve(ctx, &admitted{Attributes: record, data: expr.NewData(expr.DataConfig{
-			Operation: "UPDATE", OwnKind: true, Objects: expr.Static{New: updated, Old: old}})})
+		a := &admitted{Attributes: record, objects: expr.Static{New: updated, Old: old}}
+		a.data.Init(&expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: &a.objects})
+		out := v.Pending.Resolve(ctx, a)
 		return out.Decision == authorizer.DecisionAllow, out.Detail
 	}
 }

@@ -28,7 +28,7 @@ func useSystems(ctx context.Context, admin *live.Client, sink string) error {
 			object{ourPath + in + "policies", `{"metadata": {"name": "default"}}`},
 			object{ourPath + in + "policybindings", fmt.Sprintf(`{"metadata": {"name": %q}}`, ns)},
 			object{viewsPath + in + "roles", `{"metadata": {"name": "writers"}, "rules": [
-				{"verbs": ["get", "list"], "resourceKinds": ["ConfigMap"]},
+				{"verbs": ["get", "list", "delete"], "resourceKinds": ["ConfigMap"]},
 				{"verbs": ["create", "update"], "resourceKinds": ["ConfigMap"], "where": "resource.metadata.labels['team'] == 'a'"},
 				{"deny": true, "verbs": ["delete"], "resourceKinds": ["ConfigMap"], "attributeRestrictions": {"labelsContain": ["protected"]}}]}`},
 			object{viewsPath + in + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "writers"}, "roleRef": {"namespace": %q, "name": "writers"}, "userNames": %s}`, ns, users)})

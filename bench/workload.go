@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,15 @@ type workload struct {
 	server  *live.Server
 	edgar   *live.Client
 	clients int
-	created int
+	round   int
+	// created are the names of what the last create of each worker made, which delete deletes.
+	created [][]string
 }
 
 // newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with
 // a condition on what he writes.
 func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients int) (*workload, error) {
-	w := &workload{server: s, clients: clients}
+	w := &workload{server: s, clients: clients, created: make([][]string, clients)}
 	var err error
 	if w.edgar, err = s.User("edgar", "team-a"); err != nil {
 		return nil, err
@@ -65,19 +68,28 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	return w, eventually(ctx, func() error { return w.request("update")(ctx, 0) })
 }
 
-// run is one operation for a while.
+// run is one operation for a while. A delete takes as long as what was created lasts.
 func (w *workload) run(ctx context.Context, op string, long time.Duration) (live.Load, error) {
-	w.created++
-	return live.During(ctx, w.clients, long, w.request(op))
+	w.round++
+	if op != "delete" {
+		return live.During(ctx, w.clients, long, w.request(op))
+	}
+	names := slices.Concat(w.created...)
+	clear(w.created)
+	return live.Shared(ctx, w.clients, len(names), func(ctx context.Context, i int) error {
+		return w.edgar.Must(ctx, http.MethodDelete, maps(workspace)+"/"+names[i], nil)
+	})
 }
 
 func (w *workload) request(op string) func(context.Context, int) error {
 	made := make([]int, w.clients)
-	switch round := w.created; op {
+	switch round := w.round; op {
 	case "create":
 		return func(ctx context.Context, worker int) error {
 			made[worker]++
-			return w.edgar.Create(ctx, maps(workspace), configMap(fmt.Sprintf("r%d-%d-%d", round, worker, made[worker]), 0))
+			name := fmt.Sprintf("r%d-%d-%d", round, worker, made[worker])
+			w.created[worker] = append(w.created[worker], name)
+			return w.edgar.Create(ctx, maps(workspace), configMap(name, 0))
 		}
 	case "update":
 		return func(ctx context.Context, worker int) error {
@@ -116,7 +128,7 @@ const (
 
 func bindEdgar(ctx context.Context, admin *live.Client) error {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bench-writer"}, Rules: []rbacv1.PolicyRule{
-		{Verbs: []string{"get", "list", "create", "update"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
+		{Verbs: []string{"get", "list", "create", "update", "delete"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
 	if err := admin.Create(ctx, rbacPath+"clusterroles", role); err != nil {
 		return err
 	}

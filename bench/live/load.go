@@ -36,11 +36,18 @@ func During(ctx context.Context, workers int, long time.Duration, request func(c
 	return Load{Each: each, PerSecond: float64(len(each)) / time.Since(began).Seconds()}, err
 }
 
-// Times lets workers share n requests.
-func Times(ctx context.Context, workers, n int, request func(ctx context.Context, i int) error) error {
-	_, err := repeat(ctx, workers, func(i int64) bool { return i < int64(n) }, func(ctx context.Context, _ int, i int64) error {
+// Shared lets workers share n requests.
+func Shared(ctx context.Context, workers, n int, request func(ctx context.Context, i int) error) (Load, error) {
+	began := time.Now()
+	each, err := repeat(ctx, workers, func(i int64) bool { return i < int64(n) }, func(ctx context.Context, _ int, i int64) error {
 		return request(ctx, int(i))
 	})
+	return Load{Each: each, PerSecond: float64(len(each)) / time.Since(began).Seconds()}, err
+}
+
+// Times is Shared for requests that are not measured.
+func Times(ctx context.Context, workers, n int, request func(ctx context.Context, i int) error) error {
+	_, err := Shared(ctx, workers, n, request)
 	return err
 }
 

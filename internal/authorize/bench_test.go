@@ -46,10 +46,11 @@ func BenchmarkConditional(b *testing.B) {
 // admitted is an update as the enforcer hands it to conditions.
 type admitted struct {
 	admission.Attributes
-	data *expr.Data
+	data    expr.Data
+	objects expr.Static
 }
 
-func (a *admitted) Expr() *expr.Data { return a.data }
+func (a *admitted) Expr() *expr.Data { return &a.data }
 func (a *admitted) Trusted() error   { return nil }
 
 // BenchmarkScale is both steps of an update of a deployment whose number of replicas a condition limits, as
@@ -81,7 +82,9 @@ func BenchmarkScale(b *testing.B) {
 	record := admission.NewAttributesRecord(updated, old, appsv1.SchemeGroupVersion.WithKind("Deployment"), "hammer", "web",
 		appsv1.SchemeGroupVersion.WithResource("deployments"), "", admission.Update, &metav1.UpdateOptions{}, false, who)
 	facts := func() *admitted {
-		return &admitted{record, expr.NewData(expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: expr.Static{New: updated, Old: old}})}
+		a := &admitted{Attributes: record, objects: expr.Static{New: updated, Old: old}}
+		a.data.Init(&expr.DataConfig{Operation: "UPDATE", OwnKind: true, Objects: &a.objects})
+		return a
 	}
 	decided := chain.Decide(ctx, attrs).Pending
 	var kept any

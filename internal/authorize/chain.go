@@ -115,7 +115,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 		}
 		w.keep(a)
 		if a.canBecome(authorizer.DecisionAllow) {
-			p := &pending{walk: w, record: r}
+			p := a.waiting(pending{walk: w, record: r.kept()})
 			return Verdict{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
@@ -123,7 +123,7 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
 	if len(w.kept) > 0 {
 		r.failures = nil // the verdict has them
-		v.rest = &pending{walk: w, record: r}
+		v.rest = &pending{walk: w, record: r.kept()}
 		v.Denies = v.rest
 	}
 	return v
@@ -190,8 +190,21 @@ func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decisio
 // pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that
 // a policy changed meanwhile does not change the outcome.
 type pending struct {
-	walk   Walk
-	record record
+	walk Walk
+	// record is nil if nobody had anything to say.
+	record *record
+}
+
+// waiting finds a place for what waits for an answer.
+func (a *answer) waiting(p pending) *pending {
+	var place *pending
+	if a.set != nil {
+		place = &a.set.waits
+	} else {
+		place = new(pending)
+	}
+	*place = p
+	return place
 }
 
 // Resolve evaluates what was conditional, in order, and then asks the links that were not asked yet.
@@ -208,7 +221,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) h
 		link := a.link
 		decision, reason, err := a.evaluate(ctx, data)
 		conditions = a.appendIDs(conditions)
-		types.add(a)
+		types.add(a.set, &a.decision)
 		if decision != authorizer.DecisionNoOpinion {
 			return handoff.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}
 		}
@@ -260,6 +273,9 @@ func (a *answer) evaluate(ctx context.Context, data authorizer.ConditionsData) (
 func (a *answer) appendIDs(ids []string) []string {
 	if a.set == nil {
 		return append(ids, conditionIDs(a.decision)...)
+	}
+	if c := a.set.only(); c != nil && ids == nil && !c.hit.ByDelete() {
+		return c.compiled.IDs()
 	}
 	ids = slices.Grow(ids, len(a.set.denies)+len(a.set.allows))
 	for _, list := range [...][]authorizer.Condition{a.set.denies, a.set.allows} {

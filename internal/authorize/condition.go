@@ -56,21 +56,20 @@ func (c *ruleCondition) decide(req *expr.Request, effect expr.Effect) expr.Findi
 
 var _ authorizer.Condition = (*ruleCondition)(nil)
 
-// bound is a rule out of the index. A name that the request did not say is part of the condition.
-func bound(hit ruleset.Hit) ruleCondition {
-	c := ruleCondition{hit: hit, compiled: restrict.Of(hit)}
+// bind takes a rule out of the index. A name that the request did not say is part of the condition.
+func (c *ruleCondition) bind(hit ruleset.Hit) {
+	c.hit, c.compiled, c.residual, c.attrs = hit, restrict.Of(hit), expr.Residual{}, nil
 	c.rule = c.compiled.Condition
 	if names := hit.Names(); names != nil {
 		c.rule = restrict.Named(names, c.rule)
 	}
-	return c
 }
 
 func (c *ruleCondition) GetID() string {
 	if c.hit.ByDelete() {
-		return expr.DerivedID("evict", c.compiled.ID)
+		return expr.DerivedID("evict", c.compiled.ID())
 	}
-	return c.compiled.ID
+	return c.compiled.ID()
 }
 func (c *ruleCondition) GetType() string        { return c.residual.Type() }
 func (c *ruleCondition) GetCondition() string   { return c.shown().Text() }

@@ -14,13 +14,17 @@ type typeSet struct {
 	more  []string
 }
 
-func (s *typeSet) add(a *answer) {
-	if a.set == nil {
-		s.addDecision(a.decision)
+func (s *typeSet) add(set *openSet, d *authorizer.ConditionsAwareDecision) {
+	if set == nil {
+		s.addDecision(*d)
 		return
 	}
-	s.addAll(slices.Values(a.set.denies))
-	s.addAll(slices.Values(a.set.allows))
+	for _, c := range set.denies {
+		s.addOne(c)
+	}
+	for _, c := range set.allows {
+		s.addOne(c)
+	}
 }
 
 func (s *typeSet) addDecision(d authorizer.ConditionsAwareDecision) {
@@ -39,13 +43,17 @@ func (s *typeSet) addDecision(d authorizer.ConditionsAwareDecision) {
 
 func (s *typeSet) addAll(list iter.Seq[authorizer.Condition]) {
 	for c := range list {
-		switch t := c.GetType(); {
-		case t == "" || t == s.first || slices.Contains(s.more, t):
-		case s.first == "":
-			s.first = t
-		default:
-			s.more = append(s.more, t)
-		}
+		s.addOne(c)
+	}
+}
+
+func (s *typeSet) addOne(c authorizer.Condition) {
+	switch t := c.GetType(); {
+	case t == "" || t == s.first || slices.Contains(s.more, t):
+	case s.first == "":
+		s.first = t
+	default:
+		s.more = append(s.more, t)
 	}
 }
 
@@ -61,8 +69,7 @@ func (s *typeSet) String() string {
 func typesOf(all []kept) string {
 	var s typeSet
 	for _, k := range all {
-		a := k.answer()
-		s.add(&a)
+		s.add(k.set, k.decision)
 	}
 	return s.String()
 }

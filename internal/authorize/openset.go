@@ -30,6 +30,9 @@ type openSet struct {
 	first ruleCondition
 	room  [1]authorizer.Condition
 	taken bool
+	// The walk that waits for the object nearly always waits for this set alone, and has its place here too.
+	waits  pending
+	answer [1]kept
 }
 
 // opener is a link that gives its conditions as they are. A decision that comes without a set is final.
@@ -43,7 +46,7 @@ func (s *openSet) bind(hit ruleset.Hit) *ruleCondition {
 	if s.taken {
 		c = new(ruleCondition)
 	}
-	*c = bound(hit)
+	c.bind(hit)
 	return c
 }
 
@@ -79,6 +82,14 @@ func (s *openSet) keep(list *[]authorizer.Condition, c *ruleCondition, residual 
 		s.taken, *list = true, s.room[:0]
 	}
 	*list = append(*list, c)
+}
+
+// only is the rule's condition that is all of the set, if there is one.
+func (s *openSet) only() *ruleCondition {
+	if s.taken && len(s.denies)+len(s.allows) == 1 {
+		return &s.first
+	}
+	return nil
 }
 
 // upstream is the set as upstream has it.
@@ -153,9 +164,11 @@ func holding(ctx context.Context, list []authorizer.Condition, effect string, da
 	return nil, errs
 }
 
-// because says which condition decided. The ID of a condition is a label key, and needs no quoting, which would take
-// 300 ns.
+// because says which condition decided.
 func (s *openSet) because(c authorizer.Condition, did string) string {
+	if rule, ok := c.(*ruleCondition); ok && !rule.hit.ByDelete() {
+		return rule.compiled.Because(s.label, did)
+	}
 	why := s.label + `: condition "` + c.GetID() + `" ` + did + " the request"
 	if d := c.GetDescription(); d != "" {
 		why += " with description " + strconv.Quote(d)

@@ -122,7 +122,8 @@ func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect, served *sna
 	if hit.Condition() == nil && hit.Names() == nil {
 		return a
 	}
-	c := bound(hit)
+	var c ruleCondition
+	c.bind(hit)
 	o := c.decide(req, effect)
 	a.Known = o.Truth()
 	switch {

@@ -71,7 +71,7 @@ func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
 		for _, k := range w.kept {
 			a := k.answer()
 			if w.folds && a.isOpen() {
-				a = w.ask(ctx, a.link)
+				w.ask(ctx, a.link, &a)
 			}
 			if !yield(&a) {
 				return
@@ -80,7 +80,8 @@ func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
 		for len(w.rest) > 0 {
 			link := &w.rest[0]
 			w.rest = w.rest[1:]
-			a := w.ask(ctx, link)
+			var a answer
+			w.ask(ctx, link, &a)
 			if !yield(&a) {
 				return
 			}
@@ -89,15 +90,17 @@ func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
 }
 
 // ask asks one link. Folding is left to the link: a conditional Deny denies, a conditional Allow has no opinion.
-func (w *Walk) ask(ctx context.Context, link *Link) answer {
+func (w *Walk) ask(ctx context.Context, link *Link, a *answer) {
+	*a = answer{link: link}
 	if w.folds {
-		return answer{link: link, decision: authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))}
+		a.decision = authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))
+		return
 	}
 	if tier, ok := link.Authorizer.(opener); ok {
-		d, set := tier.open(ctx, w.attrs)
-		return answer{link, d, set}
+		a.decision, a.set = tier.open(ctx, w.attrs)
+		return
 	}
-	return answer{link: link, decision: link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)}
+	a.decision = link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)
 }
 
 // Keep keeps an answer for whoever goes on with the walk. Copies of the walk do not see it.
@@ -110,6 +113,10 @@ func (w *Walk) keep(a *answer) {
 	if k.set == nil {
 		d := a.decision
 		k.decision = &d
+	}
+	if len(w.kept) == 0 && k.set != nil {
+		w.kept = append(k.set.answer[:0], k)
+		return
 	}
 	w.kept = append(w.kept[:len(w.kept):len(w.kept)], k)
 }
@@ -178,7 +185,18 @@ func (r *record) all() error {
 	return utilerrors.NewAggregate(append(r.errs[:len(r.errs):len(r.errs)], r.failures...))
 }
 
+// kept is the record for whoever goes on; nil if it is empty.
+func (r *record) kept() *record {
+	if len(r.reasons)+len(r.errs)+len(r.failures) == 0 {
+		return nil
+	}
+	return r.copy()
+}
+
 // copy is a record that can be continued without changing this one.
 func (r *record) copy() *record {
+	if r == nil {
+		return &record{}
+	}
 	return &record{r.reasons[:len(r.reasons):len(r.reasons)], r.errs[:len(r.errs):len(r.errs)], r.failures[:len(r.failures):len(r.failures)]}
 }

@@ -20,6 +20,9 @@ import (
 type facts struct {
 	admission.Attributes
 	data *expr.Data
+	// own and converted are what data is, unless somebody else has made it.
+	own       expr.Data
+	converted versions
 	// path is the URL's, as the caller wrote it.
 	path string
 	// unreadable is why the options of a connection cannot be shown to conditions.
@@ -40,9 +43,8 @@ func (f *facts) Aside() authorizer.ConditionsData { return f.besides() }
 
 func (f *facts) besides() *facts {
 	if f.aside == nil {
-		aside := *f
-		aside.data = f.data.Aside()
-		f.aside = &aside
+		f.aside = &facts{Attributes: f.Attributes, path: f.path, unreadable: f.unreadable, evicted: f.evicted, reached: f.reached, mode: f.mode}
+		f.aside.data = f.aside.own.InitAside(f.data)
 	}
 	return f.aside
 }
@@ -80,25 +82,24 @@ func (f *facts) Evicted(ctx context.Context) *expr.Data {
 func (p *Plugin) facts(holder *handoff.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
 	served := holder.Snapshot.Served
 	resource := attrs.GetResource().GroupResource()
-	converted := &versions{attrs: attrs, objects: objects, served: served}
+	f := &facts{Attributes: attrs, converted: versions{attrs: attrs, objects: objects, served: served}}
 	cfg := expr.DataConfig{
 		Operation: string(attrs.GetOperation()),
-		Objects:   converted,
+		Objects:   &f.converted,
 		Options:   attrs.GetOperationOptions(),
 		OwnKind: attrs.GetKind().Kind == served.OwnKind(resource) && attrs.GetKind().Group == resource.Group &&
 			attrs.GetOperation() != admission.Connect,
 	}
-	var unreadable error
 	if attrs.GetOperation() == admission.Connect {
 		// Connect admission has its options as the object, in the internal version, whose fields no expression can
 		// name. Options that cannot be converted are none; Trusted then lets no condition decide.
-		cfg.Options, unreadable = converted.Object("")
+		cfg.Options, f.unreadable = f.converted.Object("")
 		cfg.Objects = nil
 	}
 	if name := attrs.GetNamespace(); name != "" && p.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return p.Namespace(name) }
 	}
-	f := &facts{Attributes: attrs, data: expr.NewData(cfg), unreadable: unreadable}
+	f.data = f.own.Init(&cfg)
 	if decided := holder.Attributes(); decided != nil {
 		f.path = decided.GetPath()
 	}

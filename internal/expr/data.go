@@ -57,29 +57,38 @@ type Data struct {
 	object    versions
 	oldObject versions
 	options   ref.Val
-	operation ref.Val
-	namespace ref.Val
-	nsErr     error
+	namespace *loaded
 	budget    *Budget
 	own       Budget // unless it is shared
 	failures  []*EvalError
+	// room is of the condition that is being evaluated: they are evaluated one
+	// after the other.
+	room activation
+	busy bool
 }
 
 // NewData makes the Data of one request.
 func NewData(cfg DataConfig) *Data {
-	d := &Data{cfg: cfg, budget: cfg.Shared}
+	return new(Data).Init(&cfg)
+}
+
+// Init makes a zero Data that of one request, for those who have a place for
+// it.
+func (d *Data) Init(cfg *DataConfig) *Data {
+	d.cfg, d.budget = *cfg, cfg.Shared
 	if d.budget == nil {
 		d.budget = d.own.fill(cfg.Budget)
 	}
 	return d
 }
 
-// Aside is the same request with a budget of its own, for what is evaluated and
-// decides nothing: it must not spend what a decision needs.
-func (d *Data) Aside() *Data {
-	cfg := d.cfg
+// InitAside makes a zero Data that of the same request with a budget of its
+// own, for what is evaluated and decides nothing: it must not spend what a
+// decision needs.
+func (d *Data) InitAside(of *Data) *Data {
+	cfg := of.cfg
 	cfg.Shared = nil
-	return NewData(cfg)
+	return d.Init(&cfg)
 }
 
 // Budget is what all expressions that are evaluated for one request share.
@@ -128,7 +137,7 @@ type loaded struct {
 type versions struct {
 	first loaded
 	asked bool
-	more  []*loaded
+	more  map[string]*loaded
 }
 
 // find gives the place of a version, and whether it has to be loaded.
@@ -140,13 +149,14 @@ func (vs *versions) find(version string) (_ *loaded, fresh bool) {
 	if vs.first.version == version {
 		return &vs.first, false
 	}
-	for _, l := range vs.more {
-		if l.version == version {
-			return l, false
-		}
+	if l := vs.more[version]; l != nil {
+		return l, false
+	}
+	if vs.more == nil {
+		vs.more = map[string]*loaded{}
 	}
 	l := &loaded{version: version}
-	vs.more = append(vs.more, l)
+	vs.more[version] = l
 	return l, true
 }
 
@@ -190,26 +200,21 @@ func (d *Data) loadOptions() ref.Val {
 	return d.options
 }
 
-func (d *Data) loadOperation() ref.Val {
-	if d.operation == nil {
-		d.operation = types.String(d.cfg.Operation)
-	}
-	return d.operation
-}
+func (d *Data) loadOperation() ref.Val { return types.String(d.cfg.Operation) }
 
 func (d *Data) loadNamespace() (ref.Val, error) {
 	if d.namespace == nil {
-		d.namespace = types.NullValue
+		d.namespace = &loaded{val: types.NullValue}
 		if d.cfg.Namespace != nil {
 			obj, err := d.cfg.Namespace()
 			if err != nil {
-				d.nsErr = fmt.Errorf("namespace of the object: %w", err)
+				d.namespace.err = fmt.Errorf("namespace of the object: %w", err)
 			} else {
-				d.namespace = toValue(obj)
+				d.namespace.val = toValue(obj)
 			}
 		}
 	}
-	return d.namespace, d.nsErr
+	return d.namespace.val, d.namespace.err
 }
 
 // toValue wraps an object for CEL without copying it.

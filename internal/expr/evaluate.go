@@ -20,7 +20,13 @@ func (p *Program) Evaluate(ctx context.Context, req *Request, effect Effect, dat
 	case p.kind == Where:
 		return p.evaluateWhere(ctx, req, effect, data)
 	}
-	return p.run(ctx, &activation{req: req, data: data, version: p.apiVersion})
+	if data.busy {
+		return p.run(ctx, &activation{req: req, data: data, version: p.apiVersion})
+	}
+	data.busy, data.room = true, activation{req: req, data: data, version: p.apiVersion}
+	holds, err := p.run(ctx, &data.room)
+	data.busy = false
+	return holds, err
 }
 
 // run evaluates the program once.

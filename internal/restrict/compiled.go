@@ -19,12 +19,35 @@ import (
 
 // Compiled is what the index carries for a rule: its condition, and how people see it. Ask Ready for it.
 type Compiled struct {
-	Condition expr.Condition
-	// ID is unique among the rules of a tier and stable while the rule is.
-	ID          string
+	Condition   expr.Condition
 	Description string
 
+	id    [1]string
+	said  atomic.Pointer[said]
 	later *deferred
+}
+
+// said is what was said about a condition last.
+type said struct{ by, did, text string }
+
+// ID is unique among the rules of a tier and stable while the rule is.
+func (c *Compiled) ID() string { return c.id[0] }
+
+// IDs is a list of the ID alone, which nobody changes.
+func (c *Compiled) IDs() []string { return c.id[:] }
+
+// Because says that somebody has decided by the condition. It is nearly always the same one, and said without making
+// the text again. An ID is a label key, and needs no quoting.
+func (c *Compiled) Because(by, did string) string {
+	if s := c.said.Load(); s != nil && s.by == by && s.did == did {
+		return s.text
+	}
+	s := &said{by, did, by + `: condition "` + c.ID() + `" ` + did + " the request"}
+	if c.Description != "" {
+		s.text += " with description " + strconv.Quote(c.Description)
+	}
+	c.said.Store(s)
+	return s.text
 }
 
 // RuleCondition implements ruleset.Condition.
@@ -178,7 +201,7 @@ func describe(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) 
 		content = []byte(err.Error())
 	}
 	identity := fmt.Sprintf("%s\x00%s\x00%d\x00%s", role.Namespace, role.Name, index, content)
-	c := &Compiled{ID: expr.ConditionID(role.Name, effect, identity)}
+	c := &Compiled{id: [1]string{expr.ConditionID(role.Name, effect, identity)}}
 	if rule != nil {
 		c.Description = strings.ToValidUTF8(rule.Description[:min(len(rule.Description), expr.MaxDescription)], "")
 	}

@@ -29,7 +29,7 @@ func TestCompileRuleCompilesNothing(t *testing.T) {
 	}
 	eager := &Compiler{CEL: c.CEL}
 	want, err := eager.CompileRule(role, 3, rule)
-	if err != nil || want.(*Compiled).ID != compiled.ID || compiled.Description != "why" || compiled.Condition.Type() != want.(*Compiled).Condition.Type() {
+	if err != nil || want.(*Compiled).ID() != compiled.ID() || compiled.Description != "why" || compiled.Condition.Type() != want.(*Compiled).Condition.Type() {
 		t.Errorf("compiled later: %+v, compiled at once: %+v, %v", compiled, want, err)
 	}
 }
