@@ -55,7 +55,7 @@ type DataConfig struct {
 type Data struct {
 	cfg       DataConfig
 	object    versions
-	oldObject versions
+	oldObject *versions // fewer conditions ask for it
 	options   ref.Val
 	namespace *loaded
 	budget    *Budget
@@ -186,6 +186,9 @@ func (d *Data) loadObject(version string) *loaded {
 }
 
 func (d *Data) loadOldObject(version string) *loaded {
+	if d.oldObject == nil {
+		d.oldObject = new(versions)
+	}
 	l, fresh := d.oldObject.find(version)
 	if fresh && d.cfg.Objects != nil {
 		l.fill(d.cfg.Objects.OldObject(version))
