@@ -16,7 +16,7 @@ const off = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermi
 var modes = []string{"off", "on", "use"}
 
 // operations are the load, in this order in every round.
-var operations = []string{"create", "update", "get", "list", "delete"}
+var operations = []string{"create", "update", "get", "list", "delete", "delete-checked"}
 
 // endToEnd runs the stock kube-apiserver and Proviso in three modes side by side, and gives them the same load in
 // turns.

@@ -9,10 +9,10 @@ import (
 )
 
 // useSystems puts every system to use: edgar's rights come from policies and depend on the label of what he writes, a
-// deny rule looks at what is deleted, the label env is protected where its value is prod, the field data.locked may be
+// deny rule looks at what dora deletes, the label env is protected where its value is prod, the field data.locked may be
 // changed only with a permission of its own, and a sink wants every request.
 func useSystems(ctx context.Context, admin *live.Client, sink string) error {
-	others := []string{"edgar"}
+	others := []string{"edgar", "dora"}
 	for i := range 100 {
 		others = append(others, userName(i))
 	}
@@ -29,8 +29,10 @@ func useSystems(ctx context.Context, admin *live.Client, sink string) error {
 			object{ourPath + in + "policybindings", fmt.Sprintf(`{"metadata": {"name": %q}}`, ns)},
 			object{viewsPath + in + "roles", `{"metadata": {"name": "writers"}, "rules": [
 				{"verbs": ["get", "list", "delete"], "resourceKinds": ["ConfigMap"]},
-				{"verbs": ["create", "update"], "resourceKinds": ["ConfigMap"], "where": "resource.metadata.labels['team'] == 'a'"},
+				{"verbs": ["create", "update"], "resourceKinds": ["ConfigMap"], "where": "resource.metadata.labels['team'] == 'a'"}]}`},
+			object{viewsPath + in + "roles", `{"metadata": {"name": "careful"}, "rules": [
 				{"deny": true, "verbs": ["delete"], "resourceKinds": ["ConfigMap"], "attributeRestrictions": {"labelsContain": ["protected"]}}]}`},
+			object{viewsPath + in + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "careful"}, "roleRef": {"namespace": %q, "name": "careful"}, "userNames": ["dora"]}`, ns)},
 			object{viewsPath + in + "rolebindings", fmt.Sprintf(`{"metadata": {"name": "writers"}, "roleRef": {"namespace": %q, "name": "writers"}, "userNames": %s}`, ns, users)})
 	}
 	all = append(all,

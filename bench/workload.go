@@ -24,13 +24,15 @@ const (
 	librarySize        = 100
 )
 
-// workload is edgar, who works with config maps of about a kilobyte on one server.
+// workload is edgar, who works with config maps of about a kilobyte on one server. So does dora, to whom a rule denies
+// some deletes if the systems are in use, so that each of hers is checked for what would go with it.
 type workload struct {
 	server  *live.Server
 	edgar   *live.Client
+	dora    *live.Client
 	clients int
 	round   int
-	// created are the names of what the last create of each worker made, which delete deletes.
+	// created are the names of what each worker has made with create: edgar deletes the first half, dora the rest.
 	created [][]string
 }
 
@@ -42,6 +44,9 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	if w.edgar, err = s.User("edgar", "team-a"); err != nil {
 		return nil, err
 	}
+	if w.dora, err = s.User("dora", "team-a"); err != nil {
+		return nil, err
+	}
 	for _, ns := range []string{workspace, library} {
 		if err := s.Admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			return nil, err
@@ -50,7 +55,7 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	if inUse {
 		err = useSystems(ctx, s.Admin, sink)
 	} else {
-		err = bindEdgar(ctx, s.Admin)
+		err = bindWriters(ctx, s.Admin)
 	}
 	if err != nil {
 		return nil, err
@@ -68,16 +73,23 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	return w, eventually(ctx, func() error { return w.request("update")(ctx, 0) })
 }
 
-// run is one operation for a while. A delete takes as long as what was created lasts.
+// run is one operation for a while. Deletes take as long as what was created lasts.
 func (w *workload) run(ctx context.Context, op string, long time.Duration) (live.Load, error) {
 	w.round++
-	if op != "delete" {
-		return live.During(ctx, w.clients, long, w.request(op))
-	}
 	names := slices.Concat(w.created...)
-	clear(w.created)
+	switch op {
+	case "delete":
+		return w.delete(ctx, w.edgar, names[:len(names)/2])
+	case "delete-checked":
+		clear(w.created)
+		return w.delete(ctx, w.dora, names[len(names)/2:])
+	}
+	return live.During(ctx, w.clients, long, w.request(op))
+}
+
+func (w *workload) delete(ctx context.Context, who *live.Client, names []string) (live.Load, error) {
 	return live.Shared(ctx, w.clients, len(names), func(ctx context.Context, i int) error {
-		return w.edgar.Must(ctx, http.MethodDelete, maps(workspace)+"/"+names[i], nil)
+		return who.Must(ctx, http.MethodDelete, maps(workspace)+"/"+names[i], nil)
 	})
 }
 
@@ -126,15 +138,20 @@ const (
 	viewsPath = "/apis/authorization.proviso.dev/v1alpha1/"
 )
 
-func bindEdgar(ctx context.Context, admin *live.Client) error {
+func bindWriters(ctx context.Context, admin *live.Client) error {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bench-writer"}, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"get", "list", "create", "update", "delete"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
 	if err := admin.Create(ctx, rbacPath+"clusterroles", role); err != nil {
 		return err
 	}
-	binding := clusterBinding(0, role.Name)
-	binding.Name, binding.Subjects[0].Name = "bench-edgar", "edgar"
-	return admin.Create(ctx, rbacPath+"clusterrolebindings", binding)
+	for _, name := range []string{"edgar", "dora"} {
+		binding := clusterBinding(0, role.Name)
+		binding.Name, binding.Subjects[0].Name = "bench-"+name, name
+		if err := admin.Create(ctx, rbacPath+"clusterrolebindings", binding); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newSink takes audit events and forgets them.
