@@ -1,8 +1,8 @@
-// Command cost measures what a side-car costs (SC-14): beside a stock kube-apiserver alone, one whose webhooks are not
-// asked since their match conditions say no, and one whose webhooks answer without looking. All of them run at the same
-// time, and every request is sent to each in an order that is drawn, so that what disturbs one disturbs all. Two servers
-// of the same kind differ too, by chance, for as long as they run: there are two alone, and all are started several
-// times.
+// Command cost measures what a side-car costs (SC-14), in pairs of servers: a stock kube-apiserver alone, and beside it
+// one with a side-car, one whose webhooks are not asked since their match conditions say no, one whose webhooks answer
+// without looking, and a second one alone, which shows what chance does. Both of a pair run at the same time, and every
+// request is sent to both in an order that is drawn, so that what disturbs one disturbs the other. Servers of the same
+// kind differ by chance for as long as they run, so that each pair is started several times.
 package main
 
 import (
@@ -31,13 +31,14 @@ import (
 )
 
 func main() {
-	sets := flag.Int("sets", 3, "how often the servers are started anew")
-	rounds, each := flag.Int("rounds", 6, "rounds of each set; none for the memory alone"), flag.Int("each", 100, "requests of each kind in a round")
-	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the side-car")
+	sets := flag.Int("sets", 3, "how often each pair is started")
+	rounds, each := flag.Int("rounds", 6, "rounds of each start; none for the memory alone"), flag.Int("each", 100, "requests of each kind in a round")
+	with := flag.String("with", strings.Join(compared, "; "), "what is measured beside a server alone")
+	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the side-car; none to leave that out")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Getenv("PROVISO_BIN"), *sets, *rounds, *each, *bindings); err != nil {
+	if err := run(ctx, os.Getenv("PROVISO_BIN"), strings.Split(*with, "; "), *sets, *rounds, *each, *bindings); err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
 		os.Exit(1)
 	}
@@ -61,35 +62,77 @@ type stack struct {
 	*figures
 }
 
-// figures are those of all stacks of a name. took is how long requests took, by caller and request; the same request has
-// the same place in all stacks. cpu is the processor time of the API server and of the side-car.
+// figures are how long requests took, by caller and request, and the processor time of the API server and of the
+// side-car. The same request has the same place on both sides of a pair.
 type figures struct {
 	took map[string][]time.Duration
 	cpu  map[string][2]time.Duration
 }
 
-func run(ctx context.Context, proviso string, sets, rounds, each, bindings int) error {
+func newFigures() *figures {
+	return &figures{took: map[string][]time.Duration{}, cpu: map[string][2]time.Duration{}}
+}
+
+func run(ctx context.Context, proviso string, with []string, sets, rounds, each, bindings int) error {
 	if proviso == "" {
 		return errors.New("PROVISO_BIN is needed: run `make bench-sidecar`")
 	}
-	names := []string{alone, again, never, idling, beside}
-	if rounds == 0 {
-		sets, names = 1, names[len(names)-1:]
-	}
-	all := map[string]*figures{}
-	for _, name := range names {
-		all[name] = &figures{took: map[string][]time.Duration{}, cpu: map[string][2]time.Duration{}}
-	}
-	for set := range sets {
-		if err := oneSet(ctx, proviso, names, all, rounds, each, bindings, set == sets-1); err != nil {
-			return err
+	if rounds > 0 {
+		all := map[string]*pair{}
+		for set := range sets {
+			for _, name := range with {
+				if !slices.Contains(compared, name) {
+					return fmt.Errorf("-with %q: want some of %q", name, compared)
+				}
+				if all[name] == nil {
+					all[name] = &pair{newFigures(), newFigures()}
+				}
+				if err := all[name].measure(ctx, proviso, name, rounds, each); err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "%d of %d: %s\n", set+1, sets, name)
+			}
 		}
+		report(all)
 	}
-	return nil
+	if bindings == 0 {
+		return nil
+	}
+	return remember(ctx, proviso, bindings)
 }
 
-// oneSet starts the servers, measures and stops them. The last set reports.
-func oneSet(ctx context.Context, proviso string, names []string, all map[string]*figures, rounds, each, bindings int, last bool) error {
+// pair is what was measured at a server alone and at another one beside it.
+type pair struct{ alone, other *figures }
+
+// measure starts a pair, sends requests to it, and stops it.
+func (p *pair) measure(ctx context.Context, proviso, name string, rounds, each int) error {
+	return started(ctx, proviso, []string{alone, name}, func(stacks []*stack) error {
+		stacks[0].figures, stacks[1].figures = p.alone, p.other
+		for round := range rounds + 1 { // the first one warms up
+			if err := turn(ctx, stacks, each, round > 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// remember prints the memory of a side-car.
+func remember(ctx context.Context, proviso string, bindings int) error {
+	return started(ctx, proviso, []string{beside}, func(stacks []*stack) error {
+		car := stacks[0]
+		began, before := time.Now(), memory(car.servers[2].Process.Pid)
+		if err := car.bind(ctx, bindings); err != nil {
+			return err
+		}
+		after := memory(car.servers[2].Process.Pid)
+		fmt.Printf("memory of the side-car: %s, and %s with %d role bindings, which were written in %s (goal: at most 250 MB)\n", before, after, bindings, time.Since(began).Round(time.Second))
+		return nil
+	})
+}
+
+// started has servers of these names run while something is done.
+func started(ctx context.Context, proviso string, names []string, do func([]*stack) error) error {
 	dir, err := os.MkdirTemp("", "pc")
 	if err != nil {
 		return err
@@ -102,33 +145,13 @@ func oneSet(ctx context.Context, proviso string, names []string, all map[string]
 		}
 	}()
 	for i, name := range names {
-		s := &stack{name: name, figures: all[name]}
+		s := &stack{name: name}
 		stacks = append(stacks, s)
 		if err := s.start(ctx, proviso, filepath.Join(dir, strconv.Itoa(i))); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if rounds > 0 {
-		for round := range rounds + 1 { // the first one warms up
-			if err := turn(ctx, stacks, each, round > 0); err != nil {
-				return err
-			}
-		}
-	}
-	if !last {
-		return nil
-	}
-	if rounds > 0 {
-		report(stacks)
-	}
-	car := stacks[len(stacks)-1]
-	began, before := time.Now(), memory(car.servers[2].Process.Pid)
-	if err := car.bind(ctx, bindings); err != nil {
-		return err
-	}
-	after := memory(car.servers[2].Process.Pid)
-	fmt.Printf("memory of the side-car: %s, and %s with %d role bindings, which were written in %s (goal: at most 250 MB)\n", before, after, bindings, time.Since(began).Round(time.Second))
-	return nil
+	return do(stacks)
 }
 
 func (s *stack) start(ctx context.Context, proviso, dir string) error {
@@ -230,8 +253,10 @@ func (s *stack) seed(ctx context.Context) error {
 
 func (s *stack) configMaps() string { return s.pair.URL() + "/api/v1/namespaces/cost/configmaps" }
 
-// turn sends requests one after the other, each to all stacks in an order that is drawn: what a server does after its
-// answer disturbs whichever is next.
+// breath is how long a server has for what it does after its answer, before the next request.
+const breath = 2 * time.Millisecond
+
+// turn sends requests one after the other, each to all stacks in an order that is drawn.
 func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 	for i, c := range callers {
 		for _, request := range requests {
@@ -243,6 +268,7 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 			for range each {
 				for _, at := range rand.Perm(len(stacks)) { //nolint:gosec // an order of requests
 					s := stacks[at]
+					time.Sleep(breath)
 					took, err := s.one(ctx, s.open[i], request)
 					if err != nil {
 						return fmt.Errorf("%s: %w", s.name, err)

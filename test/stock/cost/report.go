@@ -16,33 +16,37 @@ const (
 	beside = "side-car"
 )
 
-// report prints what each stack pays more than a server alone, and how sure that is.
-func report(stacks []*stack) {
+// compared are the others of the pairs.
+var compared = []string{again, never, idling, beside}
+
+// report prints what each other pays more than the server alone beside it, and how sure that is.
+func report(all map[string]*pair) {
 	for _, c := range callers {
 		for _, request := range requests {
 			key := c.name + ", " + request
-			base, count := stacks[0].took[key], len(stacks[0].took[key])
-			fmt.Printf("%s (%d requests of each): alone %s\n", key, count, short(median(base)))
 			more := map[string]time.Duration{}
-			for _, s := range stacks {
-				if s.name != alone {
-					d := differenceOf(s.took[key], base)
-					more[s.name] = d.middle
-					fmt.Printf("  %-14s %s", s.name, d)
-				} else {
-					fmt.Printf("  %-14s", s.name)
+			fmt.Printf("%s:\n", key)
+			for _, name := range compared {
+				p := all[name]
+				if p == nil {
+					continue
 				}
-				n := time.Duration(count)
-				fmt.Printf(", processor time of the API server %s", short(s.cpu[key][0]/n))
-				if s.name == beside {
-					fmt.Printf(", and of the side-car %s", short(s.cpu[key][1]/n))
+				d := differenceOf(p.other.took[key], p.alone.took[key])
+				more[name] = d.middle
+				fmt.Printf("  %-14s %s, where alone %s", name, d, short(median(p.alone.took[key])))
+				n := time.Duration(len(p.alone.took[key]))
+				fmt.Printf(" (%d requests); processor time of the API server %s, alone %s", n, short(p.other.cpu[key][0]/n), short(p.alone.cpu[key][0]/n))
+				if name == beside {
+					fmt.Printf(", and of the side-car %s", short(p.other.cpu[key][1]/n))
 				}
 				fmt.Println()
 			}
-			if c.user == "dev" {
+			switch {
+			case all[beside] == nil:
+			case c.user != "dev":
+				fmt.Printf("  the side-car costs %dµs (goal: at most 50µs)\n", more[beside].Microseconds())
+			case all[idling] != nil:
 				fmt.Printf("  the side-car costs %.2f times what idle webhooks do (goal: at most 1.5)\n", float64(more[beside])/float64(more[idling]))
-			} else {
-				fmt.Printf("  the side-car costs %s, of which a webhook that is never asked costs %s (goal: at most 50µs)\n", short(more[beside]), short(more[never]))
 			}
 		}
 	}
