@@ -19,8 +19,12 @@ import (
 )
 
 const (
-	// canaryPeriod leaves a proof time to be renewed before it ends.
-	canaryPeriod   = 400 * time.Millisecond
+	// canaryPeriod leaves a proof time to be renewed before it ends, while proofs are needed. Otherwise there is one each
+	// idlePeriod: a canary takes the API server some milliseconds.
+	canaryPeriod = 400 * time.Millisecond
+	idlePeriod   = time.Second
+	// canaryGap is between two canaries that were wanted.
+	canaryGap      = 50 * time.Millisecond
 	canaryTimeout  = 5 * time.Second
 	manifestPeriod = 20 * time.Millisecond
 )
@@ -40,14 +44,23 @@ func (p *proof) sing(ctx context.Context, config *rest.Config, namespace string)
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(canaryPeriod)
-	defer ticker.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for i := 0; ; i++ {
+		began := time.Now()
 		p.once(ctx, client.CoreV1().RESTClient(), i, namespace)
+		next.Reset(p.pause() - time.Since(began))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-next.C:
+		case <-p.wanted:
+			next.Reset(canaryGap - time.Since(began))
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-next.C:
+			}
 		}
 	}
 }

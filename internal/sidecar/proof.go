@@ -14,6 +14,9 @@ const (
 	// proofWait is how long a request waits for the next proof if the last one has ended: on a busy machine a canary
 	// takes longer than a proof holds. It is well below the timeout of the authorization webhook.
 	proofWait = time.Second
+	// readyLife is how long after a proof the side-car counts as ready: while nobody needs a proof, there is time
+	// between two canaries.
+	readyLife = 3 * time.Second
 )
 
 // proof is the interlock (SC-7): what is conditional is honoured only while it is proven that the API server which asks
@@ -41,6 +44,9 @@ type proof struct {
 	watched map[string]bool
 	// failure is why the last canary proved nothing.
 	failure error
+	// needed is when a proof was needed last, and wanted asks for a canary at once.
+	needed time.Time
+	wanted chan struct{}
 }
 
 // canary is one attempt.
@@ -54,7 +60,15 @@ type canary struct {
 
 func newProof(now func() time.Time) *proof {
 	return &proof{now: now, wait: proofWait, news: make(chan struct{}), manifest: errors.New("the manifest of the admission webhook has not been looked at yet"), open: map[string]bool{}, until: map[string]time.Time{}, watched: map[string]bool{},
-		failure: errors.New("no canary has come back yet")}
+		failure: errors.New("no canary has come back yet"), wanted: make(chan struct{}, 1)}
+}
+
+// want asks for a canary at once.
+func (p *proof) want() {
+	select {
+	case p.wanted <- struct{}{}:
+	default: // somebody has asked
+	}
 }
 
 // begin sends a canary off. Only one is on its way.
@@ -121,10 +135,12 @@ func (p *proof) tell() {
 
 // Proven implements hooks.Interlock.
 func (p *proof) Proven(ctx context.Context, connection string) error {
+	p.need()
 	news, err := p.proven(connection)
 	if news == nil {
 		return err
 	}
+	p.want()
 	late := time.NewTimer(p.wait)
 	defer late.Stop()
 	for news != nil {
@@ -138,6 +154,29 @@ func (p *proof) Proven(ctx context.Context, connection string) error {
 		}
 	}
 	return err
+}
+
+// need notes that proofs are needed. The first one who needs some after a while asks for the next.
+func (p *proof) need() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isNeeded() {
+		p.want()
+	}
+	p.needed = p.now()
+}
+
+// isNeeded tells whether proofs are needed at the moment. The mutex is held.
+func (p *proof) isNeeded() bool { return p.now().Sub(p.needed) < proofLife }
+
+// pause is how long the next canary can wait.
+func (p *proof) pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isNeeded() {
+		return canaryPeriod
+	}
+	return idlePeriod
 }
 
 // proven is nil if a connection is. Otherwise there are news to wait for if all that is missing is the next canary.
@@ -170,7 +209,7 @@ func (p *proof) Watched(connection string) error {
 	return nil
 }
 
-// Ready is nil while any connection is proven.
+// Ready is nil while any connection is proven, or would be if somebody asked.
 func (p *proof) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,6 +218,9 @@ func (p *proof) Ready() error {
 	}
 	now := p.now()
 	for connection, until := range p.until {
+		if p.failure == nil {
+			until = until.Add(readyLife - proofLife)
+		}
 		if p.open[connection] && now.Before(until) {
 			return nil
 		}
@@ -186,7 +228,7 @@ func (p *proof) Ready() error {
 	if p.failure != nil {
 		return p.failure
 	}
-	return errors.New("no canary has come back within a second")
+	return fmt.Errorf("no canary has come back within %s", readyLife)
 }
 
 // look takes in the state of the manifest. Any change voids every proof.
@@ -198,6 +240,9 @@ func (p *proof) look(changed bool, state error) {
 		clear(p.until)
 		clear(p.watched)
 		p.tell()
+		if state == nil {
+			p.want()
+		}
 	}
 	p.manifest = state
 }
@@ -207,6 +252,7 @@ func (p *proof) opened(connection string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open[connection] = true
+	p.want()
 	delete(p.until, connection)
 	delete(p.watched, connection)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // SC-7: a proof takes the nonce in all three places, on a connection that is open, with the manifest as it was written,
-// and lasts a second.
+// and lasts a second. While canaries come back, the side-car is ready between them.
 func TestProof(t *testing.T) {
 	now := time.Unix(1000, 0)
 	make := func() *proof {
@@ -46,7 +46,7 @@ func TestProof(t *testing.T) {
 		t.Error("another connection is proven by it")
 	}
 	for name, void := range map[string]func(p *proof){
-		"time passes":                         func(*proof) { now = now.Add(proofLife) },
+		"time passes":                         func(*proof) { now = now.Add(readyLife) },
 		"the connection ends":                 func(p *proof) { p.closed("a") },
 		"and begins anew":                     func(p *proof) { p.closed("a"); p.opened("a") },
 		"the manifest is gone":                func(p *proof) { p.look(false, errors.New("gone")) },
@@ -61,6 +61,14 @@ func TestProof(t *testing.T) {
 		if p.Proven(at, "a") == nil || p.Ready() == nil {
 			t.Errorf("%s, and the proof stands", name)
 		}
+	}
+	p = make()
+	sing(p, true, true, true, nil)
+	if now = now.Add(proofLife); p.Proven(at, "a") == nil || p.Ready() != nil {
+		t.Error("a second later the proof stands, or it is not ready")
+	}
+	if sing(p, true, false, true, nil); p.Ready() == nil {
+		t.Error("it is ready, although the next canary failed")
 	}
 	for name, broken := range map[string]func(p *proof){
 		"authorization is not asked": func(p *proof) { sing(p, false, true, true, nil) },
@@ -144,6 +152,54 @@ func TestProofIsAwaited(t *testing.T) {
 	p.opened("a")
 	if p.Proven(t.Context(), "a") == nil {
 		t.Error("nothing was proven")
+	}
+}
+
+// SC-7: canaries come less often while nobody needs a proof. Whoever needs one then, a connection that is opened, and a
+// manifest that is mended do not wait for the next.
+func TestCanariesAreWanted(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := newProof(func() time.Time { return now })
+	wanted := func() bool {
+		select {
+		case <-p.wanted:
+			return true
+		default:
+			return false
+		}
+	}
+	at, stop := context.WithCancel(t.Context())
+	stop() // nobody waits
+	p.look(false, errors.New("gone"))
+	if wanted() {
+		t.Error("a canary is wanted although the manifest is gone")
+	}
+	if p.look(true, nil); !wanted() {
+		t.Error("the manifest is mended, and nobody wants a canary")
+	}
+	if p.opened("a"); !wanted() {
+		t.Error("a connection is opened, and nobody wants a canary")
+	}
+	if p.pause() != idlePeriod {
+		t.Errorf("nobody needs a proof, and the next canary comes after %s", p.pause())
+	}
+	prove := func() {
+		p.begin("n")
+		p.Asked("a", "n")
+		p.Admitted("n")
+		p.end(true, nil)
+	}
+	if prove(); p.Proven(at, "a") != nil || !wanted() || p.pause() != canaryPeriod {
+		t.Error("a proof is needed, and the next canary is not sent for")
+	}
+	if now = now.Add(canaryPeriod); p.Proven(at, "a") != nil || wanted() {
+		t.Error("a proof holds and is being renewed, and another canary is wanted")
+	}
+	if now = now.Add(proofLife - canaryPeriod); p.Proven(at, "a") == nil || !wanted() {
+		t.Error("a proof has ended, and nobody wants a canary")
+	}
+	if now = now.Add(proofLife); p.pause() != idlePeriod {
+		t.Error("nobody needs proofs any more, and canaries come as often")
 	}
 }
 
