@@ -266,7 +266,7 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 				before = append(before, s.used())
 			}
 			for range each {
-				for _, at := range rand.Perm(len(stacks)) { //nolint:gosec // an order of requests
+				for _, at := range rand.Perm(len(stacks)) {
 					s := stacks[at]
 					time.Sleep(breath)
 					took, err := s.one(ctx, s.open[i], request)
