@@ -149,7 +149,7 @@ differ-sidecar: build ## The same random requests to a server of ours and to a s
 	PROVISO_DIFFER=$(or $(REQUESTS),100000) PROVISO_DIFFER_FROM=$(or $(FROM),1) PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e
 
 .PHONY: bench-sidecar
-bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alone and one with webhooks that do nothing (COSTFLAGS='-rounds 5'); minutes
+bench-sidecar: build ## What a side-car costs, beside a stock kube-apiserver alone and one with webhooks that do nothing (COSTFLAGS='-sets 1'); minutes
 	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) run ./test/stock/cost $(COSTFLAGS)
 
 .PHONY: faults-sidecar
