@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// canaryPeriod leaves a proof time to be renewed before it ends, while proofs are needed. Otherwise there is one each
-	// idlePeriod: a canary takes the API server some milliseconds.
+	// canaryPeriod leaves a proof time to be renewed before it ends, while proofs are needed. Otherwise there is one
+	// each idlePeriod: a canary takes the API server some milliseconds.
 	canaryPeriod = 400 * time.Millisecond
 	idlePeriod   = time.Second
 	// canaryGap is between two canaries that were wanted.
