@@ -4,11 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +20,8 @@ const (
 	canaryPeriod = 400 * time.Millisecond
 	idlePeriod   = time.Second
 	// canaryGap is between two canaries that were wanted.
-	canaryGap      = 50 * time.Millisecond
-	canaryTimeout  = 5 * time.Second
-	manifestPeriod = 20 * time.Millisecond
+	canaryGap     = 50 * time.Millisecond
+	canaryTimeout = 5 * time.Second
 )
 
 // canaryKinds are what it pretends to write, in turn: one path would prove that path only.
@@ -82,61 +77,6 @@ func (p *proof) once(ctx context.Context, client rest.Interface, turn int, names
 		failure = fmt.Errorf("the canary was refused by somebody else: %w", err)
 	}
 	p.end(refused, failure)
-}
-
-// watchManifest compares the directory of static manifests with what was written there, until the context ends. What
-// cannot be read is a change. It looks more often than the API server does, which takes a tenth of a second.
-func (p *proof) watchManifest(ctx context.Context, dir string, want map[string][]byte) {
-	ticker := time.NewTicker(manifestPeriod)
-	defer ticker.Stop()
-	was := ""
-	for {
-		state, stamp := compareDir(dir, want), stampOf(dir, want)
-		p.look(stamp != was, state)
-		was = stamp
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-// stampOf changes when a file was replaced meanwhile, even by the same.
-func stampOf(dir string, want map[string][]byte) string {
-	stamp := ""
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			stamp += fmt.Sprintf("%s %d %d;", name, info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	if info, err := os.Stat(dir); err == nil {
-		stamp += fmt.Sprint(info.ModTime().UnixNano())
-	}
-	return stamp
-}
-
-// compareDir is nil if a directory holds exactly these files.
-func compareDir(dir string, want map[string][]byte) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("the static manifest of the admission webhook cannot be read: %w", err)
-	}
-	for _, e := range entries {
-		if _, known := want[e.Name()]; !known && !strings.HasPrefix(e.Name(), ".") {
-			return fmt.Errorf("%s holds %s, which `proviso sidecar init` did not write", dir, e.Name())
-		}
-	}
-	for name, content := range want {
-		is, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return fmt.Errorf("the static manifest of the admission webhook cannot be read: %w", err)
-		}
-		if string(is) != string(content) {
-			return fmt.Errorf("%s/%s is not as `proviso sidecar init` wrote it", dir, name)
-		}
-	}
-	return nil
 }
 
 // readyz is the check that says whether conditions are honoured.

@@ -231,11 +231,26 @@ func TestManifestIsWatched(t *testing.T) {
 		t.Error("an empty manifest passes")
 	}
 	write("proviso.yaml", "a: b\n")
+}
 
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
+// SC-7: every change of the manifest is heard of, without looking: of a file, of the directory, and of another
+// directory that takes its name. A change that is undone voids proofs, too. Where nothing can be heard, it looks.
+func TestChangesOfTheManifestAreHeard(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "static")
+	want := map[string][]byte{"proviso.yaml": []byte("a: b\n")}
+	file := filepath.Join(dir, "proviso.yaml")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	make := func() {
+		t.Helper()
+		must(os.Mkdir(dir, 0o700))
+		must(os.WriteFile(file, want["proviso.yaml"], 0o600))
+	}
 	p := newProof(time.Now)
-	go p.watchManifest(ctx, dir, want)
 	await := func(what string, ok func() bool) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -244,10 +259,27 @@ func TestManifestIsWatched(t *testing.T) {
 			}
 		}
 	}
-	fine := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.manifest == nil }
+	state := func() (fine bool, epoch int) { p.mu.Lock(); defer p.mu.Unlock(); return p.manifest == nil, p.epoch }
+	fine := func() bool { fine, _ := state(); return fine }
+	not := func() bool { return !fine() }
+
+	go p.watchManifest(t.Context(), dir, want, time.Hour) // the directory is not there yet: it looks until it is
+	make()
 	await("the manifest is not seen", fine)
-	if err := os.Remove(filepath.Join(dir, "proviso.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	await("its end is not seen", func() bool { return !fine() })
+	must(os.WriteFile(file, nil, 0o600))
+	await("that it is empty is not heard", not)
+	must(os.WriteFile(file, want["proviso.yaml"], 0o600))
+	await("that it is back is not heard", fine)
+
+	_, before := state()
+	must(os.Rename(file, file+".new"))
+	must(os.Rename(file+".new", file))
+	await("a change that was undone is not heard", func() bool { fine, epoch := state(); return fine && epoch > before })
+
+	must(os.Rename(dir, dir+"-old"))
+	await("that the directory has another name is not heard", not)
+	make()
+	await("the new directory is not seen", fine)
+	must(os.Remove(file))
+	await("what happens in the new directory is not heard", not)
 }

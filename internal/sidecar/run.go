@@ -93,7 +93,7 @@ func Run(ctx context.Context, dir string, kinds system.Kinds, announce func(stri
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	go s.proof.watchManifest(ctx, filepath.Join(dir, staticDir), manifests)
+	go s.proof.watchManifest(ctx, filepath.Join(dir, staticDir), manifests, heardPeriod)
 	go func() {
 		if err := s.proof.sing(ctx, s.config(s.files.CanaryCert, s.files.CanaryKey), set.Namespace); err != nil {
 			stop(err)
