@@ -27,6 +27,8 @@ type Config struct {
 	TLS TLS
 	// QuotaBytes bounds the database; writes fail beyond it. Default: 8 GiB.
 	QuotaBytes int64
+	// Tick is how often it wakes up: it takes one to five of them to start. Default: 20 ms.
+	Tick time.Duration
 }
 
 // TLS names the files for mutual TLS. The client's files are what ClientTLS hands to callers.

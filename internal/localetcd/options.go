@@ -1,8 +1,10 @@
 package localetcd
 
 import (
+	"cmp"
 	"net/url"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -15,6 +17,7 @@ const (
 	// segmentBytes is preallocated twice. etcd's own 64 MB is for clusters that write all the time.
 	segmentBytes = 8 << 20
 	defaultQuota = 8 << 30
+	defaultTick  = 20 * time.Millisecond
 	// defragMegabytes of free space in the database are given back when starting.
 	defragMegabytes = 64
 )
@@ -37,8 +40,9 @@ func (e *Etcd) options(cfg Config, where listener) *embed.Config {
 	c.ListenPeerUrls = nil
 	c.AdvertisePeerUrls = []url.URL{{Scheme: "unix", Host: "none"}}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	// There is nobody to wait for in an election.
-	c.TickMs, c.ElectionMs = 10, 100
+	// There is nobody to wait for in an election: it takes as few ticks as etcd lets it.
+	c.TickMs = uint(cmp.Or(cfg.Tick, defaultTick) / time.Millisecond)
+	c.ElectionMs = 5 * c.TickMs
 	// No follower ever catches up from the log in memory.
 	c.SnapshotCatchUpEntries = 100
 	c.QuotaBackendBytes = cfg.QuotaBytes

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// tailPeriod is how long an event waits in the log at most.
+	// tailPeriod is how long an event waits in the log at most, and skimPeriod while there is no sink that waits.
 	tailPeriod = 200 * time.Millisecond
+	skimPeriod = time.Second
 	// tailBatch is after how many events the position is kept.
 	tailBatch = 500
 	// unheardPeriod is how often it is kept while there is no sink, to whom an event could come twice.
@@ -40,6 +41,8 @@ type logTail struct {
 	sinks              audit.Sink
 	at                 position
 	kept               time.Time
+	// seen is the log as it was when all of it had been read; nil if it was not.
+	seen os.FileInfo
 }
 
 // position is how far the log was read: by the beginning of the file, since a file keeps that when it is rotated.
@@ -69,16 +72,35 @@ func (t *logTail) Run(ctx context.Context) {
 		if err := t.catchUp(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The audit log cannot be read")
 		}
+		period := tailPeriod
+		if t.unheard() {
+			period = skimPeriod
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(tailPeriod):
+		case <-time.After(period):
 		}
 	}
 }
 
 // catchUp reads everything that is there: what was rotated away since, oldest first, and then the log itself.
 func (t *logTail) catchUp(ctx context.Context) error {
+	now, missing := os.Stat(t.path)
+	if missing == nil && t.seen != nil && os.SameFile(now, t.seen) && now.Size() == t.seen.Size() && now.ModTime().Equal(t.seen.ModTime()) {
+		return nil
+	}
+	t.seen = nil
+	if err := t.readAll(ctx); err != nil {
+		return err
+	}
+	if missing == nil && now.Size() == t.at.Offset {
+		t.seen = now
+	}
+	return nil
+}
+
+func (t *logTail) readAll(ctx context.Context) error {
 	files, err := t.files()
 	if err != nil {
 		return err

@@ -85,7 +85,14 @@ func TestLogTailLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendTo(line(6, 0))
-	read(begin(), "0001", "0002", "0003", "0004", "0005", "0006")
+	tail = begin()
+	read(tail, "0001", "0002", "0003", "0004", "0005", "0006")
+	read(tail, "0001", "0002", "0003", "0004", "0005", "0006") // nothing is new
+	if err := os.Rename(log, filepath.Join(dir, "audit-2026-01-03T00-00-00.000.log")); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(line(8, 0)) // as long as the one before
+	read(tail, "0001", "0002", "0003", "0004", "0005", "0006", "0008")
 	if err := os.Truncate(log, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
 // Command cost measures what a side-car costs (SC-14), in pairs of servers: a stock kube-apiserver alone, and beside it
 // one with a side-car, one whose webhooks are not asked since their match conditions say no, one whose webhooks answer
-// without looking, and a second one alone, which shows what chance does. Both of a pair run at the same time, and every
-// request is sent to both in an order that is drawn, so that what disturbs one disturbs the other. Servers of the same
-// kind differ by chance for as long as they run, so that each pair is started several times.
+// without looking, and a second one alone, which shows what chance does. Both of a pair run at the same time, and the
+// client sends a few requests to one and then to the other, in an order that is drawn, so that what disturbs one
+// disturbs the other. Servers of the same kind differ by chance for as long as they run, so that each pair is started
+// several times.
 package main
 
 import (
@@ -93,7 +94,7 @@ func run(ctx context.Context, proviso string, with []string, sets, rounds, each,
 				fmt.Fprintf(os.Stderr, "%d of %d: %s\n", set+1, sets, name)
 			}
 		}
-		report(all)
+		report(all, sets)
 	}
 	if bindings == 0 {
 		return nil
@@ -253,10 +254,14 @@ func (s *stack) seed(ctx context.Context) error {
 
 func (s *stack) configMaps() string { return s.pair.URL() + "/api/v1/namespaces/cost/configmaps" }
 
-// breath is how long a server has for what it does after its answer, before the next request.
-const breath = 2 * time.Millisecond
+const (
+	// breath is how long a server has for what it does after its answer, before the next request.
+	breath = 2 * time.Millisecond
+	// streak is how many requests the client sends to one server before it goes on to the other.
+	streak = 10
+)
 
-// turn sends requests one after the other, each to all stacks in an order that is drawn.
+// turn sends requests one after the other, some to each stack, in an order that is drawn.
 func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 	for i, c := range callers {
 		for _, request := range requests {
@@ -265,16 +270,18 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 			for _, s := range stacks {
 				before = append(before, s.used())
 			}
-			for range each {
+			for sent := 0; sent < each; sent += streak {
 				for _, at := range rand.Perm(len(stacks)) {
 					s := stacks[at]
-					time.Sleep(breath)
-					took, err := s.one(ctx, s.open[i], request)
-					if err != nil {
-						return fmt.Errorf("%s: %w", s.name, err)
-					}
-					if count {
-						s.took[key] = append(s.took[key], took)
+					for range min(streak, each-sent) {
+						time.Sleep(breath)
+						took, err := s.one(ctx, s.open[i], request)
+						if err != nil {
+							return fmt.Errorf("%s: %w", s.name, err)
+						}
+						if count {
+							s.took[key] = append(s.took[key], took)
+						}
 					}
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,7 +21,7 @@ const (
 var compared = []string{again, never, idling, beside}
 
 // report prints what each other pays more than the server alone beside it, and how sure that is.
-func report(all map[string]*pair) {
+func report(all map[string]*pair, sets int) {
 	for _, c := range callers {
 		for _, request := range requests {
 			key := c.name + ", " + request
@@ -33,8 +34,12 @@ func report(all map[string]*pair) {
 				}
 				d := differenceOf(p.other.took[key], p.alone.took[key])
 				more[name] = d.middle
-				fmt.Printf("  %-14s %s, where alone %s", name, d, short(median(p.alone.took[key])))
+				fmt.Printf("  %-14s %s", name, d)
+				if sets > 1 {
+					fmt.Printf(" [%s]", eachStart(p.other.took[key], p.alone.took[key], sets))
+				}
 				n := time.Duration(len(p.alone.took[key]))
+				fmt.Printf(", where alone %s", short(median(p.alone.took[key])))
 				fmt.Printf(" (%d requests); processor time of the API server %s, alone %s", n, short(p.other.cpu[key][0]/n), short(p.alone.cpu[key][0]/n))
 				if name == beside {
 					fmt.Printf(", and of the side-car %s", short(p.other.cpu[key][1]/n))
@@ -63,6 +68,16 @@ func differenceOf(these, those []time.Duration) difference {
 	slices.Sort(all)
 	half := int(math.Ceil(0.98 * math.Sqrt(float64(len(all)))))
 	return difference{all[len(all)/2], all[max(0, len(all)/2-half)], all[min(len(all)-1, len(all)/2+half)]}
+}
+
+// eachStart are the medians of each time that the pair was started: they differ by more than chance does within one.
+func eachStart(these, those []time.Duration, sets int) string {
+	var all []string
+	for set, n := 0, len(these)/sets; set < sets; set++ {
+		d := differenceOf(these[set*n:(set+1)*n], those[set*n:(set+1)*n])
+		all = append(all, fmt.Sprintf("%+d", d.middle.Microseconds()))
+	}
+	return strings.Join(all, " ")
 }
 
 func (d difference) String() string {
