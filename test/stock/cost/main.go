@@ -88,7 +88,7 @@ func run(ctx context.Context, proviso string, with []string, sets, rounds, each,
 				if all[name] == nil {
 					all[name] = &pair{newFigures(), newFigures()}
 				}
-				if err := all[name].measure(ctx, proviso, name, rounds, each); err != nil {
+				if err := all[name].measure(ctx, proviso, name, set%2 == 0, rounds, each); err != nil {
 					return err
 				}
 				fmt.Fprintf(os.Stderr, "%d of %d: %s\n", set+1, sets, name)
@@ -105,10 +105,17 @@ func run(ctx context.Context, proviso string, with []string, sets, rounds, each,
 // pair is what was measured at a server alone and at another one beside it.
 type pair struct{ alone, other *figures }
 
-// measure starts a pair, sends requests to it, and stops it.
-func (p *pair) measure(ctx context.Context, proviso, name string, rounds, each int) error {
-	return started(ctx, proviso, []string{alone, name}, func(stacks []*stack) error {
-		stacks[0].figures, stacks[1].figures = p.alone, p.other
+// measure starts a pair, sends requests to it, and stops it. Who is started first is slower by some microseconds.
+func (p *pair) measure(ctx context.Context, proviso, name string, aloneFirst bool, rounds, each int) error {
+	names, all := []string{alone, name}, []*figures{p.alone, p.other}
+	if !aloneFirst {
+		slices.Reverse(names)
+		slices.Reverse(all)
+	}
+	return started(ctx, proviso, names, func(stacks []*stack) error {
+		for i, s := range stacks {
+			s.figures = all[i]
+		}
 		for round := range rounds + 1 { // the first one warms up
 			if err := turn(ctx, stacks, each, round > 0); err != nil {
 				return err
@@ -273,15 +280,12 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 			for sent := 0; sent < each; sent += streak {
 				for _, at := range rand.Perm(len(stacks)) {
 					s := stacks[at]
-					for range min(streak, each-sent) {
-						time.Sleep(breath)
-						took, err := s.one(ctx, s.open[i], request)
-						if err != nil {
-							return fmt.Errorf("%s: %w", s.name, err)
-						}
-						if count {
-							s.took[key] = append(s.took[key], took)
-						}
+					took, err := s.some(ctx, s.open[i], request, min(streak, each-sent))
+					if err != nil {
+						return fmt.Errorf("%s: %w", s.name, err)
+					}
+					if count {
+						s.took[key] = append(s.took[key], took...)
 					}
 				}
 			}
@@ -298,6 +302,19 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 		}
 	}
 	return nil
+}
+
+// some sends requests one after the other, and says how long each took.
+func (s *stack) some(ctx context.Context, client *http.Client, request string, n int) (all []time.Duration, err error) {
+	for range n {
+		time.Sleep(breath)
+		took, err := s.one(ctx, client, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, took)
+	}
+	return all, nil
 }
 
 // one sends a request, and says how long it took.
