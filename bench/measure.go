@@ -127,9 +127,7 @@ func (b *bench) fewest() int { return min(b.rounds, 5) }
 const smallHeap = 256 << 20
 
 func (b *bench) report(r result) error {
-	if r.Proviso > 0 {
-		r.Ratio = r.PeerIs / r.Proviso
-	}
+	r.Ratio = ratio(r)
 	return b.emit(r)
 }
 

@@ -129,3 +129,16 @@ func replayed(t *testing.T, measured []byte) {
 		t.Errorf("pictures of what was not measured: %v, %v", others, err)
 	}
 }
+
+// Over 1 means that Proviso is better, whatever is measured.
+func TestRatio(t *testing.T) {
+	for _, c := range []struct {
+		unit          string
+		proviso, peer float64
+		want          float64
+	}{{"ns", 2, 4, 2}, {"B", 4, 2, 0.5}, {"/s", 4, 2, 2}, {"%", 1, 2, 0.5}, {"ns", 0, 4, 0}, {"/s", 4, 0, 0}} {
+		if got := ratio(result{Unit: c.unit, Proviso: c.proviso, PeerIs: c.peer}); got != c.want {
+			t.Errorf("%+v: ratio %v", c, got)
+		}
+	}
+}

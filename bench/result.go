@@ -13,10 +13,22 @@ type result struct {
 	Proviso float64 `json:"proviso"`
 	Peer    string  `json:"peer"`
 	PeerIs  float64 `json:"peerIs"`
-	Ratio   float64 `json:"ratio"`
+	Ratio   float64 `json:"ratio"` // over 1: Proviso is better
 	Spread  float64 `json:"spreadPercent"`
 	// Skipped says why there is no figure of the peer.
 	Skipped string `json:"skipped,omitempty"`
+}
+
+// ratio is how many times as good as the peer Proviso is: of rates and shares more is better, of everything else less.
+func ratio(r result) float64 {
+	better, worse := r.PeerIs, r.Proviso
+	if r.Unit == "/s" || r.Unit == "%" {
+		better, worse = worse, better
+	}
+	if worse <= 0 {
+		return 0
+	}
+	return better / worse
 }
 
 func (r result) String() string {
