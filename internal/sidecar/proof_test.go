@@ -245,7 +245,7 @@ func TestChangesOfTheManifestAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	make := func() {
+	create := func() {
 		t.Helper()
 		must(os.Mkdir(dir, 0o700))
 		must(os.WriteFile(file, want["proviso.yaml"], 0o600))
@@ -264,7 +264,7 @@ func TestChangesOfTheManifestAreHeard(t *testing.T) {
 	not := func() bool { return !fine() }
 
 	go p.watchManifest(t.Context(), dir, want, time.Hour) // the directory is not there yet: it looks until it is
-	make()
+	create()
 	await("the manifest is not seen", fine)
 	must(os.WriteFile(file, nil, 0o600))
 	await("that it is empty is not heard", not)
@@ -278,7 +278,7 @@ func TestChangesOfTheManifestAreHeard(t *testing.T) {
 
 	must(os.Rename(dir, dir+"-old"))
 	await("that the directory has another name is not heard", not)
-	make()
+	create()
 	await("the new directory is not seen", fine)
 	must(os.Remove(file))
 	await("what happens in the new directory is not heard", not)
