@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 
 	"proviso.dev/proviso/bench/live"
 )
+
+// stretches is how many times each server is loaded in a round. A server collects its garbage every two or three
+// seconds of load, and does half as much meanwhile: a single stretch is one with a collection or one without.
+const stretches = 6
 
 // crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with
 // many cluster role bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the
@@ -49,16 +54,25 @@ func crowded(b *bench) error {
 		}
 	}
 	var rates, latest, costs [4][]float64
-	for round := range b.turns {
-		for k := range servers {
-			i := (round + k) % len(servers)
-			load, worked, err := b.boundGets(servers[i], sizes[i%2])
-			if err != nil {
-				return fmt.Errorf("%s with %d bindings: %w", servers[i].Name, sizes[i%2], err)
+	for range b.turns {
+		var loads [4]live.Load
+		var worked [4]time.Duration
+		for range stretches {
+			for _, i := range rand.Perm(len(servers)) {
+				load, work, err := b.boundGets(servers[i], sizes[i%2])
+				if err != nil {
+					return fmt.Errorf("%s with %d bindings: %w", servers[i].Name, sizes[i%2], err)
+				}
+				loads[i].Each = append(loads[i].Each, load.Each...)
+				loads[i].PerSecond += load.PerSecond / stretches
+				worked[i] += work
 			}
+		}
+		for i, load := range loads {
+			load.Sort()
 			rates[i] = append(rates[i], load.PerSecond)
 			latest[i] = append(latest[i], float64(load.Quantile(0.99)))
-			costs[i] = append(costs[i], float64(worked)/float64(len(load.Each)))
+			costs[i] = append(costs[i], float64(worked[i])/float64(len(load.Each)))
 		}
 	}
 	for i, n := range sizes {

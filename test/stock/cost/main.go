@@ -33,13 +33,16 @@ import (
 
 func main() {
 	sets := flag.Int("sets", 3, "how often each pair is started")
-	rounds, each := flag.Int("rounds", 6, "rounds of each start; none for the memory alone"), flag.Int("each", 100, "requests of each kind in a round")
+	var l load
+	flag.IntVar(&l.rounds, "rounds", 6, "rounds of each start; none for the memory alone")
+	flag.IntVar(&l.each, "each", 100, "requests of each kind in a round")
+	flag.DurationVar(&l.breath, "breath", 2*time.Millisecond, "how long a server has for what it does after its answer, before the next request")
 	with := flag.String("with", strings.Join(compared, "; "), "what is measured beside a server alone")
 	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the side-car; none to leave that out")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Getenv("PROVISO_BIN"), strings.Split(*with, "; "), *sets, *rounds, *each, *bindings); err != nil {
+	if err := run(ctx, os.Getenv("PROVISO_BIN"), strings.Split(*with, "; "), *sets, l, *bindings); err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
 		os.Exit(1)
 	}
@@ -74,11 +77,17 @@ func newFigures() *figures {
 	return &figures{took: map[string][]time.Duration{}, cpu: map[string][2]time.Duration{}}
 }
 
-func run(ctx context.Context, proviso string, with []string, sets, rounds, each, bindings int) error {
+// load is what is sent to a pair each time it is started.
+type load struct {
+	rounds, each int
+	breath       time.Duration
+}
+
+func run(ctx context.Context, proviso string, with []string, sets int, l load, bindings int) error {
 	if proviso == "" {
 		return errors.New("PROVISO_BIN is needed: run `make bench-sidecar`")
 	}
-	if rounds > 0 {
+	if l.rounds > 0 {
 		all := map[string]*pair{}
 		for set := range sets {
 			for _, name := range with {
@@ -88,7 +97,7 @@ func run(ctx context.Context, proviso string, with []string, sets, rounds, each,
 				if all[name] == nil {
 					all[name] = &pair{newFigures(), newFigures()}
 				}
-				if err := all[name].measure(ctx, proviso, name, set%2 == 0, rounds, each); err != nil {
+				if err := all[name].measure(ctx, proviso, name, set%2 == 0, l); err != nil {
 					return err
 				}
 				fmt.Fprintf(os.Stderr, "%d of %d: %s\n", set+1, sets, name)
@@ -106,7 +115,7 @@ func run(ctx context.Context, proviso string, with []string, sets, rounds, each,
 type pair struct{ alone, other *figures }
 
 // measure starts a pair, sends requests to it, and stops it. Who is started first is slower by some microseconds.
-func (p *pair) measure(ctx context.Context, proviso, name string, aloneFirst bool, rounds, each int) error {
+func (p *pair) measure(ctx context.Context, proviso, name string, aloneFirst bool, l load) error {
 	names, all := []string{alone, name}, []*figures{p.alone, p.other}
 	if !aloneFirst {
 		slices.Reverse(names)
@@ -116,8 +125,8 @@ func (p *pair) measure(ctx context.Context, proviso, name string, aloneFirst boo
 		for i, s := range stacks {
 			s.figures = all[i]
 		}
-		for round := range rounds + 1 { // the first one warms up
-			if err := turn(ctx, stacks, each, round > 0); err != nil {
+		for round := range l.rounds + 1 { // the first one warms up
+			if err := turn(ctx, stacks, l, round > 0); err != nil {
 				return err
 			}
 		}
@@ -261,15 +270,11 @@ func (s *stack) seed(ctx context.Context) error {
 
 func (s *stack) configMaps() string { return s.pair.URL() + "/api/v1/namespaces/cost/configmaps" }
 
-const (
-	// breath is how long a server has for what it does after its answer, before the next request.
-	breath = 2 * time.Millisecond
-	// streak is how many requests the client sends to one server before it goes on to the other.
-	streak = 10
-)
+// streak is how many requests the client sends to one server before it goes on to the other.
+const streak = 10
 
 // turn sends requests one after the other, some to each stack, in an order that is drawn.
-func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
+func turn(ctx context.Context, stacks []*stack, l load, count bool) error {
 	for i, c := range callers {
 		for _, request := range requests {
 			key := c.name + ", " + request
@@ -277,10 +282,10 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 			for _, s := range stacks {
 				before = append(before, s.used())
 			}
-			for sent := 0; sent < each; sent += streak {
+			for sent := 0; sent < l.each; sent += streak {
 				for _, at := range rand.Perm(len(stacks)) {
 					s := stacks[at]
-					took, err := s.some(ctx, s.open[i], request, min(streak, each-sent))
+					took, err := s.some(ctx, s.open[i], request, min(streak, l.each-sent), l.breath)
 					if err != nil {
 						return fmt.Errorf("%s: %w", s.name, err)
 					}
@@ -305,7 +310,7 @@ func turn(ctx context.Context, stacks []*stack, each int, count bool) error {
 }
 
 // some sends requests one after the other, and says how long each took.
-func (s *stack) some(ctx context.Context, client *http.Client, request string, n int) (all []time.Duration, err error) {
+func (s *stack) some(ctx context.Context, client *http.Client, request string, n int, breath time.Duration) (all []time.Duration, err error) {
 	for range n {
 		time.Sleep(breath)
 		took, err := s.one(ctx, client, request)
