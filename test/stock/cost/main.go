@@ -48,9 +48,17 @@ func main() {
 	}
 }
 
-// callers are those whose requests are measured: one whom policy does not concern, and one whom the webhooks are not
-// asked about.
-var callers = []struct{ name, user string }{{"an RBAC user", "dev"}, {"an exempt caller", "system:kube-scheduler"}}
+// callers are those whose requests are measured: one whom policy does not concern, one whom the webhooks are not asked
+// about, and one whom kube-apiserver lets in before it asks any authorizer.
+var callers = []struct {
+	name, user string
+	groups     []string
+	exempt     bool
+}{
+	{name: "an RBAC user", user: "dev"},
+	{name: "an exempt caller", user: "system:kube-scheduler", exempt: true},
+	{name: "an administrator", user: "admin", groups: []string{"system:masters"}, exempt: true},
+}
 
 var requests = []string{"get", "create", "dry-run create"}
 
@@ -242,7 +250,7 @@ func (s *stack) seed(ctx context.Context) error {
 		}
 	}
 	for _, c := range callers {
-		data, err := pki.IssueClient(s.pair.Files, pki.ClientRequest{User: c.user, TTL: time.Hour, Server: s.pair.URL()})
+		data, err := pki.IssueClient(s.pair.Files, pki.ClientRequest{User: c.user, Groups: c.groups, TTL: time.Hour, Server: s.pair.URL()})
 		if err != nil {
 			return err
 		}
