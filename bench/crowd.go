@@ -16,12 +16,11 @@ import (
 )
 
 // stretches is how many times each server is loaded in a round. A server collects its garbage every two or three
-// seconds of load, and does half as much meanwhile: a single stretch is one with a collection or one without.
+// seconds of load, and does half as much meanwhile: a single stretch has a collection in it or has none.
 const stretches = 6
 
 // crowded is what a bound user sees of everybody else's bindings: gets of a config map, on servers with few and with
-// many cluster role bindings. The ratio of the lines with -kept is how much of its rate a server keeps when the
-// bindings grow.
+// many cluster role bindings. The lines with -kept are how much of its rate a server keeps when the bindings grow.
 func crowded(b *bench) error {
 	const rate, late, cost, kept = "e2e-bound-get-rate", "e2e-bound-get-p99", "e2e-bound-get-cpu", "e2e-bound-get-kept"
 	if !b.wanted(rate) && !b.wanted(late) && !b.wanted(cost) && !b.wanted(kept) {

@@ -318,7 +318,8 @@ func turn(ctx context.Context, stacks []*stack, l load, count bool) error {
 }
 
 // some sends requests one after the other, and says how long each took.
-func (s *stack) some(ctx context.Context, client *http.Client, request string, n int, breath time.Duration) (all []time.Duration, err error) {
+func (s *stack) some(ctx context.Context, client *http.Client, request string, n int, breath time.Duration) ([]time.Duration, error) {
+	var all []time.Duration
 	for range n {
 		time.Sleep(breath)
 		took, err := s.one(ctx, client, request)
