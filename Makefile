@@ -29,7 +29,7 @@ BUILD_DATE    := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%
 version_flags = -X $(1).gitVersion=$(KUBE_VERSION) -X $(1).gitMajor=$(KUBE_MAJOR) -X $(1).gitMinor=$(KUBE_MINOR) \
 	-X $(1).gitCommit=$(GIT_COMMIT) -X $(1).gitTreeState=$(GIT_TREE) -X $(1).buildDate=$(BUILD_DATE)
 release_flags = -X $(1).version=$(VERSION) -X $(1).commit=$(GIT_COMMIT) -X $(1).date=$(BUILD_DATE)
-LDFLAGS := -s -w $(call release_flags,proviso.dev/proviso/internal/release) \
+LDFLAGS := -s -w $(call release_flags,proviso.dev/proviso/internal/platform/buildinfo) \
 	$(call version_flags,k8s.io/component-base/version) \
 	$(call version_flags,k8s.io/client-go/pkg/version)
 BUILD := $(GO) build -ldflags '$(LDFLAGS)'
@@ -96,7 +96,7 @@ e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 # Run it with the release that is published; the next one has to read what it wrote (docs/guide/upgrade.md).
 .PHONY: keep-release
 keep-release: build ## Keep what this release stores, for the tests of the next one
-	PROVISO_KEEP_RELEASE=yes $(TEST) -count=1 -run TestStoredFieldsOfReleases ./internal/registry
+	PROVISO_KEEP_RELEASE=yes $(TEST) -count=1 -run TestStoredFieldsOfReleases ./internal/apis/registry
 	PROVISO_KEEP_RELEASE=yes PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -run TestKeepRelease ./test/e2e
 
 .PHONY: browser
@@ -138,7 +138,7 @@ conformance-sidecar: build ## The conformance tests on a stock kube-apiserver wi
 
 .PHONY: examples-sidecar
 examples-sidecar: build ## The examples of conditional authorization on a stock kube-apiserver with a side-car
-	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 1h -v -run 'TestExamples$$' ./internal/server
+	PROVISO_BESIDE=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 1h -v -run 'TestExamples$$' ./internal/hosts/apiserver
 
 .PHONY: hunt-sidecar
 hunt-sidecar: build ## Every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT=regexp picks endpoints)
@@ -177,16 +177,16 @@ upstream-quick: ## One of them that tries every kind, and needs one server; abou
 PAIRS ?= 1000000
 .PHONY: prove-compare
 prove-compare: ## A million random pairs of conditions: no wrong verdict (PAIRS=100000)
-	GOGC=400 PROVISO_PAIRS=$(PAIRS) $(TEST) -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/compare
+	GOGC=400 PROVISO_PAIRS=$(PAIRS) $(TEST) -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/analysis/compare
 
 .PHONY: prove-revisions
 TRIES ?= 10000
 prove-revisions: ## Revoke on one replica, ask another with late watches: never the old answer (TRIES=10000)
-	PROVISO_REVISION_TRIES=$(TRIES) $(GO) test -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./internal/server
+	PROVISO_REVISION_TRIES=$(TRIES) $(GO) test -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./internal/hosts/apiserver
 
 .PHONY: bench-plan
 bench-plan: ## What plan promises: the time of a changed role and binding, and replayed requests a second
-	$(GO) test -run xxx -bench 'Changes|Replay|Read' ./internal/plan ./internal/replay ./internal/recorded
+	$(GO) test -run xxx -bench 'Changes|Replay|Read' ./internal/analysis/plan ./internal/hosts/offline/replay ./internal/analysis/auditlog
 
 .PHONY: verify
 verify: ## Everything that proves the product: formats, vet, layers, generated files, all tests
@@ -215,7 +215,7 @@ vet: ## go vet of every package, the nested modules' too
 	$(GO) -C test/monitoring vet ./...
 	$(GO) -C test/browser vet ./...
 	$(GO) -C hack/release vet ./...
-	$(GO) build -tags upstream ./internal/server ./test/upstream/...
+	$(GO) build -tags upstream ./internal/hosts/apiserver ./test/upstream/...
 
 .PHONY: lint
 lint: ## golangci-lint, pinned; says so where it cannot be fetched or built
@@ -237,8 +237,8 @@ fuzz: ## Try every law and fuzz target on new inputs for FUZZTIME each (FUZZ=reg
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' FUZZ='$(or $(FUZZ),.)' LAWS='$(or $(LAWS),yes)' hack/fuzz.sh
 
 # Packages whose mistakes let somebody in, with the further tests that decide about them.
-MUTATE ?= ./internal/authorize=./test/law ./internal/enforce ./internal/handoff ./internal/snapshot ./internal/protect ./internal/ruleset \
-	./internal/ruleset/matching=./internal/ruleset ./internal/ruleset/persist ./internal/ruleset/escalation
+MUTATE ?= ./internal/request/authorize=./test/law ./internal/request/enforce ./internal/request/requestctx ./internal/state/snapshot ./internal/engine/protectedattr ./internal/engine/ruleset \
+	./internal/engine/ruleset/matching=./internal/engine/ruleset ./internal/engine/ruleset/persist ./internal/engine/ruleset/escalation
 .PHONY: mutate
 mutate: ## Break the security-relevant packages in small ways and see that tests notice (MUTATEFLAGS='-n 30 -seed 7')
 	$(GO) run ./hack/mutate $(MUTATEFLAGS) $(MUTATE)
@@ -251,7 +251,7 @@ hunt: ## Search for sequences of requests that get round access control, for HUN
 
 .PHONY: bench-test
 bench-test: ## What proviso test promises: cases a second
-	$(GO) test -run xxx -bench Cases ./internal/tools
+	$(GO) test -run xxx -bench Cases ./internal/cli/policytools
 
 .PHONY: bench
 bench: bench-plan bench-test bench-memory ## Proviso and its peers on the same work, about ten minutes (BENCHFLAGS='-run X -o json')
@@ -259,8 +259,8 @@ bench: bench-plan bench-test bench-memory ## Proviso and its peers on the same w
 
 .PHONY: bench-memory
 bench-memory: ## What a binding takes once it is read, and a role, and decisions about ever other users
-	$(GO) test -run xxx -bench Held ./internal/source
-	$(GO) test -run xxx -bench 'Build|RBAC|Memory' ./internal/ruleset
+	$(GO) test -run xxx -bench Held ./internal/state/source
+	$(GO) test -run xxx -bench 'Build|RBAC|Memory' ./internal/engine/ruleset
 
 .PHONY: bench-scale
 bench-scale: ## A live server with a million bindings (BINDINGS=100000 for fewer), against its goals; a quarter of an hour

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
-	"proviso.dev/proviso/internal/auditrule"
+	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
 // rulesPerSink is about what the policies of managed clusters have.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // holds are the bindings that every engine is given: users 0 to n-1 have one binding each to the same role. It is

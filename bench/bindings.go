@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"proviso.dev/proviso/internal/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
 // viewRole is a role of ordinary size.

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/restrict"
-	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // mostReplicas is the condition of a conditional role: fewer than these.
@@ -53,7 +53,7 @@ func provisoConditions(h holds) (question, error) {
 	for i := range h.n {
 		bindings.RoleBindings[fmt.Sprintf("binding-%06d", i)] = policyv1alpha1.PolicyRoleBinding{RoleName: "scale", UserNames: []string{userName(i)}}
 	}
-	ctx := pinned(ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: (&restrict.Compiler{CEL: compiler}).CompileRule,
+	ctx := pinned(ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: (&rulecondition.Compiler{CEL: compiler}).CompileRule,
 		Kinds:    ruleset.NewKinds([]ruleset.Served{{Group: "apps", Resource: "deployments", Kind: "Deployment", Builtin: true}}),
 		Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{bindings}}))
 	chain, err := authorize.NewChain(authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(snapshot.NewStore(), nil)})

@@ -15,11 +15,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/restrict"
-	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // conditions measures one conditional rule against a ValidatingAdmissionPolicy, and few conditional rules against many.
@@ -31,7 +31,7 @@ func conditions(b *bench) error {
 	if err := b.oneCondition(compiler); err != nil {
 		return err
 	}
-	return b.manyConditions(&restrict.Compiler{CEL: compiler})
+	return b.manyConditions(&rulecondition.Compiler{CEL: compiler})
 }
 
 // peerExpressions are conditions, and the same in the words of a ValidatingAdmissionPolicy, where the user is
@@ -102,7 +102,7 @@ func (b *bench) oneCondition(compiler *expr.Compiler) error {
 
 // manyConditions is a request that one conditional rule concerns, among ten thousand and among ten: rules of as many
 // users, of one user in one role, and of one user in as many roles.
-func (b *bench) manyConditions(compiler *restrict.Compiler) error {
+func (b *bench) manyConditions(compiler *rulecondition.Compiler) error {
 	const few, many = 10, 10_000
 	for _, shape := range []string{"users", "rules", "roles"} {
 		name := "authorize-conditional-" + shape
@@ -116,7 +116,7 @@ func (b *bench) manyConditions(compiler *restrict.Compiler) error {
 	return nil
 }
 
-func conditionalRules(name string, compiler *restrict.Compiler, shape string, n int) side {
+func conditionalRules(name string, compiler *rulecondition.Compiler, shape string, n int) side {
 	policy := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 	bindings := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "hammer"}, PolicyRef: policyv1alpha1.PolicyReference{Namespace: "hammer"},
 		RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}

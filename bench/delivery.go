@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
-	"proviso.dev/proviso/internal/auditsink"
+	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 )
 
 // delivery is the time per event until a local sink has it: ours through the spool on disk, upstream's webhook backend
@@ -43,7 +43,7 @@ func delivery(b *bench) error {
 	}))
 	defer sink.Close()
 
-	router, err := auditsink.New(auditsink.Config{Dir: filepath.Join(dir, "spool"), AllowInsecure: true})
+	router, err := sink.New(sink.Config{Dir: filepath.Join(dir, "spool"), AllowInsecure: true})
 	if err != nil {
 		return err
 	}

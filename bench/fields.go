@@ -16,7 +16,7 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 // fields is an update of a label and an image of a pod, by a caller who has only permissions for single fields: which

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"proviso.dev/proviso/internal/handoff"
-	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/snapshot"
-	"proviso.dev/proviso/internal/whocan"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/whocan"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // pinned is the context of a request that is decided by this index.
 func pinned(ix *ruleset.Index) context.Context {
-	return handoff.With(context.Background(), &snapshot.Snapshot{Synced: true, Rules: ix})
+	return requestctx.With(context.Background(), &snapshot.Snapshot{Synced: true, Rules: ix})
 }
 
 // inverse asks who can read one secret; a hundred users can.

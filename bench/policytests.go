@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"proviso.dev/proviso/internal/tools"
+	"proviso.dev/proviso/internal/cli/policytools"
 )
 
 // policyTests measures `proviso test` from the files to the last decision: a thousand cases of a rule with a condition,
@@ -35,7 +35,7 @@ func policyTests(b *bench) error {
 	}
 	run := func(args ...string) func() error {
 		return func() error {
-			cmd := tools.NewTestCommand(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard})
+			cmd := policytools.NewTestCommand(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard})
 			cmd.SilenceUsage, cmd.SilenceErrors = true, true
 			cmd.SetArgs(append([]string{dir}, args...))
 			return cmd.ExecuteContext(b.ctx)

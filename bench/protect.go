@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"proviso.dev/proviso/internal/protect"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 )
 
 // protections is an update of a deployment by a member that touches no protected label, or one. The peer is the same
@@ -34,22 +34,22 @@ func protections(b *bench) error {
 	return nil
 }
 
-var releaseManagers = protect.Role{Kind: protect.KindClusterRole, Name: "release-managers"}
+var releaseManagers = protectedattr.Role{Kind: protectedattr.KindClusterRole, Name: "release-managers"}
 
 // protectedKeys is n protections, half of them labels, a fifth of them local to the namespace.
-func protectedKeys(n int) (*protect.Index, error) {
-	all := make([]protect.Protection, 0, n)
+func protectedKeys(n int) (*protectedattr.Index, error) {
+	all := make([]protectedattr.Protection, 0, n)
 	for i := range n {
-		p := protect.Protection{Name: fmt.Sprint(i), Attribute: protect.Attribute(i % 2), Key: fmt.Sprintf("example.com/key-%d", i), Role: releaseManagers, Values: []string{"prod"}}
+		p := protectedattr.Protection{Name: fmt.Sprint(i), Attribute: protectedattr.Attribute(i % 2), Key: fmt.Sprintf("example.com/key-%d", i), Role: releaseManagers, Values: []string{"prod"}}
 		if i%10 < 2 {
 			p.Namespace = "hammer"
 		}
 		all = append(all, p)
 	}
-	return protect.New(protect.Config{Protections: all})
+	return protectedattr.New(protectedattr.Config{Protections: all})
 }
 
-func checking(name string, ix *protect.Index, touched bool) side {
+func checking(name string, ix *protectedattr.Index, touched bool) side {
 	labels := func() map[string]string {
 		return map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/instance": "web-1", "app.kubernetes.io/version": "7", "team": "a"}
 	}
@@ -61,8 +61,8 @@ func checking(name string, ix *protect.Index, touched bool) side {
 	if touched {
 		updated.Labels["example.com/key-0"] = "prod"
 	}
-	req := &protect.Request{User: "edgar", Groups: []string{"team-a", "system:authenticated"}, Group: "apps", Resource: "deployments", Namespace: "hammer", Name: "web",
-		Member: func(_ string, role protect.Role) bool { return role == releaseManagers }}
+	req := &protectedattr.Request{User: "edgar", Groups: []string{"team-a", "system:authenticated"}, Group: "apps", Resource: "deployments", Namespace: "hammer", Name: "web",
+		Member: func(_ string, role protectedattr.Role) bool { return role == releaseManagers }}
 	return side{name, func() error {
 		if v := ix.Check(req, old, updated); !v.Allowed() {
 			return errors.New(v.Reason())

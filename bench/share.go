@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"proviso.dev/proviso/bench/live"
-	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/request/enforce"
 )
 
 // share is how much of a write is our work, as the server itself measures it: deciding the request in the authorization

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 )
 
 // Server is an API server that is ready.

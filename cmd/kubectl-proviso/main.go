@@ -7,14 +7,14 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/cli"
-	"proviso.dev/proviso/internal/explorer"
-	"proviso.dev/proviso/internal/tools"
+	"proviso.dev/proviso/internal/cli/policytools"
+	"proviso.dev/proviso/internal/hosts/explorer"
 )
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	plugin := cli.NewPlugin(streams)
-	plugin.AddCommand(tools.Commands(streams)...)
-	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, tools.Keeping())))
+	plugin.AddCommand(policytools.Commands(streams)...)
+	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, policytools.Keeping())))
 	os.Exit(cli.Execute(plugin, streams.ErrOut))
 }

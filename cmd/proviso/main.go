@@ -16,14 +16,14 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	documents "proviso.dev/proviso"
-	"proviso.dev/proviso/internal/backup"
 	provisocli "proviso.dev/proviso/internal/cli"
-	"proviso.dev/proviso/internal/docsite"
-	"proviso.dev/proviso/internal/explorer"
-	"proviso.dev/proviso/internal/release"
-	"proviso.dev/proviso/internal/server"
-	"proviso.dev/proviso/internal/sidecar"
-	"proviso.dev/proviso/internal/tools"
+	"proviso.dev/proviso/internal/cli/docsite"
+	"proviso.dev/proviso/internal/cli/etcdbackup"
+	"proviso.dev/proviso/internal/cli/policytools"
+	"proviso.dev/proviso/internal/hosts/apiserver"
+	"proviso.dev/proviso/internal/hosts/explorer"
+	"proviso.dev/proviso/internal/hosts/sidecar"
+	"proviso.dev/proviso/internal/platform/buildinfo"
 )
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 	case "kubectl":
 		os.Exit(runKubectl(os.Args[1:]))
 	case "kube-apiserver":
-		cmd, err := server.NewKubeAPIServerCommand()
+		cmd, err := apiserver.NewKubeAPIServerCommand()
 		if err != nil {
 			os.Exit(fail(err))
 		}
@@ -65,12 +65,12 @@ func fail(err error) int {
 }
 
 func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
-	serve, err := server.NewCommand()
+	serve, err := apiserver.NewCommand()
 	if err != nil {
 		return nil, err
 	}
 	provisocli.FailsWith(serve, 1)
-	beside, backups := sidecar.NewCommand(streams, server.Kinds), backup.NewCommand(streams)
+	beside, backups := sidecar.NewCommand(streams, apiserver.Kinds), etcdbackup.NewCommand(streams)
 	for _, cmd := range slices.Concat(beside.Commands(), backups.Commands(), []*cobra.Command{beside, backups}) {
 		provisocli.FailsWith(cmd, 1)
 	}
@@ -82,7 +82,7 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				_, err := fmt.Fprintln(streams.Out, release.Get())
+				_, err := fmt.Fprintln(streams.Out, buildinfo.Get())
 				return err
 			}
 			return cmd.Help()
@@ -112,6 +112,6 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 
 // addTools adds the commands that need no server of their own kind, and the page that shows what they say.
 func addTools(root *cobra.Command, streams genericiooptions.IOStreams) {
-	root.AddCommand(tools.Commands(streams)...)
-	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, tools.Keeping())))
+	root.AddCommand(policytools.Commands(streams)...)
+	root.AddCommand(explorer.NewCommand(streams, provisocli.Runner(provisocli.Commands, policytools.Keeping())))
 }

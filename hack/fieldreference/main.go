@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 //go:generate go run . ../../docs/reference/field-permissions.md

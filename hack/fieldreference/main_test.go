@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 // FP-12: the reference page is made from the table, and up to date.

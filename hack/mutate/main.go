@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if flags.NArg() == 0 {
-		return errors.New("name at least one package, such as ./internal/authorize=./test/law")
+		return errors.New("name at least one package, such as ./internal/request/authorize=./test/law")
 	}
 	known := answers(answered)
 	weak := false

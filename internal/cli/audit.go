@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
-	"proviso.dev/proviso/internal/auditrule"
+	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
 // NewAuditCommand returns `proviso audit`.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
-	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 // CanIOptions are the flags of `proviso can-i`.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
-	"proviso.dev/proviso/internal/fieldperm"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 // ExplainOptions are the flags of `proviso explain`.

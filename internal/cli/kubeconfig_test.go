@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 )
 
 // SV-6: a kubeconfig for another address and namespace, and one that joins what is there already.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
-	"proviso.dev/proviso/internal/spelling"
+	"proviso.dev/proviso/internal/platform/editdistance"
 )
 
 // target is what a question is about, as the user names it and the server serves it.
@@ -153,7 +153,7 @@ func (c *client) suggest(name string) string {
 	best, distance := "", 3
 	for _, r := range c.resourceNames() {
 		plain, _, _ := strings.Cut(r, ".")
-		if d := spelling.Distance(name, plain); d < distance {
+		if d := editdistance.Distance(name, plain); d < distance {
 			best, distance = r, d
 		}
 	}

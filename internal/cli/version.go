@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"proviso.dev/proviso/internal/release"
+	"proviso.dev/proviso/internal/platform/buildinfo"
 )
 
 // NewVersionCommand returns `proviso version`.
@@ -23,10 +23,10 @@ func NewVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
 				return err
 			}
 			if out.format == "line" {
-				_, err := fmt.Fprintln(streams.Out, release.Get())
+				_, err := fmt.Fprintln(streams.Out, buildinfo.Get())
 				return err
 			}
-			return out.print(streams.Out, release.Get())
+			return out.print(streams.Out, buildinfo.Get())
 		},
 	}
 	out.addFlag(cmd)

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/test/inprocess"
 	"proviso.dev/proviso/test/inprocess/byflags"
 )

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/enforce"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
 )
 
 // audit: DA-3, DA-6, DA-8. Every request of the hunt, allowed or refused, is in the sink: with who made it, in whose

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"proviso.dev/proviso/internal/registry"
+	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/test/stock/beside"
 )
 

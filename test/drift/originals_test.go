@@ -21,13 +21,13 @@ type original struct{ module, dir, name, recheck string }
 // originals is the list of what Proviso mirrors or relies on. What the compiler already checks does not belong here.
 var originals = []original{
 	// The command: flags, defaults, logging, order of completion.
-	{kube, "cmd/kube-apiserver/app", "NewAPIServerCommand", "how internal/server builds the serve command: flags, logging, feature gates, signal handling"},
-	{kube, "cmd/kube-apiserver/app", "Run", "the order config → complete → chain → prepare → run in internal/server"},
+	{kube, "cmd/kube-apiserver/app", "NewAPIServerCommand", "how internal/hosts/apiserver builds the serve command: flags, logging, feature gates, signal handling"},
+	{kube, "cmd/kube-apiserver/app", "Run", "the order config → complete → chain → prepare → run in internal/hosts/apiserver"},
 
-	// The sequence of constructors that internal/server calls in upstream's order.
-	{kube, "cmd/kube-apiserver/app", "NewConfig", "our configuration sequence in internal/server: same calls, same order, same arguments"},
-	{kube, "cmd/kube-apiserver/app", "Config.Complete", "our completion of the server configurations in internal/server"},
-	{kube, "cmd/kube-apiserver/app", "CreateServerChain", "our server chain in internal/server: delegation order, not-found handler, CRD informer"},
+	// The sequence of constructors that internal/hosts/apiserver calls in upstream's order.
+	{kube, "cmd/kube-apiserver/app", "NewConfig", "our configuration sequence in internal/hosts/apiserver: same calls, same order, same arguments"},
+	{kube, "cmd/kube-apiserver/app", "Config.Complete", "our completion of the server configurations in internal/hosts/apiserver"},
+	{kube, "cmd/kube-apiserver/app", "CreateServerChain", "our server chain in internal/hosts/apiserver: delegation order, not-found handler, CRD informer"},
 	{kube, "cmd/kube-apiserver/app", "CreateKubeAPIServerConfig", "what of it runs before and after our authorizer and enforcer are put in"},
 	{kube, "cmd/kube-apiserver/app", "var apiVersionPriorities", "our table of API version priorities: a group-version that is missing there is silently a 404"},
 	{kube, "pkg/controlplane/apiserver", "DefaultGenericAPIServicePriorities", "our table of API version priorities"},
@@ -44,15 +44,15 @@ var originals = []original{
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.NewRESTStorage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 	{kube, "pkg/registry/authorization/rest", "RESTStorageProvider.v1Storage", "our provider has to serve the whole group: a new review kind is missing from ours"},
 
-	// RBAC's escalation check, in the place of which internal/rbacguard puts ours.
+	// RBAC's escalation check, in the place of which internal/apis/rbacstorage puts ours.
 	{kube, "pkg/registry/rbac/rest", "RESTStorageProvider.storage", "the storages that rbacguard.go takes the check off: a new resource would be written unchecked"},
 	{kube, "pkg/registry/rbac/role/policybased", "Storage.Create", "what our check of roles has to do: which verb, which rules"},
 	{kube, "pkg/registry/rbac/role/policybased", "Storage.Update", "what our check of roles lets pass without looking"},
 	{kube, "pkg/registry/rbac/clusterrole/policybased", "Storage.Update", "what our check of cluster roles has to do, aggregation rules included"},
 	{kube, "pkg/registry/rbac/rolebinding/policybased", "Storage.Update", "what our check of role bindings has to do"},
 	{kube, "pkg/registry/rbac/clusterrolebinding/policybased", "Storage.Update", "what our check of cluster role bindings has to do"},
-	{kube, "pkg/registry/rbac", "RoleEscalationAuthorized", "for which name and namespace escalate is asked, in internal/inquire"},
-	{kube, "pkg/registry/rbac", "BindingAuthorized", "for which role and namespace bind is asked, in internal/inquire"},
+	{kube, "pkg/registry/rbac", "RoleEscalationAuthorized", "for which name and namespace escalate is asked, in internal/apis/policyreview"},
+	{kube, "pkg/registry/rbac", "BindingAuthorized", "for which role and namespace bind is asked, in internal/apis/policyreview"},
 
 	// The filter chain around a request: only the aggregator's runs, ours wraps it.
 	{apiserver, "pkg/server", "DefaultBuildHandlerChain", "the order of filters: ours must still be outside of audit and authorization"},
@@ -86,13 +86,13 @@ var originals = []original{
 	{apiserver, "pkg/server/options", "AuditOptions.ApplyTo", "the static policy file and backends that our sinks are folded together with"},
 
 	// Controllers that we start one by one.
-	{kube, "cmd/kube-controller-manager/app", "newNamespaceController", "how internal/controllers starts the namespace controller"},
-	{kube, "cmd/kube-controller-manager/app", "newGarbageCollectorController", "how internal/controllers starts the garbage collector"},
-	{kube, "cmd/kube-controller-manager/app", "newServiceAccountController", "how internal/controllers starts the service account controller"},
-	{kube, "cmd/kube-controller-manager/app", "newServiceAccountTokenController", "how internal/controllers starts the token controller"},
-	{kube, "cmd/kube-controller-manager/app", "newRootCACertificatePublisherController", "how internal/controllers starts the root CA publisher"},
-	{kube, "cmd/kube-controller-manager/app", "newClusterRoleAggregationController", "how internal/controllers starts cluster role aggregation"},
-	{kube, "cmd/kube-controller-manager/app", "newResourceQuotaController", "how internal/controllers starts the resource quota controller"},
+	{kube, "cmd/kube-controller-manager/app", "newNamespaceController", "how internal/hosts/apiserver/controllers starts the namespace controller"},
+	{kube, "cmd/kube-controller-manager/app", "newGarbageCollectorController", "how internal/hosts/apiserver/controllers starts the garbage collector"},
+	{kube, "cmd/kube-controller-manager/app", "newServiceAccountController", "how internal/hosts/apiserver/controllers starts the service account controller"},
+	{kube, "cmd/kube-controller-manager/app", "newServiceAccountTokenController", "how internal/hosts/apiserver/controllers starts the token controller"},
+	{kube, "cmd/kube-controller-manager/app", "newRootCACertificatePublisherController", "how internal/hosts/apiserver/controllers starts the root CA publisher"},
+	{kube, "cmd/kube-controller-manager/app", "newClusterRoleAggregationController", "how internal/hosts/apiserver/controllers starts cluster role aggregation"},
+	{kube, "cmd/kube-controller-manager/app", "newResourceQuotaController", "how internal/hosts/apiserver/controllers starts the resource quota controller"},
 
 	// Requests that leave the process.
 	{aggregator, "pkg/apiserver", "proxyHandler.ServeHTTP", "proxied requests run no admission here: conditional callers are refused before"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/test/stock"
 )
 

@@ -1,5 +1,5 @@
 // Package inprocess runs a server in the process of a test. It knows nothing of what it runs, so that the tests of
-// internal/server use it, too; byflags runs `proviso serve`.
+// internal/hosts/apiserver use it, too; byflags runs `proviso serve`.
 package inprocess
 
 import (
@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 )
 
 // patience bounds every wait. It is generous, because a busy machine is slow and nothing here is about speed.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 func orNull(m map[string]any) any {

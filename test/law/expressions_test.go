@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 // atoms are about the request, the object or both; many of them fail for some objects, and some for all of them. OBJ is

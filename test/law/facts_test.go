@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"proviso.dev/proviso/internal/ruleset/refmodel"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 // facts is everything about one request that authorization does not know and admission does.

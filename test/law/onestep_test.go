@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 // answer is what a condition gives.

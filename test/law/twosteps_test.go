@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/handoff"
-	"proviso.dev/proviso/internal/ruleset/refmodel"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 // trial tries the law. It keeps what is dear to make from one world to the next.
@@ -44,11 +44,11 @@ func newTrial(t testing.TB) *trial {
 
 // spy is a pending decision that remembers what it was resolved to.
 type spy struct {
-	handoff.Pending
-	out handoff.Outcome
+	requestctx.Pending
+	out requestctx.Outcome
 }
 
-func (s *spy) Resolve(ctx context.Context, data authorizer.ConditionsData) handoff.Outcome {
+func (s *spy) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
 	s.out = s.Pending.Resolve(ctx, data)
 	return s.out
 }
@@ -61,7 +61,7 @@ func (tr *trial) world(t testing.TB, seed int64, p refmodel.Pick, requests, bodi
 	w := drawWorld(t, p, tr.pool, tr.compiler)
 	for range requests {
 		r := drawRequest(p)
-		holder := handoff.With(t.Context(), w.snapshot)
+		holder := requestctx.With(t.Context(), w.snapshot)
 		ctx := request.WithRequestInfo(holder, &request.RequestInfo{IsResourceRequest: true, Path: r.Path, Verb: r.Verb, APIGroup: r.APIGroup,
 			APIVersion: r.APIVersion, Namespace: r.Namespace, Resource: r.Resource, Subresource: r.Subresource, Name: r.Name})
 		decision, reason, err := w.filter.Authorize(ctx, r)
@@ -83,8 +83,8 @@ func (tr *trial) world(t testing.TB, seed int64, p refmodel.Pick, requests, bodi
 
 // compare holds the two steps against the one, and says what is wrong.
 func (tr *trial) compare(ctx context.Context, w *world, r *refmodel.Request, f *facts, decision authorizer.Decision, want verdict) string {
-	holder := handoff.From(ctx)
-	pending := holder.Get(handoff.Request).Pending()
+	holder := requestctx.From(ctx)
+	pending := holder.Get(requestctx.Request).Pending()
 	if decision != authorizer.DecisionAllow {
 		// Nothing can allow it, so that the body is not read. Which refusal it is may still depend on the body, unless
 		// it is a deny.
@@ -98,9 +98,9 @@ func (tr *trial) compare(ctx context.Context, w *world, r *refmodel.Request, f *
 		var ok bool
 		if watched, ok = pending.(*spy); !ok {
 			watched = &spy{Pending: pending}
-			holder.Put(handoff.Request, r, handoff.Conditional(watched))
+			holder.Put(requestctx.Request, r, requestctx.Conditional(watched))
 		}
-		watched.out = handoff.Outcome{}
+		watched.out = requestctx.Outcome{}
 	}
 	err := w.enforcer.Validate(ctx, f.admitted(r), objects)
 	if (err == nil) != (want.decision == authorizer.DecisionAllow) {

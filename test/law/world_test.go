@@ -12,13 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/authorize"
-	"proviso.dev/proviso/internal/enforce"
-	"proviso.dev/proviso/internal/expr"
-	"proviso.dev/proviso/internal/restrict"
-	"proviso.dev/proviso/internal/ruleset"
-	"proviso.dev/proviso/internal/ruleset/refmodel"
-	"proviso.dev/proviso/internal/snapshot"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/test/refmodel"
 )
 
 // world is policies and a chain of authorizers, and the server made of them.
@@ -85,7 +85,7 @@ func drawWorld(t testing.TB, p refmodel.Pick, e *pool, compiler *expr.Compiler) 
 func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 	served := discovered(w.Served)
 	w.snapshot = &snapshot.Snapshot{Synced: true, Served: served, Rules: ruleset.Build(ruleset.Input{
-		MasterNamespace: w.Master, Kinds: served.Kinds(), CompileRule: (&restrict.Compiler{CEL: compiler}).CompileRule,
+		MasterNamespace: w.Master, Kinds: served.Kinds(), CompileRule: (&rulecondition.Compiler{CEL: compiler}).CompileRule,
 		Policies: w.Policies, PolicyBindings: w.PolicyBindings, Roles: w.Roles, ClusterRoles: w.ClusterRoles,
 		RoleBindings: w.RoleBindings, ClusterRoleBindings: w.ClusterRoleBindings,
 	})}

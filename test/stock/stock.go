@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 )
 
 // Config is what a pair is made of.

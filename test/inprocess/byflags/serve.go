@@ -10,18 +10,18 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"proviso.dev/proviso/internal/server"
+	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/test/inprocess"
 )
 
 // Serve runs a server until the test ends, and waits until it is ready. Feature gates are of the whole process.
 func Serve(t testing.TB, flags ...string) *inprocess.Server {
 	t.Helper()
-	if err := server.RegisterFeatures(); err != nil {
+	if err := apiserver.RegisterFeatures(); err != nil {
 		t.Fatal(err)
 	}
 	s := inprocess.Start(t, func(dir string, listener net.Listener) (inprocess.Run, error) {
-		o := server.NewOptions()
+		o := apiserver.NewOptions()
 		all := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		for _, section := range o.Flags().FlagSets {
 			all.AddFlagSet(section)
@@ -35,7 +35,7 @@ func Serve(t testing.TB, flags ...string) *inprocess.Server {
 		if err := o.Kube.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, out io.Writer) error { return server.Run(ctx, o, out) }, nil
+		return func(ctx context.Context, out io.Writer) error { return apiserver.Run(ctx, o, out) }, nil
 	})
 	s.AwaitReady()
 	return s

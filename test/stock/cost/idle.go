@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/test/stock"
 )
 

@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"proviso.dev/proviso/internal/controllers"
-	"proviso.dev/proviso/internal/durable"
-	"proviso.dev/proviso/internal/pki"
+	"proviso.dev/proviso/internal/hosts/apiserver/controllers"
+	"proviso.dev/proviso/internal/platform/atomicfile"
+	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/test/stock"
 )
 
@@ -92,7 +92,7 @@ func run(ctx context.Context, proviso string, args []string) error {
 	// Whoever waits for this file knows that everything is there.
 	kubeconfig, err := pki.IssueClient(p.Files, pki.ClientRequest{User: tester, TTL: 24 * time.Hour})
 	if err == nil {
-		err = durable.Replace(filepath.Join(p.Dir, tester+".kubeconfig"), kubeconfig, durable.Options{})
+		err = atomicfile.Replace(filepath.Join(p.Dir, tester+".kubeconfig"), kubeconfig, atomicfile.Options{})
 	}
 	if err != nil {
 		return err

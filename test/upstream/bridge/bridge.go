@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane"
 
-	"proviso.dev/proviso/internal/server"
+	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // Environment of a test binary. The runner sets the first.
@@ -32,18 +32,18 @@ func Chain() bool { return On() || os.Getenv(mode) == "chain" }
 
 func init() {
 	if On() {
-		if err := server.RegisterFeatures(); err != nil {
+		if err := apiserver.RegisterFeatures(); err != nil {
 			panic(err)
 		}
 	}
 }
 
 // Plan is taken before the options are completed, as `proviso serve` does.
-type Plan struct{ plan *server.UpstreamPlan }
+type Plan struct{ plan *apiserver.UpstreamPlan }
 
 // NewPlan takes the options over. changed tells which flags were given.
 func NewPlan(s *options.ServerRunOptions, changed func(string) bool) (*Plan, error) {
-	p, err := server.NewUpstreamPlan(s, func(name string) bool {
+	p, err := apiserver.NewUpstreamPlan(s, func(name string) bool {
 		switch name {
 		case "etcd-servers":
 			return true // a drop-in

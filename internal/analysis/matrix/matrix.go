@@ -1,0 +1,166 @@
+package matrix
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/whocan"
+)
+
+// Input is what is asked about.
+type Input struct {
+	Index     *ruleset.Index
+	Resources []plan.Resource
+	Verbs     []string
+	// Namespaces are those that are looked at; Elsewhere is one that no object is in, and "" is none at all.
+	Namespaces []string
+	// Names are all that any rule tells apart. Another one is added.
+	Names []string
+	// Subjects are who is asked about; nil is everybody who has a role in one of the namespaces or everywhere.
+	Subjects []ruleset.Subject
+}
+
+// Elsewhere stands for every namespace that no object of the policy is in.
+const Elsewhere = "*"
+
+// Cell is what subjects with the same roles may do. There are none for what is neither allowed nor denied.
+type Cell struct {
+	// Subjects are in order. Those of two cells are the same or have nobody in common, and Set tells which.
+	Subjects                                      []ruleset.Subject
+	Set                                           int
+	Namespace, Group, Resource, Subresource, Verb string
+	Access                                        plan.Effect
+	// By are the rules that make it so, in order.
+	By []string
+}
+
+// Everybody tells the groups that everybody is in, or may be.
+func Everybody(s ruleset.Subject) bool {
+	return s.Group && (s.Name == "system:authenticated" || s.Name == "system:unauthenticated")
+}
+
+// Cells are all that are not No, in a stable order. One of many with the same roles is asked for all of them.
+func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
+	sets := in.sets()
+	for _, r := range in.Resources {
+		for _, namespace := range in.Namespaces {
+			if (namespace != "") != r.Namespaced {
+				continue
+			}
+			for _, verb := range in.Verbs {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				requests := in.requests(r, namespace, verb)
+				for i, set := range sets {
+					if access, by := in.access(set[0], requests); access != plan.No {
+						cells = append(cells, Cell{Subjects: set, Set: i, Namespace: namespace, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Verb: verb, Access: access, By: by})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(cells, Cell.Compare)
+	return cells, nil
+}
+
+// Compare orders cells by subject, place and resource. Verbs stay in their order.
+func (c Cell) Compare(o Cell) int {
+	return cmp.Or(cmp.Compare(c.Set, o.Set), cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Group, o.Group), cmp.Compare(c.Resource, o.Resource), cmp.Compare(c.Subresource, o.Subresource))
+}
+
+// sets are the subjects, with those together who are answered alike.
+func (in Input) sets() (sets [][]ruleset.Subject) {
+	wanted := map[ruleset.Subject]bool{}
+	for _, s := range in.Subjects {
+		wanted[s] = true
+	}
+	for _, alike := range in.Index.Alike(in.Namespaces) {
+		var same []ruleset.Subject
+		for _, s := range alike {
+			switch {
+			case in.Subjects != nil && !wanted[s]:
+			case Everybody(s) || s.Name == anonymous:
+				sets = append(sets, []ruleset.Subject{s}) // they are judged in other company
+			default:
+				same = append(same, s)
+			}
+			delete(wanted, s)
+		}
+		if same != nil {
+			sets = append(sets, same)
+		}
+	}
+	// Who has no role of his own may do what everybody may.
+	for _, s := range in.Subjects {
+		if wanted[s] {
+			sets = append(sets, []ruleset.Subject{s})
+			delete(wanted, s)
+		}
+	}
+	slices.SortFunc(sets, func(a, b []ruleset.Subject) int { return a[0].Compare(b[0]) })
+	return sets
+}
+
+const anonymous = "system:anonymous"
+
+// requests are the one action for every name that rules tell apart.
+func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
+	names := []string{""}
+	if r.Subresource != "" || !slices.Contains([]string{"create", "list", "watch", "deletecollection"}, verb) {
+		names = append(slices.Clone(in.Names), "any-other-name")
+	}
+	if namespace == Elsewhere {
+		namespace = "any-other-namespace"
+	}
+	for _, name := range names {
+		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name, ResourceRequest: true})
+	}
+	return all
+}
+
+// access puts the decisions for all names together: yes or denied if all of them are so.
+func (in Input) access(s ruleset.Subject, requests []authorizer.AttributesRecord) (access plan.Effect, by []string) {
+	judged := whocan.Judged(s)
+	always, never, denied := true, true, false
+	for _, attrs := range requests {
+		var q ruleset.Query
+		q.ResetFor(in.Index, attrs, judged...)
+		v := q.Decide(nil)
+		always, never = always && v.Certainty == ruleset.Always, never && v.Certainty == ruleset.Never
+		hits := append(slices.Clone(v.Conditions), v.Deny)
+		if v.Certainty != ruleset.Never {
+			hits = append(hits, v.Allow)
+		}
+		for _, h := range hits {
+			if !h.Found() {
+				continue
+			}
+			denied = denied || h.Effect() == ruleset.Denies
+			if rule := named(h); !slices.Contains(by, rule) {
+				by = append(by, rule)
+			}
+		}
+	}
+	switch {
+	case always:
+		return plan.Yes, by
+	case !never:
+		return plan.If, by
+	case denied:
+		return plan.Denied, by
+	}
+	return plan.No, nil
+}
+
+func named(h ruleset.Hit) string {
+	ref := h.Role()
+	return fmt.Sprintf("%s rule %d", strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"), h.RuleIndex())
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"context"
+	"strings"
+
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/whocan"
+)
+
+// operations are what admission calls the verbs that have an object.
+var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE", "deletecollection": "DELETE"}
+
+// compare compares what is left to conditions.
+func (p *planner) compare(ctx context.Context, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
+	operation := operations[a.Verb]
+	if operation == "" || a.Path != "" {
+		// Whoever reads sends no object: it depends on selectors, which are not among what is compared.
+		return compare.Result{Relation: compare.Unclear, Why: "a request without an object is decided by its selectors or options"}
+	}
+	shape := r.Shape
+	if shape == nil {
+		shape = compare.Unknown()
+	}
+	if r.Own && operation != "CREATE" {
+		shape = shape.Stored()
+	}
+	u := compare.Of(operation, shape)
+	u.OwnKind, u.Namespaced = r.Own, a.Namespace != ""
+	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
+	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]
+	if a.Namespace != Other {
+		u.Known["request.namespace"] = a.Namespace
+	}
+	for _, version := range versions { // a write changes neither the name nor the namespace
+		if a.Namespace != Other && a.Namespace != "" && r.Own {
+			u.Known[version+".metadata.namespace"] = a.Namespace
+		}
+		if a.Name != "" && r.Own {
+			u.Known[version+".metadata.name"] = a.Name
+		}
+	}
+	groups := []any{}
+	for _, s := range whocan.Judged(subject) {
+		if s.Group {
+			groups = append(groups, s.Name)
+		} else {
+			u.Known["request.user"] = s.Name
+		}
+	}
+	u.Known["request.groups"] = groups
+	return p.Comparer.Compare(ctx, x, y, u)
+}
+
+// access is what a standing leaves to conditions, as a walk.
+func access(s ruleset.Standing) compare.Access {
+	walk := []compare.Step{}
+	for _, h := range s.Conditions {
+		condition := rulecondition.Of(h).Condition
+		if names := h.Names(); names != nil {
+			condition = rulecondition.Named(names, condition)
+		}
+		walk = append(walk, compare.Step{Condition: condition, Deny: h.Effect() == ruleset.Denies})
+	}
+	if s.Certainty == ruleset.Always || s.Certainty == ruleset.Sometimes && s.Allow.Found() && !s.Deny.Found() {
+		walk = append(walk, compare.Step{})
+	}
+	return compare.Access{Walk: walk}
+}
+
+// looks is what the conditions of a comparison look at beside the object. What does not say for sure that it does not
+// look at something does.
+type looks struct{ atUser, atNamespace bool }
+
+func (l *looks) note(accesses ...compare.Access) {
+	for _, a := range accesses {
+		for _, step := range a.Walk {
+			for _, part := range expr.Parts(step.Condition) {
+				effect := expr.Allow
+				if step.Deny {
+					effect = expr.Deny
+				}
+				source := ""
+				switch c := part.(type) {
+				case *expr.Program:
+					source = c.Source()
+				case interface {
+					Twin(effect expr.Effect) (source string, kind expr.Kind)
+				}:
+					source, _ = c.Twin(effect)
+				}
+				user, namespace := mentions(source)
+				l.atUser, l.atNamespace = l.atUser || user, l.atNamespace || namespace
+			}
+		}
+	}
+}
+
+// mentions tells whether an expression can look at who asks, and at a namespace. Of a request it is known by the field
+// that is named; a request or metadata as a whole is everything.
+func mentions(source string) (user, namespace bool) {
+	source = strings.ToLower(source)
+	if source == "" || strings.Contains(source, "authorizer") {
+		return true, true
+	}
+	namespace = strings.Contains(source, "namespace")
+	for _, whole := range []string{"request", "metadata"} {
+		for rest := source; ; {
+			_, behind, more := strings.Cut(rest, whole)
+			if !more {
+				break
+			}
+			rest = behind
+			field := strings.TrimPrefix(strings.TrimPrefix(behind, "."), "?")
+			end := strings.IndexFunc(field, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' })
+			if end >= 0 {
+				field = field[:end]
+			}
+			switch {
+			case !strings.HasPrefix(behind, ".") || field == "":
+				user, namespace = user || whole == "request", true
+			case whole == "request" && !known[field]:
+				user = true
+			}
+		}
+	}
+	return user, namespace
+}
+
+// known are the fields of a request that say nothing about who asks, in lower case.
+var known = map[string]bool{"verb": true, "apigroup": true, "apiversion": true, "resource": true, "subresource": true, "namespace": true, "name": true}

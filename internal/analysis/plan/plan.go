@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Effect is what a subject may do (TR-16).
+type Effect string
+
+// The effects.
+const (
+	Yes    Effect = "Yes"
+	If     Effect = "If"
+	No     Effect = "No"
+	Denied Effect = "Denied"
+)
+
+// Resource is something that is served.
+type Resource struct {
+	Group, Version, Resource, Subresource string
+	Namespaced                            bool
+	// Shape is that of the body; nil if nothing is known of it. Own tells that the body is of the resource's own kind.
+	Shape *compare.Shape
+	Own   bool
+}
+
+// Input is what is compared, and the requests among which it is.
+type Input struct {
+	Before, After *ruleset.Index
+	Comparer      *compare.Comparer
+	Resources     []Resource
+	// Verbs and Paths are all that any rule tells apart. The namespaces and names that a subject's own rules tell apart
+	// are found; another namespace and another name are added.
+	Verbs, Paths []string
+}
+
+// Action is what somebody does.
+type Action struct {
+	Verb, Group, Resource, Subresource, Namespace, Name, Path string
+}
+
+// HasName tells whether a request for an action names its object. (A create names it only in its body.)
+func HasName(a Action) bool {
+	return a.Subresource != "" || !slices.Contains([]string{"create", "list", "watch", "deletecollection"}, a.Verb)
+}
+
+const (
+	// Everywhere is in every namespace and outside of them.
+	Everywhere = "*"
+	// Other is in every namespace; a change says in which it is not.
+	Other = "(others)"
+)
+
+// Change is an action that some subjects may do before or after, and not under the same conditions.
+type Change struct {
+	// Subjects all have the same roles. They are in order, and shared by the changes of the same subjects.
+	Subjects []ruleset.Subject
+	// Action has no name if it is so for every name. Its namespace is one, Everywhere, Other, or none.
+	Action Action
+	// ExceptNames and ExceptNamespaces are those for which it is not so, if it is for all others.
+	ExceptNames, ExceptNamespaces []string
+	Before, After                 Effect
+	Relation                      compare.Relation
+	// Witness is a request that one side allows and the other refuses, if it depends on the object. With several
+	// subjects it is one of the first.
+	Witness *compare.Witness
+	// Rule is the rule behind it, and Why says what makes a relation unknown.
+	Rule, Why string
+}
+
+// Changes are all of them, in a stable order. Only what differs between the two indexes is looked at: whom it is about,
+// and the actions that it reaches. Subjects with the same roles are judged once, and so are namespaces in which they
+// have the same.
+func Changes(ctx context.Context, in Input) (changes []Change, err error) {
+	p := newPlanner(in)
+	for _, c := range p.crowds() {
+		for _, q := range c.questions {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			changes = append(changes, p.answer(ctx, c, &p.questions[q])...)
+		}
+	}
+	slices.SortStableFunc(changes, Change.Compare)
+	return changes, nil
+}
+
+// question is a verb of a resource or a path, wherever, and whatever the object is called.
+type question struct {
+	Resource
+	verb, path string
+}
+
+func (q *question) action(namespace, name string) Action {
+	return Action{Verb: q.verb, Group: q.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: namespace, Name: name, Path: q.path}
+}
+
+type planner struct {
+	Input
+	questions []question
+	diff      *ruleset.Difference
+	strands   []*strand
+	of        map[ruleset.Subject][]int // strands by subject
+}
+
+func newPlanner(in Input) *planner {
+	p := &planner{Input: in, diff: ruleset.Diff(in.Before, in.After), questions: questions(in), of: map[ruleset.Subject][]int{}}
+	for i, s := range p.diff.Strands() {
+		p.strands = append(p.strands, &strand{Strand: s})
+		s.Subjects(func(who ruleset.Subject) { p.of[who] = append(p.of[who], i) })
+	}
+	return p
+}
+
+func questions(in Input) (all []question) {
+	for _, r := range in.Resources {
+		for _, verb := range in.Verbs {
+			all = append(all, question{Resource: r, verb: verb})
+		}
+	}
+	for _, path := range in.Paths {
+		for _, verb := range in.Verbs {
+			all = append(all, question{verb: verb, path: path})
+		}
+	}
+	return all
+}
+
+// attributes are those of the action. The namespace that stands for every other one has a name that nobody gives.
+func (a Action) attributes(r Resource) authorizer.AttributesRecord {
+	if a.Path != "" {
+		return authorizer.AttributesRecord{Verb: a.Verb, Path: a.Path}
+	}
+	namespace := a.Namespace
+	if namespace == Other {
+		namespace = "any-other-namespace"
+	}
+	return authorizer.AttributesRecord{Verb: a.Verb, APIGroup: a.Group, APIVersion: r.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: namespace, Name: a.Name, ResourceRequest: true}
+}
+
+// Compare orders changes: by rule, then by what changes.
+func (c Change) Compare(o Change) int {
+	return cmp.Or(cmp.Compare(c.Rule, o.Rule), cmp.Compare(c.Action.Group, o.Action.Group), cmp.Compare(c.Action.Resource, o.Action.Resource), cmp.Compare(c.Action.Subresource, o.Action.Subresource),
+		cmp.Compare(c.Action.Path, o.Action.Path), cmp.Compare(c.Action.Namespace, o.Action.Namespace), cmp.Compare(c.Action.Verb, o.Action.Verb), cmp.Compare(c.Action.Name, o.Action.Name),
+		slices.Compare(c.ExceptNames, o.ExceptNames), slices.Compare(c.ExceptNamespaces, o.ExceptNamespaces), c.Subjects[0].Compare(o.Subjects[0]), strings.Compare(string(c.Before), string(o.Before)))
+}

@@ -1,0 +1,129 @@
+package accessreview
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	reviewv1alpha1 "proviso.dev/proviso/api/authorizationreview/v1alpha1"
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// Chain is what reviews are answered from: *authorize.Chain is one.
+type Chain interface {
+	authorizer.UnconditionalAuthorizer
+	authorizer.RuleResolver
+	Walk(authorizer.Attributes) authorize.Walk
+}
+
+// Config is what the reviews need.
+type Config struct {
+	// Chain is asked the questions.
+	Chain Chain
+	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server
+	// has the last word on that; nil means the rule of HonoursWrites.
+	Honours func(authorizer.Attributes) error
+	// Fresh gives answers by policy that is as new as a question asks for; nil refuses to.
+	Fresh Fresh
+	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only
+	// for callers that want conditions, about requests that the chain can allow. Nil means nothing.
+	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
+	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
+	// requests are refused then, and so the answer is no (SV-8). Nil means that everything is known.
+	Known func(ctx context.Context, attrs authorizer.Attributes) error
+	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
+	// server asks about both (CA-9); empty or nil if there is none.
+	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
+	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a
+	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
+	// cluster says (CA-10). Nil means that he may.
+	MaySee func(ctx context.Context, of user.Info) bool
+	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil
+	// says nothing.
+	Narrowed func(ctx context.Context, attrs authorizer.Attributes) string
+	// Evaluate evaluates the built-in type of condition, TypeCEL, for AuthorizationConditionsReview. With nil, those
+	// conditions cannot be evaluated either, and fail closed.
+	Evaluate authorizer.EvaluateConditionFunc
+}
+
+// ChainElement is something in front of the authorizer chain that a review shows.
+type ChainElement struct {
+	// Name is shown as the name of the authorizer. It must differ from those in the chain.
+	Name string
+	// Decision must not be able to allow; one that can is shown as a Deny.
+	Decision authorizer.ConditionsAwareDecision
+}
+
+// Provider is the storage provider of the group authorization.k8s.io.
+type Provider struct {
+	answerer *answerer
+	evaluate authorizer.EvaluateConditionFunc
+	rules    authorizer.RuleResolver
+}
+
+// New returns the provider.
+func New(c Config) (*Provider, error) {
+	if c.Chain == nil {
+		return nil, errors.New("access reviews: an authorizer chain is needed")
+	}
+	if c.Honours == nil {
+		c.Honours = HonoursWrites
+	}
+	return &Provider{
+		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed, fresh: c.Fresh},
+		evaluate: c.Evaluate,
+		rules:    c.Chain,
+	}, nil
+}
+
+// GroupName is the group that is provided.
+func (p *Provider) GroupName() string { return reviewv1.GroupName }
+
+// NewRESTStorage installs the reviews. The resources of v1 can be switched off as in Kubernetes; v1alpha1 is served
+// whenever this provider is, since it belongs to the feature and Kubernetes' configuration does not know it.
+func (p *Provider) NewRESTStorage(enabled serverstorage.APIResourceConfigSource, _ generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	scheme, codecs, parameters, err := newScheme()
+	if err != nil {
+		return genericapiserver.APIGroupInfo{}, err
+	}
+	info := genericapiserver.NewDefaultAPIGroupInfo(reviewv1.GroupName, scheme, parameters, codecs)
+
+	v1 := map[string]rest.Storage{}
+	for _, r := range []struct {
+		resource string
+		storage  rest.Storage
+	}{
+		{"subjectaccessreviews", &subjectREST{stateless{singular: "subjectaccessreview"}, p.answerer}},
+		{"selfsubjectaccessreviews", &selfREST{stateless{singular: "selfsubjectaccessreview"}, p.answerer}},
+		{"localsubjectaccessreviews", &localREST{stateless{singular: "localsubjectaccessreview", namespaced: true}, p.answerer}},
+		{"selfsubjectrulesreviews", &rulesREST{stateless{singular: "selfsubjectrulesreview"}, p.rules}},
+	} {
+		if enabled.ResourceEnabled(reviewv1.SchemeGroupVersion.WithResource(r.resource)) {
+			v1[r.resource] = r.storage
+		}
+	}
+	if len(v1) > 0 {
+		info.VersionedResourcesStorageMap[reviewv1.SchemeGroupVersion.Version] = v1
+	}
+	info.VersionedResourcesStorageMap[reviewv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		"authorizationconditionsreviews": &conditionsREST{stateless{singular: "authorizationconditionsreview"}, p.evaluate},
+	}
+	return info, nil
+}
+
+// stateless is what the storages of all reviews have in common: there is nothing stored.
+type stateless struct {
+	singular   string
+	namespaced bool
+}
+
+func (s stateless) NamespaceScoped() bool   { return s.namespaced }
+func (s stateless) GetSingularName() string { return s.singular }
+func (s stateless) Destroy()                {}

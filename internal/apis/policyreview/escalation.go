@@ -1,0 +1,183 @@
+package policyreview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/escalation"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Escalation refuses roles and bindings, of Policy and of RBAC, that give away more than their writer has (PO-12).
+type Escalation struct {
+	Store *snapshot.Store
+	Chain *authorize.Chain
+	// MasterNamespace is where power is power everywhere.
+	MasterNamespace string
+}
+
+var (
+	roles    = authz.SchemeGroupVersion.WithResource("roles").GroupResource()
+	bindings = authz.SchemeGroupVersion.WithResource("rolebindings").GroupResource()
+)
+
+// ConfirmRole: the rules are held, or the writer may escalate; deny rules, new ones and old ones, take the verb deny.
+func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) error {
+	w := e.policyWrite(roles, role.Name, role.Namespace, role.Namespace, role.Name)
+	w.verb, w.policy, w.denies = "escalate", role.Rules, escalation.NeedsDeny(role.Rules) || (old != nil && escalation.NeedsDeny(old.Rules))
+	return e.confirm(ctx, w)
+}
+
+// ConfirmRoleBinding: the role is held where it is bound, or the writer may bind it; a role with deny rules takes the
+// verb deny.
+func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
+	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
+	w.verb, w.policy, w.denies = "bind", role.Rules, escalation.NeedsDeny(role.Rules)
+	for _, name := range binding.UserNames {
+		w.grantees = append(w.grantees, ruleset.Subject{Name: name})
+	}
+	for _, name := range binding.GroupNames {
+		w.grantees = append(w.grantees, ruleset.Subject{Group: true, Name: name})
+	}
+	return e.confirm(ctx, w)
+}
+
+// ConfirmUnbinding: to take away a binding of a role with deny rules gives power, and takes the verb deny, as binding
+// it did.
+func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
+	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
+	w.denies = escalation.NeedsDeny(role.Rules)
+	_, err := e.mayDeny(ctx, w)
+	return err
+}
+
+// write is what somebody is about to write.
+type write struct {
+	resource schema.GroupResource
+	name     string
+	// namespace is where the rules will hold; empty is everywhere.
+	namespace string
+	// role is asked about with the verb that makes up for rights that are missing, escalate or bind, and with the verb
+	// deny.
+	role authorizer.AttributesRecord
+	ref  ruleset.RoleRef
+	verb string
+	// policy or rbac are the rules, and grantees who gets them; a role has none.
+	policy   []policyv1alpha1.PolicyRule
+	rbac     []rbacv1.PolicyRule
+	load     func(context.Context) ([]rbacv1.PolicyRule, error) // reads rbac, if that turns out to be needed
+	grantees []ruleset.Subject
+	denies   bool
+}
+
+// policyWrite is a write of a role of Policy or of a binding of one. In the master namespace everything is asked
+// cluster-wide (PO-6).
+func (e *Escalation) policyWrite(resource schema.GroupResource, name, namespace, roleNamespace, role string) write {
+	if namespace == e.MasterNamespace {
+		namespace = ""
+	}
+	return write{
+		resource: resource, name: name, namespace: namespace, ref: ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: roleNamespace, Name: role},
+		role: authorizer.AttributesRecord{Namespace: namespace, APIGroup: roles.Group, APIVersion: authz.SchemeGroupVersion.Version, Resource: roles.Resource, Name: role, ResourceRequest: true},
+	}
+}
+
+// confirm lets a write pass if its rules are held. The verb makes up for rights that are missing, but not for what a
+// rule of Policy denies, unless a rule names it: RBAC's * has every verb, and says nothing about denies that others
+// have put up.
+func (e *Escalation) confirm(ctx context.Context, w write) error {
+	caller, err := e.mayDeny(ctx, w)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) {
+		return nil // also before the policy is known: the server itself writes the default roles
+	}
+	index := authorize.SnapshotOf(ctx, e.Store).Rules
+	if index == nil {
+		return apierrors.NewServiceUnavailable("the server has not read its policy yet")
+	}
+	asked, tiers := w.role, e.tiers()
+	asked.User, asked.Verb = caller, w.verb
+	lifted := e.may(ctx, asked)
+	if lifted && index.Names(e.Chain.Scoped(asked), tiers...) {
+		return nil
+	}
+	if w.load != nil {
+		if w.rbac, err = w.load(ctx); apierrors.IsNotFound(err) && lifted {
+			return nil // there is nothing yet that could be denied, and who writes the role is asked then
+		} else if err != nil {
+			return err
+		}
+	}
+	grant := escalation.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted}
+	if len(w.grantees) == 0 {
+		grant.Role = w.ref
+	}
+	if err := escalation.Covers(index, grant); err != nil {
+		named := ""
+		if lifted {
+			named = ", by its name and not by *,"
+		}
+		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("%w; or user %q needs the verb %s%s on %s", err, caller.GetName(), w.verb, named, e.target(w)))
+	}
+	return nil
+}
+
+// mayDeny checks the verb deny, if deny rules are involved, and returns the caller.
+func (e *Escalation) mayDeny(ctx context.Context, w write) (user.Info, error) {
+	caller, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewForbidden(w.resource, w.name, errors.New("the caller is not known"))
+	}
+	asked := w.role
+	asked.User, asked.Verb = caller, "deny"
+	if w.denies && !e.may(ctx, asked) {
+		return nil, apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("the role has deny rules: user %q needs the verb deny on %s", caller.GetName(), e.target(w)))
+	}
+	return caller, nil
+}
+
+func (e *Escalation) may(ctx context.Context, attrs authorizer.AttributesRecord) bool {
+	decision, _, _ := e.Chain.Authorize(ctx, attrs)
+	return decision == authorizer.DecisionAllow
+}
+
+// tiers are those of the index that are in the chain, in its order.
+func (e *Escalation) tiers() []ruleset.Tier {
+	tiers := []ruleset.Tier{}
+	for _, link := range e.Chain.Links() {
+		if t, ok := link.Authorizer.(authorize.RuleTracer); ok && !slices.Contains(tiers, t.Tier()) {
+			tiers = append(tiers, t.Tier())
+		}
+	}
+	return tiers
+}
+
+// target is the role on which a verb is needed, and where.
+func (e *Escalation) target(w write) string {
+	role := fmt.Sprintf("%s.%s", w.role.Resource, w.role.APIGroup)
+	if w.role.Name != "" {
+		role += fmt.Sprintf(" %q", w.role.Name)
+	}
+	switch {
+	case w.role.Namespace != "":
+		return role + " in namespace " + w.role.Namespace
+	case w.role.APIGroup == roles.Group:
+		return role + " cluster-wide, since the policy of the master namespace holds everywhere"
+	}
+	return role + " cluster-wide"
+}

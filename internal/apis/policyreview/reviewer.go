@@ -1,0 +1,205 @@
+package policyreview
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/whocan"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Reviewer answers the reviews.
+type Reviewer struct {
+	Store *snapshot.Store
+	// Chain is the whole authorizer chain.
+	Chain *authorize.Chain
+	// Indexed is the part of the chain that is made of rules, with system:masters in front.
+	Indexed *authorize.Chain
+	// Master is the master namespace.
+	Master string
+	// Honours tells whether a condition on such a request would be evaluated, or why not. Nil means that none would.
+	Honours func(authorizer.Attributes) error
+	// AlsoNeeds is the verb that a subject needs beside the verb of the request (CA-9); nil if there is never one.
+	AlsoNeeds func(authorizer.Attributes) string
+	// Narrowed says what a list or watch under conditions is narrowed to (RD-8); nil says nothing.
+	Narrowed func(context.Context, *snapshot.Snapshot, authorizer.Attributes) string
+	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is
+	// nothing.
+	Before   func(context.Context, authorizer.Attributes) []accessreview.ChainElement
+	Evaluate authorizer.EvaluateConditionFunc
+	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version.
+	// Nil leaves content as it is, and then only the version that it has is known.
+	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Namespace gives the namespaceObject of conditions; nil lets them fail.
+	Namespace func(name string) (runtime.Object, error)
+}
+
+// known are the links that grant nothing, or whose grants are known without an index.
+var known = []string{"system-masters", "replicas", "policy-sync", "node-restriction", "node"}
+
+// WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the
+// chain that is made of rules. Conditions are decided as far as the subject decides them, and count only where they
+// would be honoured.
+func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
+	var status authz.ResourceAccessReviewStatus
+	snap := authorize.SnapshotOf(ctx, r.Store)
+	if snap.Rules == nil {
+		return status, errUnsynced()
+	}
+	attrs, problem := question(snap.Served, &user.DefaultInfo{}, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
+	if problem != "" {
+		status.EvaluationError = problem
+		return status, nil
+	}
+	page, err := pageOf(namespace, spec)
+	if err != nil {
+		return status, err
+	}
+	honoured, verbs := r.honours(attrs), []string{attrs.Verb}
+	if also := r.alsoNeeds(attrs); also != "" {
+		verbs = append(verbs, also)
+	}
+	attrs.Namespace = r.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
+	caller, _ := request.UserFrom(ctx)
+	sees := r.sightOf(ctx, caller)
+	conditional := map[ruleset.Subject][]authz.Condition{}
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
+		certainty := ruleset.Always
+		for _, verb := range verbs {
+			asked := attrs
+			asked.User, asked.Verb = userOf(s), verb
+			d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
+			if !d.IsUnconditional() && !honoured {
+				decision, reason, err := r.Indexed.Authorize(ctx, asked)
+				d = authorizer.ConditionsAwareDecisionFromParts(decision, reason, err)
+			}
+			switch {
+			case d.IsAllow():
+			case d.PossibleDecisions().Has(authorizer.DecisionAllow):
+				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
+			default:
+				return ruleset.Never
+			}
+		}
+		return certainty
+	}})
+	status.UserNames, status.GroupNames = answer.Users, answer.Groups
+	for _, c := range answer.Conditional {
+		entry := authz.ConditionalSubject{Conditions: conditional[c.Subject]}
+		entry.UserName, entry.GroupName = names(c.Subject)
+		if !slices.ContainsFunc(entry.Conditions, func(c authz.Condition) bool { return c.Description == unseen }) {
+			asked := attrs
+			asked.User = userOf(c.Subject)
+			entry.NarrowedTo = r.narrowed(ctx, snap, asked)
+		}
+		status.Conditional = append(status.Conditional, entry)
+	}
+	status.BlockedBy = blockedBy(answer.Blocked, attrs, sees)
+	if answer.Err != nil {
+		status.EvaluationError = answer.Err.Error()
+	}
+	if spec.IncludeRules {
+		status.Rules = r.rulesOf(ctx, status, attrs, verbs, sees)
+	}
+	if answer.Last != nil {
+		status.Continue, status.RemainingAtMost = token{question: hash(namespace, spec), Last: *answer.Last}.String(), int64(answer.Left)
+	}
+	status.Incomplete, status.IncompleteReason = r.incomplete()
+	return status, nil
+}
+
+// blockedBy shows the deny rules. One whose condition this subject can never meet keeps nobody from anything.
+func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees *sight) []authz.BlockedSubject {
+	var out []authz.BlockedSubject
+	for _, b := range blocked {
+		attrs.User = userOf(b.Subject)
+		rule := authorize.Explain(b.Deny, attrs)
+		if rule.Known == expr.False {
+			continue
+		}
+		entry := authz.BlockedSubject{
+			Binding: b.Deny.Binding().String(),
+			Rule:    fmt.Sprintf("rule %d of %s: %s", b.Deny.RuleIndex(), b.Deny.Role(), b.Deny.Describe()),
+		}
+		entry.UserName, entry.GroupName = names(b.Subject)
+		if rule.Known == expr.Unresolved {
+			entry.Conditions = []authz.Condition{condition(rule.Condition, authz.EffectDeny)}
+		}
+		if !sees.of(b.Deny.Role()) {
+			entry.Rule = fmt.Sprintf("rule %d of %s: %s", b.Deny.RuleIndex(), b.Deny.Role(), unseen)
+			for i := range entry.Conditions {
+				entry.Conditions[i] = hidden(entry.Conditions[i])
+			}
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+// incomplete names what in the chain may allow somebody that the index does not know.
+func (r *Reviewer) incomplete() (bool, string) {
+	var others []string
+	for _, l := range r.Chain.Links() {
+		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !slices.Contains(known, l.Name) {
+			others = append(others, l.Name)
+		}
+	}
+	if len(others) == 0 {
+		return false, ""
+	}
+	return true, "not asked, since they cannot list whom they allow: " + strings.Join(others, ", ")
+}
+
+func (r *Reviewer) honours(attrs authorizer.Attributes) bool {
+	return r.Honours != nil && r.Honours(attrs) == nil
+}
+
+func (r *Reviewer) narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
+	if r.Narrowed == nil {
+		return ""
+	}
+	return r.Narrowed(ctx, snap, attrs)
+}
+
+func (r *Reviewer) alsoNeeds(attrs authorizer.Attributes) string {
+	if r.AlsoNeeds == nil {
+		return ""
+	}
+	return r.AlsoNeeds(attrs)
+}
+
+// appendNew adds the conditions that are not in the list yet.
+func appendNew(list, more []authz.Condition) []authz.Condition {
+	for _, c := range more {
+		if !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func errUnsynced() error {
+	return apierrors.NewServiceUnavailable("the server has not read its policy yet")
+}
+
+func names(s ruleset.Subject) (userName, groupName string) {
+	if s.Group {
+		return "", s.Name
+	}
+	return s.Name, ""
+}

@@ -1,0 +1,165 @@
+package policyreview
+
+import (
+	"context"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns himself, as a
+// SelfSubjectAccessReview shows it. He sees what concerns others if he may read the role that has it, or if he may
+// create SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
+type sight struct {
+	ctx   context.Context
+	chain *authorize.Chain
+	who   user.Info
+	all   bool
+	roles map[ruleset.RoleRef]bool
+}
+
+// unseen stands for what is not shown.
+const unseen = "not shown: you need the right to get the role"
+
+// sightOf is the sight of a caller who asks about others. An unknown caller sees nothing.
+func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
+	s := &sight{ctx: ctx, chain: r.Chain, who: who, roles: map[ruleset.RoleRef]bool{}}
+	s.all = who != nil && s.may(authorizer.AttributesRecord{Verb: "create", APIGroup: authorizationv1.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews"})
+	return s
+}
+
+// concerns tells whether a question is about the caller, or about one of his groups.
+func concerns(who user.Info, spec authz.SubjectAccessReviewSpec) bool {
+	switch {
+	case spec.UserName != "":
+		return who.GetName() == spec.UserName
+	case spec.GroupName != "":
+		return slices.Contains(who.GetGroups(), spec.GroupName)
+	}
+	return true
+}
+
+func (s *sight) may(a authorizer.AttributesRecord) bool {
+	a.User, a.ResourceRequest = s.who, true
+	decision, _, _ := s.chain.Authorize(s.ctx, a)
+	return decision == authorizer.DecisionAllow
+}
+
+// of tells whether a role can be seen.
+func (s *sight) of(role ruleset.RoleRef) bool {
+	if s.all || s.who == nil {
+		return s.all
+	}
+	seen, known := s.roles[role]
+	if !known {
+		a := authorizer.AttributesRecord{Verb: "get", Namespace: role.Namespace, Name: role.Name, APIGroup: rbacv1.GroupName, APIVersion: "v1", Resource: "roles"}
+		switch role.Kind {
+		case ruleset.PolicyRole:
+			a.APIGroup, a.APIVersion = authz.GroupName, authz.SchemeGroupVersion.Version
+		case ruleset.ClusterRole:
+			a.Resource = "clusterroles"
+		}
+		seen = s.may(a)
+		s.roles[role] = seen
+	}
+	return seen
+}
+
+// conditions shows those that can be seen, and of the others that they are there. Of a condition that no rule has, such
+// as a webhook's, nothing is shown but to those who see everything.
+func (s *sight) conditions(list []authz.Condition, rules []authorize.Applied) []authz.Condition {
+	if s.all {
+		return list
+	}
+	visible := map[string]bool{}
+	for _, r := range rules {
+		if id := conditionID(r); id != "" && s.of(r.Hit.Role()) {
+			visible[id] = true
+		}
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		if !visible[out[i].ID] {
+			out[i] = hidden(out[i])
+		}
+	}
+	return out
+}
+
+func hidden(c authz.Condition) authz.Condition {
+	return authz.Condition{ID: c.ID, Effect: c.Effect, Type: c.Type, Description: unseen}
+}
+
+// rulesBehind lists every rule of the chain that applies to a request.
+func rulesBehind(ctx context.Context, chain *authorize.Chain, attrs authorizer.Attributes) (all []authorize.Applied) {
+	for _, l := range chain.Links() {
+		if tracer, ok := l.Authorizer.(authorize.RuleTracer); ok {
+			all = append(all, tracer.Applying(ctx, attrs)...)
+		}
+	}
+	return all
+}
+
+// withhold takes out of an answer about somebody else what the caller may not see.
+func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []authorize.Applied) {
+	if s.all {
+		return
+	}
+	blind := slices.ContainsFunc(rules, func(r authorize.Applied) bool { return !s.of(r.Hit.Role()) })
+	if blind {
+		for _, text := range []*string{&status.AllowReason, &status.DenyReason, &status.EvaluationError} {
+			if *text != "" {
+				*text = unseen
+			}
+		}
+	}
+	if status.Trace == nil {
+		return
+	}
+	if blind && status.Trace.NarrowedTo != "" {
+		status.Trace.NarrowedTo = unseen
+	}
+	for i := range status.Trace.Authorizers {
+		s.withholdTrace(&status.Trace.Authorizers[i])
+	}
+	if status.Trace.Remedy != nil {
+		for i := range status.Trace.Remedy.Remove {
+			s.withholdRule(&status.Trace.Remedy.Remove[i])
+		}
+	}
+}
+
+func (s *sight) withholdTrace(a *authz.AuthorizerTrace) {
+	blind := len(a.Conditions) > 0
+	for i := range a.Conditions {
+		a.Conditions[i].Condition, a.Conditions[i].Error, a.Conditions[i].Parts = hidden(a.Conditions[i].Condition), "", nil
+	}
+	for i := range a.Rules {
+		blind = s.withholdRule(&a.Rules[i]) || blind
+	}
+	if (blind || a.MoreRules > 0) && a.Reason != "" {
+		a.Reason = unseen
+	}
+	if blind && a.Error != "" {
+		a.Error = unseen
+	}
+}
+
+// withholdRule shows of a rule that it is there, which role and binding it comes from, and whether it decides.
+func (s *sight) withholdRule(r *authz.RuleTrace) bool {
+	if s.of(refOf(r.Role)) {
+		return false
+	}
+	r.Rule = unseen
+	if r.Condition != nil {
+		r.Condition.Condition, r.Condition.Error, r.Condition.Parts = hidden(r.Condition.Condition), "", nil
+	}
+	return true
+}

@@ -1,0 +1,167 @@
+package policyreview
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so
+// that the review tells nothing about it.
+func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
+	var status authz.SubjectAccessReviewStatus
+	snap := authorize.SnapshotOf(ctx, r.Store)
+	if snap.Rules == nil {
+		return status, errUnsynced()
+	}
+	subject := caller
+	switch {
+	case spec.UserName != "":
+		subject = userOf(ruleset.Subject{Name: spec.UserName})
+	case spec.GroupName != "":
+		subject = userOf(ruleset.Subject{Group: true, Name: spec.GroupName})
+	}
+	attrs, problem := question(snap.Served, subject, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
+	if problem != "" {
+		status.EvaluationError = problem
+		return status, nil
+	}
+	asked := inquiry{Reviewer: r, attrs: attrs}
+	if spec.OldContent != nil && spec.Content == nil {
+		return status, apierrors.NewInvalid(authz.Kind("SubjectAccessReview"), "", field.ErrorList{
+			field.Required(field.NewPath("spec", "content"), "oldContent is the stored object, content what it becomes: give both, or content alone")})
+	}
+	if spec.Content != nil {
+		var err error
+		if asked.content, err = r.contentOf(snap.Served, &asked.attrs, spec); err != nil {
+			return status, apierrors.NewInvalid(authz.Kind("SubjectAccessReview"), "", field.ErrorList{
+				field.Invalid(field.NewPath("spec", "content"), field.OmitValueType{}, err.Error())})
+		}
+	}
+	decision, reason, err := asked.decide(ctx)
+	if also := r.alsoNeeds(asked.attrs); also != "" && decision == authorizer.DecisionAllow {
+		further := asked
+		further.attrs.Verb = also
+		if d, why, problem := further.decide(ctx); d != authorizer.DecisionAllow {
+			needs := fmt.Sprintf("%s on %s requires %s as well", spec.Verb, spec.ResourceKind, also)
+			asked, decision, reason, err = further, d, strings.TrimPrefix(why+"; "+needs, "; "), problem
+		}
+	}
+	status.Allowed = decision == authorizer.DecisionAllow
+	if err != nil {
+		status.EvaluationError = err.Error()
+	}
+	allow, deny := reasons(snap.Rules, r.Chain.Scoped(asked.attrs))
+	status.AllowReason = allow
+	switch {
+	case status.Allowed:
+		status.AllowReason = reason
+	case reason != "":
+		status.DenyReason = reason
+	case deny != "":
+		status.DenyReason = deny
+	default:
+		status.DenyReason = "no rule allows it"
+	}
+	if spec.Trace {
+		status.Trace = asked.trace(ctx)
+		if w := r.watched(ctx, caller, asked.attrs); w != nil {
+			status.Trace.Authorizers = append(status.Trace.Authorizers, *w)
+		}
+		if status.Trace.Decision == authz.AnswerConditional {
+			status.Trace.NarrowedTo = r.narrowed(ctx, snap, asked.attrs)
+		}
+	}
+	if !concerns(caller, spec) {
+		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Chain, r.Chain.Scoped(asked.attrs)))
+	}
+	return status, nil
+}
+
+// inquiry is a question about one subject, with the object that it is about, if that is known.
+type inquiry struct {
+	*Reviewer
+	attrs   authorizer.AttributesRecord
+	content *content
+}
+
+// decide gives the answer that a request would get. Without content, conditions count as in a review that knows none:
+// an allow that depends on the object is none, and a deny is one (CA-14).
+func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
+	v := q.Chain.Decide(ctx, q.attrs)
+	decision, reason, err := v.Decision, v.Reason, v.Err
+	if v.Pending != nil {
+		if q.content == nil || !q.honours(q.attrs) {
+			return q.fold(ctx, v)
+		}
+		out := v.Pending.Resolve(ctx, q.content.data())
+		decision, reason, err = out.Decision, out.Reason, out.Detail
+	}
+	if decision != authorizer.DecisionAllow || q.content == nil {
+		return decision, reason, err
+	}
+	for _, step := range q.inFront(ctx) {
+		if step.Decision == authorizer.DecisionDeny {
+			return step.Decision, step.Link.Name + ": " + step.Reason, step.Err
+		}
+	}
+	return decision, reason, err
+}
+
+// fold decides without an object, and says so where no object would help.
+func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Decision, string, error) {
+	decision, reason, err := v.Fold(ctx)
+	if decision != authorizer.DecisionAllow && q.Honours != nil {
+		if why := q.Honours(q.attrs); why != nil {
+			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")
+		} else if to := q.narrowed(ctx, authorize.SnapshotOf(ctx, q.Store), q.attrs); to != "" {
+			reason = authorize.SayNarrowed(reason, to)
+		}
+	}
+	return decision, reason, err
+}
+
+// inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
+// deny.
+func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
+	if q.Before == nil || !q.honours(q.attrs) {
+		return nil
+	}
+	var steps []authorize.Step
+	for _, e := range q.Before(ctx, q.attrs) {
+		s := authorize.Step{Link: authorize.Link{Name: e.Name}, Asked: true, Answer: e.Decision, Decision: authorizer.DecisionDeny}
+		switch {
+		case e.Decision.IsNoOpinion():
+			continue
+		case q.Evaluate == nil || !e.Decision.IsConditionsMap() || e.Decision.PossibleDecisions().Has(authorizer.DecisionAllow):
+			s.Reason = "failed closed"
+		case q.content == nil:
+			s.Open = true
+		default:
+			s.Decision, s.Reason, s.Err = e.Decision.ConditionsMap().Evaluate(ctx, q.content.data(), q.Evaluate)
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// reasons finds the unconditional rules on both sides, so that both can be shown (PO-8).
+func reasons(ix *ruleset.Index, attrs authorizer.Attributes) (allow, deny string) {
+	v := ix.Decide(attrs)
+	if v.Allow.Found() {
+		allow = v.Allow.Reason()
+	}
+	if v.Deny.Found() {
+		deny = v.Deny.Reason()
+	}
+	return allow, deny
+}

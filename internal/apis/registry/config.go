@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/request/freshness"
+)
+
+// Config is what the registry depends on. Every field is needed that does not say what nil means.
+type Config struct {
+	// MasterNamespace is the namespace whose roles can be bound everywhere and whose bindings apply everywhere.
+	MasterNamespace string
+
+	// MaxAuditSinks is how many audit sinks there can be.
+	MaxAuditSinks int
+
+	// AllowInsecureSinks accepts sinks that are not https or that point to this machine.
+	AllowInsecureSinks bool
+
+	// Authorizer is asked for the verb escalate on field permissions.
+	Authorizer authorizer.Authorizer
+
+	// Escalation refuses roles and role bindings that give more than the caller has.
+	Escalation Escalation
+
+	// Namespaces says which namespaces there are.
+	Namespaces Namespaces
+
+	// Roles says which RBAC roles exist.
+	Roles Roles
+
+	// Reviewer answers the reviews.
+	Reviewer Reviewer
+
+	// Fresh lets reviews be answered by policy that is at least as new as they ask for; nil refuses to.
+	Fresh *freshness.Waiting
+
+	// Storage goes around what the resources are stored in; nil leaves it as it is.
+	Storage func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
+
+	// Permissions says which field permissions are in effect.
+	Permissions Permissions
+
+	// ShadowRules says what rules that are not enforced would have changed.
+	ShadowRules ShadowRules
+
+	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that
+	// of the rule.
+	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
+
+	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
+	// API groups have, for warnings.
+	Unserved func(rule policy.PolicyRule) (unserved, guarded []string)
+
+	// Reads tells whether reads are decided under a condition, for warnings.
+	Reads bool
+
+	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that
+	// of the spec.
+	CheckFieldPermission func(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
+}
+
+// Escalation refuses what would give the caller, found in the context, more than the caller has. An error refuses the
+// write; one that is not an API status becomes a 403.
+type Escalation interface {
+	// ConfirmRole is asked before a role with new rules is written. old is nil when it is created.
+	ConfirmRole(ctx context.Context, role, old *authz.Role) error
+	// ConfirmRoleBinding is asked before a role binding with new subjects is written. old is nil when it is created;
+	// role is what is bound.
+	ConfirmRoleBinding(ctx context.Context, binding, old *authz.RoleBinding, role policy.PolicyRole) error
+	// ConfirmUnbinding is asked before a role binding is deleted; role is what was bound.
+	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
+}
+
+// Roles says which RBAC roles exist.
+type Roles interface {
+	// RoleExists looks for a Role in the namespace, or for a ClusterRole.
+	RoleExists(ctx context.Context, kind, namespace, name string) (bool, error)
+}
+
+// Reviewer answers the reviews. The namespace is "" for a question about the whole cluster. An error is the server's;
+// what is wrong with the question or its evaluation belongs into the status.
+type Reviewer interface {
+	// WhoCan says who can use the verb.
+	WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error)
+	// SubjectCan says whether the subject can. The caller is the subject if the spec names none.
+	SubjectCan(ctx context.Context, caller user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error)
+}
+
+// validate refuses a configuration in which a check would be skipped.
+func (c Config) validate() error {
+	if msgs := validation.IsDNS1123Label(c.MasterNamespace); len(msgs) > 0 {
+		return fmt.Errorf("registry: master namespace %q: %s", c.MasterNamespace, msgs[0])
+	}
+	if c.MaxAuditSinks < 0 {
+		return fmt.Errorf("registry: maximum of audit sinks is %d: it must not be negative", c.MaxAuditSinks)
+	}
+	for _, need := range []struct {
+		missing bool
+		what    string
+	}{
+		{c.Authorizer == nil, "authorizer"},
+		{c.Escalation == nil, "escalation check"},
+		{c.Namespaces == nil, "namespaces"},
+		{c.Roles == nil, "roles"},
+		{c.Reviewer == nil, "reviewer"},
+		{c.Permissions == nil, "permissions"},
+		{c.ShadowRules == nil, "list of rules that are not enforced"},
+		{c.CheckRule == nil, "rule check"},
+		{c.CheckFieldPermission == nil, "field permission check"},
+		{c.Unserved == nil, "list of kinds that are not served"},
+	} {
+		if need.missing {
+			return errors.New("registry: no " + need.what + " configured")
+		}
+	}
+	return nil
+}

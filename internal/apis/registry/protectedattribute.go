@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry/validate"
+)
+
+func protectedAttributeKind(roles Roles) *kind[*policy.ProtectedAttribute] {
+	type T = *policy.ProtectedAttribute
+	return &kind[T]{
+		version: policy.SchemeGroupVersion, plural: "protectedattributes", singular: "protectedattribute", shortNames: []string{"pattr"}, namespaced: true,
+		newObject: func() T { return &policy.ProtectedAttribute{} },
+		newList:   func() runtime.Object { return &policy.ProtectedAttributeList{} },
+		columns: protectionColumns(func(a T) shown {
+			return shown{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.Status}
+		}),
+		prepare:  func(_, _ T) {},
+		validate: func(_ context.Context, a, old T) field.ErrorList { return validate.ProtectedAttribute(a, old) },
+		warn: func(ctx context.Context, a, old T) []string {
+			if old != nil && a.RoleRef == old.RoleRef {
+				return nil
+			}
+			return missingRole(ctx, roles, a.RoleRef, a.Namespace)
+		},
+		sameContent: func(a, b T) bool {
+			return a.AttributeKind == b.AttributeKind && a.AttributeName == b.AttributeName && a.RoleRef == b.RoleRef &&
+				a.Scope == b.Scope && equality.Semantic.DeepEqual(a.ProtectedValues, b.ProtectedValues)
+		},
+		contentFields: protectionFields(),
+		copyContent: func(to, from T) {
+			to.AttributeKind, to.AttributeName, to.RoleRef = from.AttributeKind, from.AttributeName, from.RoleRef
+			to.ProtectedValues, to.Scope = from.ProtectedValues, from.Scope
+		},
+		copyStatus: func(to, from T) { to.Status = from.Status },
+	}
+}
+
+func clusterProtectedAttributeKind(roles Roles) *kind[*policy.ClusterProtectedAttribute] {
+	type T = *policy.ClusterProtectedAttribute
+	return &kind[T]{
+		version: policy.SchemeGroupVersion, plural: "clusterprotectedattributes", singular: "clusterprotectedattribute", shortNames: []string{"cpattr"},
+		newObject: func() T { return &policy.ClusterProtectedAttribute{} },
+		newList:   func() runtime.Object { return &policy.ClusterProtectedAttributeList{} },
+		columns: protectionColumns(func(a T) shown {
+			return shown{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.Status}
+		}),
+		prepare:  func(_, _ T) {},
+		validate: func(_ context.Context, a, old T) field.ErrorList { return validate.ClusterProtectedAttribute(a, old) },
+		warn: func(ctx context.Context, a, old T) []string {
+			if old != nil && a.RoleRef == old.RoleRef {
+				return nil
+			}
+			return missingRole(ctx, roles, a.RoleRef, "")
+		},
+		sameContent: func(a, b T) bool {
+			return a.AttributeKind == b.AttributeKind && a.AttributeName == b.AttributeName && a.RoleRef == b.RoleRef &&
+				a.Scope == b.Scope && equality.Semantic.DeepEqual(a.ProtectedValues, b.ProtectedValues)
+		},
+		contentFields: protectionFields(),
+		copyContent: func(to, from T) {
+			to.AttributeKind, to.AttributeName, to.RoleRef = from.AttributeKind, from.AttributeName, from.RoleRef
+			to.ProtectedValues, to.Scope = from.ProtectedValues, from.Scope
+		},
+		copyStatus: func(to, from T) { to.Status = from.Status },
+	}
+}
+
+func protectionFields() []string {
+	return []string{"attributeKind", "attributeName", "roleRef", "protectedValues", "scope"}
+}
+
+// shown is what both kinds of protection show in a table.
+type shown struct {
+	kind   policy.AttributeKind
+	name   string
+	role   policy.RoleReference
+	values []string
+	scope  policy.ProtectionScope
+	status policy.ProtectedAttributeStatus
+}
+
+func protectionColumns[T object](of func(T) shown) []column[T] {
+	return []column[T]{
+		{name: "Kind", description: "Label or annotation.", cell: func(a T) any { return string(of(a).kind) }},
+		{name: "Attribute", description: "The key that is protected.", cell: func(a T) any { return of(a).name }},
+		{name: "Values", description: "The values that are protected.", cell: func(a T) any {
+			if values := of(a).values; len(values) > 0 {
+				return strings.Join(values, ",")
+			}
+			return "<all>"
+		}},
+		{name: "Role", description: "The role whose members can set it.", cell: func(a T) any { return of(a).role.Kind + "/" + of(a).role.Name }},
+		{name: "Scope", wide: true, description: "How far the protection reaches.", cell: func(a T) any { return string(of(a).scope) }},
+		{name: "Resolved", wide: true, description: "Whether the role exists.",
+			cell: func(a T) any { return conditionCell(of(a).status.Conditions, policy.ConditionRolesResolved) }},
+	}
+}
+
+// missingRole warns about a role that does not exist. The protection holds all the same: nobody is a member yet.
+func missingRole(ctx context.Context, roles Roles, ref policy.RoleReference, namespace string) []string {
+	ok, err := roles.RoleExists(ctx, ref.Kind, namespace, ref.Name)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("roleRef: cannot tell whether %s %q exists; until it does, nobody but system:masters can set the attribute", ref.Kind, ref.Name)}
+	case !ok:
+		return []string{fmt.Sprintf("roleRef: %s %q does not exist; until it does, nobody but system:masters can set the attribute", ref.Kind, ref.Name)}
+	}
+	return nil
+}

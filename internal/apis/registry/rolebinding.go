@@ -1,0 +1,271 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry/validate"
+)
+
+func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
+	return &kind[*authz.RoleBinding]{
+		version: authz.SchemeGroupVersion, plural: "rolebindings", singular: "rolebinding", shortNames: []string{"prb"}, namespaced: true,
+		newObject: func() *authz.RoleBinding { return &authz.RoleBinding{} },
+		newList:   func() runtime.Object { return &authz.RoleBindingList{} },
+		columns: []column[*authz.RoleBinding]{
+			{name: "Role", description: "The role that is bound, with its namespace.", cell: func(b *authz.RoleBinding) any { return b.RoleRef.Namespace + "/" + b.RoleRef.Name }},
+			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
+			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
+		},
+		prepare: func(b, _ *authz.RoleBinding) { SettleRoleRef(b, masterNamespace) },
+		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
+			return validate.RoleBinding(b, old, masterNamespace)
+		},
+		warn: func(_ context.Context, b, _ *authz.RoleBinding) []string {
+			warnings := ownersIgnored(b.ObjectMeta)
+			if len(b.UserNames)+len(b.GroupNames) == 0 {
+				warnings = append(warnings, "userNames, groupNames: both are empty: the binding gives the role to nobody")
+			}
+			return warnings
+		},
+		sameContent: sameBinding,
+	}
+}
+
+// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
+// so that applying the file again changes nothing. What says two different things is left for validation to refuse.
+func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
+	if b.RoleRef.Name == "" {
+		b.RoleRef.Name = b.RoleName
+	}
+	if b.ReferencesGlobalRole && b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = masterNamespace
+	}
+	if b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = b.Namespace
+	}
+}
+
+func sameBinding(a, b *authz.RoleBinding) bool {
+	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
+}
+
+// spellings are the fields of the original design that a role binding was written with.
+func spellings(b *authz.RoleBinding) (used []string) {
+	if b.RoleName != "" {
+		used = append(used, policy.SpellingRoleName)
+	}
+	if b.ReferencesGlobalRole {
+		used = append(used, policy.SpellingGlobalRole)
+	}
+	return used
+}
+
+// roleBindingLayout says where role bindings are in a PolicyBinding.
+func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
+	return layout[*policy.PolicyBinding, *authz.RoleBinding]{
+		names: func(b *policy.PolicyBinding) []string { return slices.Sorted(maps.Keys(b.RoleBindings)) },
+		get: func(b *policy.PolicyBinding, name string) (*authz.RoleBinding, bool) {
+			entry, ok := b.RoleBindings[name]
+			if !ok {
+				return nil, false
+			}
+			entry = *entry.DeepCopy()
+			binding := &authz.RoleBinding{
+				ObjectMeta: entry.ObjectMeta, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
+				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName},
+			}
+			binding.Name, binding.Namespace = name, b.Namespace
+			if slices.Contains(entry.Spellings, policy.SpellingRoleName) {
+				binding.RoleName = entry.RoleName
+			}
+			binding.ReferencesGlobalRole = slices.Contains(entry.Spellings, policy.SpellingGlobalRole)
+			return binding, true
+		},
+		put: func(b *policy.PolicyBinding, entry *authz.RoleBinding) {
+			entry = entry.DeepCopy()
+			all := maps.Clone(b.RoleBindings)
+			if all == nil {
+				all = map[string]policy.PolicyRoleBinding{}
+			}
+			all[entry.Name] = policy.PolicyRoleBinding{
+				ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames, Spellings: spellings(entry),
+			}
+			b.RoleBindings = all
+		},
+		drop: func(b *policy.PolicyBinding, name string) {
+			b.RoleBindings = without(b.RoleBindings, name)
+			b.Status.Unresolved = slices.DeleteFunc(slices.Clone(b.Status.Unresolved), func(n string) bool { return n == name })
+		},
+		modified:    func(b *policy.PolicyBinding, now metav1.Time) { b.LastModified = now },
+		clearStatus: func(b *policy.PolicyBinding) { b.Status = policy.PolicyBindingStatus{} },
+	}
+}
+
+// roleBindings is the view on what policy bindings hold. A namespace has at most two of those: one that refers to its
+// own policy and one that refers to the master namespace's.
+type roleBindings struct {
+	cfg      Config
+	policies *containers[*policy.Policy, *authz.Role]
+	bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]
+}
+
+func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
+	return &view[*policy.PolicyBinding, *authz.RoleBinding]{
+		kind:       roleBindingKind(s.cfg.MasterNamespace),
+		containers: s.bindings,
+		candidates: s.candidates,
+		home:       func(b *authz.RoleBinding) string { return b.RoleRef.Namespace },
+		open:       s.open,
+		admit:      s.admit,
+		confirm:    s.confirm,
+		release:    s.release,
+		removed: func(ctx context.Context, b *authz.RoleBinding) {
+			(&roles{cfg: s.cfg, policies: s.policies, bindings: s.bindings}).finish(ctx, b.RoleRef.Namespace, b.RoleRef.Name)
+		},
+		setItems: func(list runtime.Object, items []*authz.RoleBinding) {
+			to := cast[*authz.RoleBindingList](list)
+			to.Items = make([]authz.RoleBinding, 0, len(items))
+			for _, b := range items {
+				to.Items = append(to.Items, *b)
+			}
+		},
+	}
+}
+
+func (s *roleBindings) candidates(namespace string) []string {
+	if namespace == s.cfg.MasterNamespace {
+		return []string{namespace}
+	}
+	return []string{namespace, s.cfg.MasterNamespace}
+}
+
+// open makes the container of bindings to the master namespace, and refuses a binding to a role of the own namespace if
+// a cluster admin has not made its container.
+func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bool) error {
+	_, err := s.bindings.read(ctx, b.Namespace, b.RoleRef.Namespace, "")
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if b.RoleRef.Namespace != s.cfg.MasterNamespace {
+		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "namespace"), b.RoleRef.Namespace, fmt.Sprintf(
+			"the namespace cannot bind roles of its own yet: a cluster admin has to create its PolicyBinding %q (policybindings.%s) first", b.RoleRef.Namespace, policy.GroupName)))
+	}
+	if dryRun {
+		return nil
+	}
+	container := &policy.PolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: s.cfg.MasterNamespace},
+		PolicyRef:  policy.PolicyReference{Namespace: s.cfg.MasterNamespace},
+	}
+	if err := s.bindings.create(ctx, container); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+func invalidBinding(b *authz.RoleBinding, err *field.Error) error {
+	return apierrors.NewInvalid(authz.Kind("RoleBinding"), b.Name, field.ErrorList{err})
+}
+
+// admit refuses a binding whose role does not exist or gives more than the caller has.
+func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) error {
+	if old != nil && sameBinding(b, old) {
+		return nil
+	}
+	role, err := s.role(ctx, b, old != nil)
+	if err != nil {
+		return err
+	}
+	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
+}
+
+// release refuses to take away what denies something, since that gives power. A role that is gone denies nothing. The
+// end of the namespace is no exception: its containers go with it, and until then they deny.
+func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ bool) (string, error) {
+	p, err := s.policies.holding(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
+	if apierrors.IsNotFound(err) {
+		return b.ResourceVersion, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	role, ok := p.Roles[b.RoleRef.Name]
+	if !ok {
+		return b.ResourceVersion, nil
+	}
+	if err := s.holdsToTheEnd(ctx, b, role); err != nil {
+		return "", err
+	}
+	return b.ResourceVersion, forbidden(s.cfg.Escalation.ConfirmUnbinding(ctx, b.DeepCopy(), *role.DeepCopy()), "rolebindings", b.Name)
+}
+
+// holdsToTheEnd refuses to unbind what denies while the namespace is being deleted, whoever asks: the namespace
+// controller deletes everything in whatever order, and can be system:masters. The binding goes with its container, when
+// the namespace is gone.
+func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, role policy.PolicyRole) error {
+	if b.Namespace == s.cfg.MasterNamespace || !slices.ContainsFunc(role.Rules, func(r policy.PolicyRule) bool { return r.Deny }) {
+		return nil
+	}
+	live, err := s.bindings.places.live(ctx, b.Namespace)
+	if err != nil || live == nil || !live.Terminating {
+		return err
+	}
+	return apierrors.NewConflict(authz.Resource("rolebindings"), b.Name, fmt.Errorf(
+		"its role has deny rules, and namespace %q is being deleted: the binding is deleted with the namespace", b.Namespace))
+}
+
+// role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any
+// more; who has it already can still be changed: taking it from somebody must always be possible.
+func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
+	path := field.NewPath("roleRef", "name")
+	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return policy.PolicyRole{}, err
+	}
+	if err == nil {
+		if role, ok := p.Roles[b.RoleRef.Name]; ok {
+			if role.DeletionTimestamp != nil && !bound {
+				return policy.PolicyRole{}, invalidBinding(b, field.Invalid(path, b.RoleRef.Name, fmt.Sprintf("the role is being deleted from namespace %q", b.RoleRef.Namespace)))
+			}
+			return *role.DeepCopy(), nil
+		}
+	}
+	return policy.PolicyRole{}, invalidBinding(b, field.Invalid(path, b.RoleRef.Name,
+		fmt.Sprintf("there is no such role in namespace %q; create it first (roles.%s)", b.RoleRef.Namespace, authz.GroupName)))
+}
+
+// confirm looks for what could have changed while the binding was written: the role is being deleted, or the other
+// container of the namespace got a binding of the same name.
+func (s *roleBindings) confirm(ctx context.Context, b *authz.RoleBinding) error {
+	if _, err := s.role(ctx, b, false); err != nil {
+		return err
+	}
+	for _, other := range s.candidates(b.Namespace) {
+		if other == b.RoleRef.Namespace {
+			continue
+		}
+		c, err := s.bindings.read(ctx, b.Namespace, other, "")
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, taken := s.bindings.get(c, b.Name); taken {
+			return apierrors.NewAlreadyExists(authz.Resource("rolebindings"), b.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package validate
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+)
+
+// FieldPermission checks a field permission. check adds what takes a CEL environment to check.
+func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissionSpec, *field.Path) field.ErrorList) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := subdomainName(p.Name)
+	errs = append(errs, resources(p.Spec.Resources, path.Child("resources"))...)
+	if _, err := fieldperm.ParsePath(p.Spec.Field); err != nil {
+		errs = append(errs, field.Invalid(path.Child("field"), p.Spec.Field, err.Error()))
+	}
+	if err := fieldperm.ValidateName(p.Spec.Permission); err != nil {
+		errs = append(errs, field.Invalid(path.Child("permission"), p.Spec.Permission, err.Error()))
+	}
+	if param := p.Spec.Parameter; param != nil {
+		errs = append(errs, parameter(*param, path.Child("parameter"))...)
+	}
+	if p.Spec.ExclusiveWhen != "" && !p.Spec.Exclusive {
+		errs = append(errs, field.Forbidden(path.Child("exclusiveWhen"), "narrows an exclusive field; set exclusive: true as well"))
+	}
+	errs = append(errs, enforcement(p.Spec.Enforcement, path.Child("enforcement"))...)
+	if len(p.Spec.ExclusiveWhen) > maxExpression {
+		errs = append(errs, field.TooLong(path.Child("exclusiveWhen"), "", maxExpression))
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	// What is left are rules about several fields together.
+	if _, err := fieldperm.FromFieldPermission(p); err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
+	}
+	if check == nil {
+		return nil
+	}
+	return check(p.Spec, path)
+}
+
+func resources(list []string, path *field.Path) field.ErrorList {
+	if len(list) == 0 {
+		return field.ErrorList{field.Required(path, `name at least one resource, or "*" for all`)}
+	}
+	errs := names(list, path, "resource")
+	for i, r := range list {
+		if r == "*" && len(list) > 1 {
+			errs = append(errs, field.Invalid(path.Index(i), r, "means all resources; leave the others out"))
+		} else if _, err := fieldperm.ParseResource(r); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), r, err.Error()))
+		}
+	}
+	return errs
+}
+
+func parameter(p policy.FieldPermissionParameter, path *field.Path) (errs field.ErrorList) {
+	if strings.TrimSpace(p.From) == "" {
+		errs = append(errs, field.Required(path.Child("from"), "say where the parameter comes from: key, value, element, or a CEL expression"))
+	} else if len(p.From) > maxExpression {
+		errs = append(errs, field.TooLong(path.Child("from"), "", maxExpression))
+	}
+	switch p.Treatment {
+	case policy.TreatmentVerbatim, policy.TreatmentSlashDelimitedPrefix:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("treatment"), p.Treatment, []policy.ParameterTreatment{policy.TreatmentSlashDelimitedPrefix}))
+	}
+	return errs
+}

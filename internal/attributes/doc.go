@@ -1,2 +1,0 @@
-// Package attributes is protected attributes: labels and annotations that only those may set who hold a right to them.
-package attributes

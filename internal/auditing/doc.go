@@ -1,2 +1,0 @@
-// Package auditing is dynamic audit: sinks and classes as objects of the API, and a stream of live events.
-package auditing

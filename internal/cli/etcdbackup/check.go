@@ -1,0 +1,145 @@
+package etcdbackup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/platform/localetcd"
+)
+
+// Checked is what `proviso snapshot check` found.
+type Checked struct {
+	// Objects is how many objects of Proviso's own kinds were read.
+	Objects int `json:"objects"`
+	// Kinds is how many there are of each.
+	Kinds map[string]int `json:"kinds"`
+	// NotUnderstood are those that this release would quarantine.
+	NotUnderstood []NotUnderstood `json:"notUnderstood"`
+	// Encrypted is how many were not looked at.
+	Encrypted int `json:"encrypted"`
+}
+
+// NotUnderstood is an object with what is unknown about it.
+type NotUnderstood struct {
+	Resource  string   `json:"resource"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	Problems  []string `json:"problems"`
+}
+
+func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
+	dir, prefix, format := "proviso-data", "/registry", "table"
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Find stored policy that this release does not understand, before it serves it",
+		Long: `Find stored policy that this release does not understand, before it serves it.
+
+Run it with the release that is going to serve, before an upgrade and before a downgrade. It reads every stored object of
+policy.proviso.dev and auditregistration.k8s.io as the server would, from a backup or, without FILE, from the data
+directory. A server quarantines what it does not understand: such allow rules grant nothing, such deny rules deny without
+their condition. The command fails if there is any.`,
+		Example: `  # The new release looks at what the old one, which is running, has stored
+  ./new/proviso snapshot check --data-dir proviso-data
+
+  # A backup, for example one of etcdctl
+  proviso snapshot check backup.db`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "table" && format != "json" {
+				return fmt.Errorf("-o %s is not known; use table or json", format)
+			}
+			file := ""
+			if len(args) == 1 {
+				file = args[0]
+			}
+			found, err := check(cmd.Context(), dir, file, prefix)
+			if err != nil {
+				return err
+			}
+			if err := found.print(streams, format); err != nil {
+				return err
+			}
+			if n := len(found.NotUnderstood); n > 0 {
+				return fmt.Errorf("%d of %d stored objects are not understood by this release: change or delete them with the release that wrote them, or use a newer one", n, found.Objects)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "The server's data directory, if no FILE is given.")
+	cmd.Flags().StringVar(&prefix, "etcd-prefix", prefix, "What the keys of all objects begin with.")
+	cmd.Flags().StringVarP(&format, "output", "o", format, "table or json.")
+	return cmd
+}
+
+// check looks at a backup. Without one, it makes one for the time being: the server may be running.
+func check(ctx context.Context, dir, file, prefix string) (*Checked, error) {
+	if file == "" {
+		temporary, err := os.MkdirTemp("", "proviso-check-")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.RemoveAll(temporary) }() // nobody else can read what is in it
+		file = filepath.Join(temporary, "backup.db")
+		if _, err := save(ctx, dir, file); err != nil {
+			return nil, err
+		}
+	} else if _, err := localetcd.Inspect(file); err != nil {
+		return nil, err
+	}
+	ours := func(key string) bool {
+		for of := range registry.StoredKinds() {
+			if strings.HasPrefix(key, strings.TrimSuffix(prefix, "/")+"/"+of+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	values, err := localetcd.Stored(file, ours)
+	if err != nil {
+		return nil, err
+	}
+	found := &Checked{Kinds: map[string]int{}, NotUnderstood: []NotUnderstood{}}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		stored, ok := registry.Understand(prefix, key, values[key])
+		if !ok {
+			continue
+		}
+		found.Objects++
+		found.Kinds[stored.Resource]++
+		switch {
+		case stored.Encrypted:
+			found.Encrypted++
+		case len(stored.Problems) > 0:
+			found.NotUnderstood = append(found.NotUnderstood, NotUnderstood{stored.Resource, stored.Namespace, stored.Name, stored.Problems})
+		}
+	}
+	return found, nil
+}
+
+func (c *Checked) print(streams genericiooptions.IOStreams, format string) error {
+	if format == "json" {
+		return json.NewEncoder(streams.Out).Encode(c)
+	}
+	for _, o := range c.NotUnderstood {
+		name := o.Name
+		if o.Namespace != "" {
+			name = o.Namespace + "/" + name
+		}
+		fmt.Fprintf(streams.Out, "%s %s: %s\n", o.Resource, name, strings.Join(o.Problems, "; "))
+	}
+	if c.Encrypted > 0 {
+		fmt.Fprintf(streams.Out, "%d objects are encrypted and were not looked at; /readyz names them if the server cannot read them\n", c.Encrypted)
+	}
+	fmt.Fprintf(streams.Out, "%d objects of Proviso's kinds, %d of them not understood\n", c.Objects, len(c.NotUnderstood))
+	return nil
+}

@@ -1,0 +1,91 @@
+package policytools
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
+// other object of policy. A role that a dump holds in its container is the same as the role by itself.
+func applied(before, change []document, remove, prune bool) ([]document, error) {
+	changed, there := map[string]bool{}, map[string]bool{}
+	for _, d := range change {
+		if changed[d.key()] {
+			return nil, fmt.Errorf("%s: %s is there twice", d.Name, d.key())
+		}
+		changed[d.key()] = true
+	}
+	var after []document
+	for _, d := range before {
+		there[d.key()] = true
+		switch {
+		case changed[d.key()]:
+		case prune && isPolicy(d) && !isBootstrap(d):
+		default:
+			kept, gone, err := without(d, changed)
+			if err != nil {
+				return nil, err
+			}
+			for _, key := range gone {
+				there[key] = true
+			}
+			after = append(after, kept)
+		}
+	}
+	if !remove {
+		return append(after, change...), nil
+	}
+	for _, d := range change {
+		if !there[d.key()] {
+			return nil, fmt.Errorf("%s: %s is not in the policy that there is, and cannot be deleted", d.Name, d.key())
+		}
+	}
+	return after, nil
+}
+
+// containers hold roles and role bindings: the field of each, and the kind of what is in it.
+var containers = map[string]struct{ field, kind string }{
+	"Policy.policy.proviso.dev":        {"roles", "Role.authorization.proviso.dev"},
+	"PolicyBinding.policy.proviso.dev": {"roleBindings", "RoleBinding.authorization.proviso.dev"},
+}
+
+// without takes out of a container what is changed, and returns the keys of that.
+func without(d document, changed map[string]bool) (_ document, gone []string, err error) {
+	container, ok := containers[d.object.GroupVersionKind().GroupKind().String()]
+	if !ok {
+		return d, nil, nil
+	}
+	inside, _, _ := unstructured.NestedMap(d.object.Object, container.field)
+	for name := range inside {
+		if key := container.kind + " " + strings.TrimPrefix(d.object.GetNamespace()+"/"+name, "/"); changed[key] {
+			gone = append(gone, key)
+			delete(inside, name)
+		}
+	}
+	if len(gone) == 0 {
+		return d, nil, nil
+	}
+	object := d.object.DeepCopy()
+	if err := unstructured.SetNestedMap(object.Object, inside, container.field); err != nil {
+		return d, nil, err
+	}
+	return document{source.Text{Name: d.Name, Object: object}, object}, gone, nil
+}
+
+// isPolicy tells the kinds that --prune deletes.
+func isPolicy(d document) bool {
+	switch d.object.GroupVersionKind().Group {
+	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":
+		return true
+	}
+	return false
+}
+
+// isBootstrap tells what Kubernetes makes by itself, and makes again.
+func isBootstrap(d document) bool {
+	return d.object.GetLabels()["kubernetes.io/bootstrapping"] != "" || d.object.GetKind() == "FieldPermission"
+}

@@ -1,0 +1,226 @@
+package policytools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// HistoryOptions are the flags of `proviso history`.
+type HistoryOptions struct {
+	Origin          origin
+	Namespace, User string
+	Limit           int
+	Diff            string
+	Output          string
+	MasterNamespace string
+
+	genericiooptions.IOStreams
+}
+
+// NewHistoryCommand returns `proviso history`.
+func NewHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &HistoryOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Limit: 50}
+	cmd := &cobra.Command{
+		Use:   "history [--diff REVISION..REVISION]",
+		Short: "Show who changed which policy when, and what that changed",
+		Long: `Show who changed which policy when. The server keeps the last changes (--policy-history-entries, 1,000 unless told) of Policy, RBAC, field
+permissions, protected attributes and audit sinks, with the object before and after. You see those of objects that you may get.
+
+With --diff, it shows what two revisions allow differently, as proviso plan does: who gained, who lost, and whose conditions changed. A revision is
+that of a change in the list, and stands for the policy right after it; now is what there is.
+
+Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the question could not be answered.`,
+		Example: `  # The last changes
+  proviso history
+
+  # What did mona change in the namespace hammer?
+  proviso history -n hammer --user mona
+
+  # What may people do now that they could not at revision 1234?
+  proviso history --diff 1234..now`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
+				return fmt.Errorf("-o %s: want table, json or yaml, and with --diff markdown", o.Output)
+			}
+			if o.Limit < 0 {
+				return fmt.Errorf("--limit %d: want the number of changes, or 0 for all", o.Limit)
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	o.Origin.addServer(fs)
+	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Only changes in this namespace.")
+	fs.StringVar(&o.User, "user", "", "Only changes of this user.")
+	fs.IntVar(&o.Limit, "limit", o.Limit, "How many changes, the latest; 0 for all.")
+	fs.StringVar(&o.Diff, "diff", "", "Two revisions, as 1234..1240 or 1234..now: what they allow differently.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or yaml; with --diff also markdown.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Run answers and prints.
+func (o *HistoryOptions) Run(ctx context.Context) error {
+	config, err := o.Origin.config.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	query := map[string]string{}
+	if o.Diff == "" {
+		query = map[string]string{"namespace": o.Namespace, "user": o.User, "limit": strconv.Itoa(o.Limit)}
+	}
+	history, err := readJournal(ctx, config, query)
+	if err != nil {
+		return err
+	}
+	if o.Diff != "" {
+		return o.diff(ctx, history)
+	}
+	return printHistory(o.Out, o.Output, history)
+}
+
+// diff compares two states of the policy.
+func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) error {
+	left, right, two := strings.Cut(o.Diff, "../..")
+	if !two {
+		return fmt.Errorf("--diff %s: want two revisions, as 1234..1240 or 1234..now", o.Diff)
+	}
+	now, err := o.Origin.read(ctx)
+	if err != nil {
+		return err
+	}
+	var states [2][]document
+	for i, name := range []string{left, right} {
+		revision, err := revisionOf(name, history)
+		if err != nil {
+			return err
+		}
+		if states[i], err = asOf(now, history.Entries, revision); err != nil {
+			return err
+		}
+	}
+	result, err := compared(ctx, states[0], states[1], o.MasterNamespace)
+	if err != nil {
+		return err
+	}
+	if err := result.print(o.Out, o.Output); err != nil {
+		return err
+	}
+	if len(result.Changes)+len(result.Rejected) > 0 {
+		return exit(codeChanges)
+	}
+	return nil
+}
+
+// compared is what differs between two policies.
+func compared(ctx context.Context, before, after []document, master string) (*planReport, error) {
+	hosts := [2]*offline.Host{}
+	for i, documents := range [][]document{before, after} {
+		var err error
+		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
+			return nil, err
+		}
+	}
+	put, remove := difference(before, after)
+	all := steps(before, put, remove)
+	kept := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
+	return planned(ctx, hosts[0], hosts[1], kept, 0)
+}
+
+// changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
+func changedBy(all []step) (change []document) {
+	for _, s := range all {
+		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
+			continue
+		}
+		d := document{object: s.object}
+		d.Text = source.Text{Name: d.key(), Object: s.object}
+		change = append(change, d)
+	}
+	return change
+}
+
+// revisionOf reads a revision. Only those that the journal reaches back to can be shown.
+func revisionOf(name string, history *journal.History) (uint64, error) {
+	if name == "now" {
+		return ^uint64(0), nil
+	}
+	revision, err := strconv.ParseUint(name, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no revision: want a number of proviso history, or now", name)
+	}
+	switch {
+	case history.Hidden > 0:
+		return 0, fmt.Errorf("the journal has %d changes of objects that you may not get, and without them no earlier policy is known; ask for get on all policy and RBAC", history.Hidden)
+	case history.Unreadable > 0:
+		return 0, fmt.Errorf("the journal has %d entries that the server cannot read, and without them no earlier policy is known", history.Unreadable)
+	case len(history.Entries) == 0:
+		return 0, errors.New("the journal is empty: there is no earlier policy")
+	case revision < history.Entries[0].At():
+		return 0, fmt.Errorf("the journal begins at revision %d: what was before %d is not known", history.Entries[0].At(), history.Entries[0].At())
+	}
+	return revision, nil
+}
+
+func printHistory(out io.Writer, format string, history *journal.History) error {
+	if format != "table" {
+		text, err := json.MarshalIndent(history, "", "  ")
+		if err == nil && format == "yaml" {
+			text, err = yaml.JSONToYAML(text)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, strings.TrimSuffix(string(text), "\n"))
+		return err
+	}
+	if len(history.Entries) == 0 {
+		_, _ = fmt.Fprintln(out, "No changes of policy are recorded.")
+	} else {
+		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+		_, _ = fmt.Fprintln(table, "REVISION\tTIME\tUSER\tVERB\tOBJECT\tWHAT")
+		for _, e := range history.Entries {
+			revision, name := strconv.FormatUint(e.Revision, 10), e.Name
+			if e.Revision == 0 {
+				revision = "unknown"
+			}
+			if e.Namespace != "" {
+				name = e.Namespace + "/" + e.Name
+			}
+			what := inside(&e)
+			if e.TooLarge {
+				what = "(too large to be kept)"
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s %s\t%s\n", revision, e.Time.Format(time.RFC3339), e.User, e.Verb,
+				schema.GroupResource{Group: e.Group, Resource: e.Resource}, name, what)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	if history.Hidden > 0 {
+		_, _ = fmt.Fprintf(out, "\n%d changes are of objects that you may not get.\n", history.Hidden)
+	}
+	if history.Unreadable > 0 {
+		_, _ = fmt.Fprintf(out, "\n%d entries cannot be read by this server.\n", history.Unreadable)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package policytools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"proviso.dev/proviso/internal/features/base"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// readJournal asks a server who changed which policy.
+func readJournal(ctx context.Context, config *rest.Config, query map[string]string) (*journal.History, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	request := client.RESTClient().Get().AbsPath(base.HistoryPath)
+	for name, value := range query {
+		request = request.Param(name, value)
+	}
+	body, err := request.Do(ctx).Raw()
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%s keeps no journal of policy: it is no Proviso, or runs with --policy-history-entries=0", config.Host)
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("you may not see who changed which policy; ask for a cluster role that allows get on the path %s: %w", base.HistoryPath, err)
+	case err != nil:
+		return nil, err
+	}
+	history := &journal.History{}
+	if err := json.Unmarshal(body, history); err != nil {
+		return nil, fmt.Errorf("the journal of policy has not come to its end: %w", err)
+	}
+	return history, nil
+}
+
+// documentOf is an object of the journal.
+func documentOf(content json.RawMessage, name string) (document, error) {
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(content, &object.Object); err != nil {
+		return document{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return document{source.Text{Name: name, Object: object}, object}, nil
+}
+
+// asOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
+// be kept cannot be undone, and is an error.
+func asOf(now []document, entries []journal.Entry, revision uint64) ([]document, error) {
+	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
+	if since < 0 {
+		return now, nil
+	}
+	return asOfAll(now, entries[since:])
+}
+
+// asOfAll undoes changes, the latest first.
+func asOfAll(now []document, entries []journal.Entry) ([]document, error) {
+	state := map[string]document{}
+	var order []string
+	for _, d := range now {
+		state[d.key()] = d
+		order = append(order, d.key())
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.TooLarge {
+			return nil, fmt.Errorf("the change of %s at revision %d was too large to be kept: nothing before it can be shown", e.Key(), e.At())
+		}
+		before, after := document{}, document{}
+		var err error
+		if e.Before != nil {
+			before, err = documentOf(e.Before, fmt.Sprintf("%s before revision %d", e.Key(), e.At()))
+		}
+		if err == nil && e.After != nil {
+			after, err = documentOf(e.After, fmt.Sprintf("%s at revision %d", e.Key(), e.At()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		key := ""
+		for _, d := range []document{before, after} {
+			if d.object != nil {
+				key = d.key()
+			}
+		}
+		if have, found := state[key]; e.Revision == 0 && found != (e.After != nil) || e.Revision == 0 && found && !same(have, after) {
+			continue // it was not made after all
+		}
+		if e.Before == nil {
+			delete(state, key)
+			continue
+		}
+		if _, known := state[key]; !known && !slices.Contains(order, key) {
+			order = append(order, key)
+		}
+		state[key] = before
+	}
+	var out []document
+	for _, key := range order {
+		if d, still := state[key]; still {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// same tells whether two objects say the same.
+func same(a, b document) bool {
+	return bytes.Equal(essence(a), essence(b))
+}
+
+// essence is what of an object people write.
+func essence(d document) []byte {
+	if d.object == nil {
+		return nil
+	}
+	object := d.object.DeepCopy()
+	delete(object.Object, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "selfLink", "uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+	if len(object.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	}
+	if container, holds := containers[object.GroupVersionKind().GroupKind().String()]; holds {
+		inside, _, _ := unstructured.NestedMap(object.Object, container.field)
+		for _, one := range inside {
+			if fields, ok := one.(map[string]any); ok {
+				delete(fields, "status")
+				for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+					unstructured.RemoveNestedField(fields, "metadata", field)
+				}
+			}
+		}
+		object.Object[container.field] = inside
+		delete(object.Object, "lastModified")
+	}
+	text, err := json.Marshal(object.Object) // with sorted keys
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// difference is what has to be written, and what deleted, to get from one policy to another.
+func difference(from, to []document) (put, remove []document) {
+	there := map[string]document{}
+	for _, d := range from {
+		there[d.key()] = d
+	}
+	wanted := map[string]bool{}
+	for _, d := range to {
+		wanted[d.key()] = true
+		if have, found := there[d.key()]; !found || !same(have, d) {
+			put = append(put, d)
+		}
+	}
+	for _, d := range from {
+		if !wanted[d.key()] {
+			remove = append(remove, d)
+		}
+	}
+	return put, remove
+}
+
+// inside names what of a container has changed: the roles or bindings in it.
+func inside(e *journal.Entry) string {
+	field := map[string]string{"policies": "roles", "policybindings": "roleBindings"}[e.Resource]
+	if field == "" || e.TooLarge {
+		return ""
+	}
+	var was, is map[string]any
+	_ = json.Unmarshal(e.Before, &was) // nothing if it was not there
+	_ = json.Unmarshal(e.After, &is)
+	before, _, _ := unstructured.NestedMap(was, field)
+	after, _, _ := unstructured.NestedMap(is, field)
+	var names []string
+	for name, one := range after {
+		old, found := before[name]
+		a, _ := json.Marshal(old)
+		b, _ := json.Marshal(one)
+		switch {
+		case !found:
+			names = append(names, "+"+name)
+		case !bytes.Equal(a, b):
+			names = append(names, "~"+name)
+		}
+	}
+	for name := range before {
+		if _, still := after[name]; !still {
+			names = append(names, "-"+name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,83 @@
+package policytools
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"proviso.dev/proviso/internal/analysis/plan"
+)
+
+const denyProd = `---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: no-deletes, namespace: hammer}
+rules:
+- {verbs: [delete], resourceKinds: [persistentvolumeclaims], deny: true}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: no-deletes, namespace: hammer}
+roleRef: {namespace: hammer, name: no-deletes}
+groupNames: [team-a, "=cmd"]
+`
+
+// TR-11: cells are yes, if, no or denied, with the role behind them, in every form of output.
+func TestMatrix(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": volumes + denyProd})
+	run := func(args ...string) string {
+		t.Helper()
+		out, code, err := execute(t, NewMatrixCommand, "", append([]string{"--from", from}, args...)...)
+		if code != 0 || err != nil {
+			t.Fatalf("%v: %d %v", args, code, err)
+		}
+		return out
+	}
+	table := run("--subject", "group:team-a", "--verb", "get,create,delete", "--resource", "persistentvolumeclaims")
+	line := strings.Fields(strings.Split(table, "\n")[1])
+	if want := []string{"group", "team-a", "hammer", "persistentvolumeclaims", "yes", "if", "denied", "hammer/dev-volumes,", "hammer/no-deletes"}; !slices.Equal(line, want) {
+		t.Errorf("%q, want %q", line, want)
+	}
+	var m accessMatrix
+	if err := json.Unmarshal([]byte(run("--resource", "persistentvolumeclaims", "-o", "json", "--namespace", "hammer")), &m); err != nil || m.Kind != "AccessMatrix" || len(m.Rows) != 2 {
+		t.Fatalf("%v %+v", err, m)
+	}
+	if m.Rows[0].Subjects[0].Group != "=cmd" || m.Rows[0].Access["delete"] != plan.Denied || m.Rows[1].Access["create"] != plan.If || m.Rows[1].Access["list"] != "" {
+		t.Errorf("%+v", m.Rows)
+	}
+	records, err := csv.NewReader(strings.NewReader(run("-o", "csv", "--verb", "delete", "--resource", "persistentvolumeclaims", "-n", "hammer"))).ReadAll()
+	if err != nil || len(records) != 3 || !slices.Equal(records[1], []string{"group =cmd", "hammer", "", "persistentvolumeclaims", "delete", "denied", "hammer/no-deletes rule 0"}) {
+		t.Errorf("%v %q", err, records)
+	}
+	page := run("-o", "html", "--subject", `group:team-a,<script>`)
+	if !strings.Contains(page, `class="denied"`) || !strings.Contains(page, "hammer/no-deletes") || strings.Contains(page, "<script>") {
+		t.Error(page)
+	}
+	// Nobody may do anything: that is an answer, too.
+	if out := run("--subject", "nobody", "--resource", "persistentvolumeclaims"); !strings.Contains(out, "Nothing is allowed") {
+		t.Error(out)
+	}
+	for _, args := range [][]string{{}, {from, "-o", "yaml"}, {from, "--subject", "group:"}, {from, "--subject", "serviceaccount:x"}, {from, "--resource", "unicorns"}, {filepath.Join(from, "none")}} {
+		if _, code, err := execute(t, NewMatrixCommand, "", args...); code != codeUnanswered || err == nil {
+			t.Errorf("%v: %d %v", args, code, err)
+		}
+	}
+}
+
+// What is the same everywhere is one line.
+func TestMatrixCollapses(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": volumes + `---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: viewers, namespace: master}
+roleRef: {namespace: master, name: view}
+userNames: [ann, bob]
+`})
+	out, _, err := execute(t, NewMatrixCommand, "", from, "--resource", "pods,services", "--verb", "get,delete")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != 2 || !strings.HasPrefix(lines[1], "ann, bob  *          pods, services  yes  -") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

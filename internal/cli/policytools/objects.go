@@ -1,0 +1,172 @@
+package policytools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"proviso.dev/proviso/internal/analysis/lint"
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/analysis/suggest"
+)
+
+// lister lists objects of a server, page by page, without what is in them.
+type lister func(ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+
+// maxObjects is how many objects of a kind are read.
+const maxObjects = 10_000
+
+// lister asks the server that the policy is from.
+func (o *origin) lister() (lister, error) {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return client.Resource(resource).Namespace(namespace).List(ctx, options)
+	}, nil
+}
+
+// each visits objects, until there are too many of them: then whole is false.
+func (l lister) each(ctx context.Context, of lint.Objects, visit func(*metav1.PartialObjectMetadata)) (whole bool, err error) {
+	options := metav1.ListOptions{Limit: 500}
+	for n := 0; n < maxObjects; {
+		page, err := l(ctx, of.GroupVersionResource, of.Namespace, options)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		n += len(page.Items)
+		if options.Continue = page.Continue; options.Continue == "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// reader lists objects of a server, page by page, with all that is in them.
+type reader func(ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) (*unstructured.UnstructuredList, error)
+
+// reader asks the server that the policy is from. Of secrets it sees metadata only.
+func (o *origin) reader() (reader, error) {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := o.lister()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		if resource.GroupResource() != (schema.GroupResource{Resource: "secrets"}) {
+			return client.Resource(resource).Namespace(namespace).List(ctx, options)
+		}
+		list, err := bare(ctx, resource, namespace, options)
+		if err != nil {
+			return nil, err
+		}
+		out := &unstructured.UnstructuredList{}
+		out.SetContinue(list.Continue)
+		for i := range list.Items {
+			object := unstructured.Unstructured{Object: map[string]any{}}
+			object.SetName(list.Items[i].Name)
+			object.SetLabels(list.Items[i].Labels)
+			out.Items = append(out.Items, object)
+		}
+		return out, nil
+	}, nil
+}
+
+// there reads the objects of the places in which too many were touched to be named. What could not be read is said, and
+// left out.
+func (o *SuggestOptions) there(ctx context.Context, in suggest.Input) (map[suggest.Place][]map[string]any, error) {
+	out := map[suggest.Place][]map[string]any{}
+	for _, at := range suggest.Crowded(in.Uses, in.MaxNames) {
+		i := slices.IndexFunc(in.Resources, func(r plan.Resource) bool {
+			return r.Group == at.Group && r.Resource == at.Resource && r.Subresource == ""
+		})
+		if o.objects == nil || i < 0 {
+			continue
+		}
+		of := lint.Objects{GroupVersionResource: schema.GroupVersionResource{Group: at.Group, Version: in.Resources[i].Version, Resource: at.Resource}, Namespace: at.Namespace}
+		var all []map[string]any
+		options := metav1.ListOptions{Limit: 500}
+		for {
+			page, err := o.objects(ctx, of.GroupVersionResource, at.Namespace, options)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				fmt.Fprintf(o.ErrOut, "No where is looked for among %s: %v.\n", of, err)
+				break
+			}
+			for i := range page.Items {
+				all = append(all, page.Items[i].Object)
+			}
+			if options.Continue = page.GetContinue(); options.Continue == "" {
+				out[at] = all
+				break
+			}
+			if len(all) >= maxObjects {
+				fmt.Fprintf(o.ErrOut, "No where is looked for among %s: there are more than %d.\n", of, maxObjects)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// labelled reads the objects that places in rules are about, each kind once. What could not be read is said, and left
+// out.
+func labelled(ctx context.Context, objects lister, namings []lint.Naming, said io.Writer) (map[lint.Objects]lint.Labelled, error) {
+	known, tried := map[lint.Objects]lint.Labelled{}, map[lint.Objects]bool{}
+	for _, n := range namings {
+		if n.Of == nil && n.Kinds > 0 {
+			fmt.Fprintf(said, "%s: labels are not looked for, since the rule is about %d kinds and at most %d are read.\n", lint.Remark{Object: n.Object, Path: n.Path}.Place(), n.Kinds, lint.MaxLabelledKinds)
+		}
+		for _, of := range n.Of {
+			if tried[of] {
+				continue
+			}
+			tried[of] = true
+			found := lint.Labelled{Labels: map[string]bool{}}
+			whole, err := objects.each(ctx, of, func(o *metav1.PartialObjectMetadata) {
+				found.Count++
+				for key := range o.Labels {
+					found.Labels[key] = true
+				}
+			})
+			switch {
+			case err == nil && whole:
+				known[of] = found
+			case err == nil:
+				fmt.Fprintf(said, "Labels of %s are not looked for: there are more than %d.\n", of, maxObjects)
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
+			case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+				fmt.Fprintf(said, "Labels of %s are not looked for: you may not list them.\n", of)
+			default:
+				fmt.Fprintf(said, "Labels of %s are not looked for: %v.\n", of, err)
+			}
+		}
+	}
+	return known, nil
+}

@@ -1,0 +1,93 @@
+package policytools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// origin is where a tool takes the policy from that there is: files, or a server (TR-1).
+type origin struct {
+	From   []string
+	config *genericclioptions.ConfigFlags
+	// keep is what was read before; nil for a command that runs once.
+	keep *keep
+}
+
+// addFlags adds --from, --kubeconfig and --context.
+func (o *origin) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is: manifests, or what proviso dump wrote. Without it a server is asked.")
+	o.addServer(fs)
+}
+
+// addServer adds --kubeconfig, --context and --as alone.
+func (o *origin) addServer(fs *pflag.FlagSet) {
+	o.addKubeconfig(fs)
+	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
+}
+
+// addKubeconfig adds --kubeconfig and --context alone, for a command whose --as is something else.
+func (o *origin) addKubeconfig(fs *pflag.FlagSet) {
+	o.config = genericclioptions.NewConfigFlags(true)
+	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig of the server that is asked.")
+	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
+}
+
+// live tells that a server is asked.
+func (o *origin) live() bool { return len(o.From) == 0 }
+
+// validate checks the flags.
+func (o *origin) validate() error {
+	if len(o.From) > 0 && (*o.config.KubeConfig != "" || *o.config.Context != "") {
+		return errors.New("--from and --kubeconfig: the policy comes from one of them")
+	}
+	return nil
+}
+
+// read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error.
+func (o *origin) read(ctx context.Context) ([]document, error) {
+	if len(o.From) > 0 {
+		return readDocuments(o.From, nil)
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
+	}
+	if o.keep != nil {
+		all, err := o.keep.read(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
+		}
+		return all, nil
+	}
+	objects, err := source.Dump(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
+	}
+	return documentsOf(objects), nil
+}
+
+// host compiles what was read.
+func (o *origin) host(ctx context.Context, documents []document, master string) (*offline.Host, error) {
+	if o.keep != nil && o.live() {
+		return o.keep.hostOf(ctx, documents, master)
+	}
+	return offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master})
+}
+
+// documentsOf are the objects of a server.
+func documentsOf(objects []*unstructured.Unstructured) (all []document) {
+	for _, object := range objects {
+		d := document{object: object}
+		d.Text = source.Text{Name: "the server's " + d.key(), Object: object, Read: &source.Reading{}}
+		all = append(all, d)
+	}
+	return all
+}

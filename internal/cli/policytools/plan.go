@@ -1,0 +1,190 @@
+package policytools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/hosts/offline"
+)
+
+// codeChanges is the exit code for something that would change.
+const codeChanges = 2
+
+// PlanOptions are the flags of `proviso plan`.
+type PlanOptions struct {
+	Origin          origin
+	Files           []string
+	Replay          []string
+	Delete, Prune   bool
+	Limit           int
+	Output          string
+	MasterNamespace string
+
+	genericiooptions.IOStreams
+}
+
+// NewPlanCommand returns `proviso plan`.
+func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newPlanCommand(streams, nil)
+}
+
+func newPlanCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Origin: origin{keep: k}}
+	cmd := &cobra.Command{
+		Use:   "plan [--from DIR] -f FILE",
+		Short: "Show what a change of policy would change: who gains, who loses, under which conditions",
+		Long: `Show what would change if files were applied to the policy of a server, or of --from: per rule, who gains, who loses and whose conditions change.
+Conditions are compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers,
+in this process, and nothing is applied. What cannot be told is unknown, never a guess.
+
+With --replay, requests that were recorded in audit logs are decided anew, and those that would be decided otherwise are listed. A request whose
+condition needs more than its audit level holds is counted as undecided.
+
+A user is judged as a member of system:authenticated only, a group as an unnamed member of it. The namespace * is every namespace, and what
+belongs to none; (others) is every namespace, without that. Kubernetes' own cluster roles are not in files, unless --from has them.
+
+Exit code 0 if nothing changes, 2 if something changes, 3 if the question could not be answered.`,
+		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
+  proviso plan -f change.yaml --replay audit.log --replay audit.log.1.gz
+
+  # The same without the cluster, on files
+  proviso plan --from policies/ -f change.yaml
+
+  # And if it were deleted?
+  proviso plan --from policies/ -f change.yaml --delete
+
+  # The whole directory instead of what there is, for a pull request
+  kustomize build new/ | proviso plan --from old/ -f - --prune -o markdown`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.RunPlan(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	o.Origin.addFlags(fs)
+	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
+	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
+	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
+	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided anew, and those that flip are listed.")
+	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *PlanOptions) Validate() error {
+	switch {
+	case len(o.Files) == 0:
+		return errors.New("-f: say what would be applied")
+	case o.Delete && o.Prune:
+		return errors.New("--delete and --prune: one of them")
+	case o.Limit < 0:
+		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
+	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
+		return errors.New("-f - and --replay -: standard input can be one of them")
+	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
+		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+	}
+	return o.Origin.validate()
+}
+
+// RunPlan answers and prints.
+func (o *PlanOptions) RunPlan(ctx context.Context) error {
+	before, err := o.Origin.read(ctx)
+	if err != nil {
+		return err
+	}
+	change, err := readDocuments(o.Files, o.In)
+	if err != nil {
+		return err
+	}
+	if len(change) == 0 {
+		return fmt.Errorf("-f: there is no object in it")
+	}
+	after, err := applied(before, change, o.Delete, o.Prune)
+	if err != nil {
+		return err
+	}
+	hosts := [2]*offline.Host{}
+	if hosts[0], err = o.Origin.host(ctx, before, o.MasterNamespace); err != nil {
+		return err
+	}
+	if hosts[1], err = offline.New(offline.Config{Texts: texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
+		return err
+	}
+	kept := change
+	if o.Delete {
+		kept = nil
+	}
+	result, err := planned(ctx, hosts[0], hosts[1], kept, o.Limit)
+	if err != nil {
+		return err
+	}
+	result.Rejected = append(result.Rejected, invalid(hosts[0], kept, o.MasterNamespace)...)
+	if result.AppliedBy, err = appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
+		return err
+	}
+	if len(o.Replay) > 0 {
+		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {
+			return err
+		}
+	}
+	if err := result.print(o.Out, o.Output); err != nil {
+		return err
+	}
+	if len(result.Changes)+len(result.Rejected) > 0 {
+		return exit(codeChanges)
+	}
+	return nil
+}
+
+// planned compares two hosts, and names at most limit subjects of each change; 0 names all.
+func planned(ctx context.Context, before, after *offline.Host, change []document, limit int) (*planReport, error) {
+	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
+	u, err := newUniverse(before, after)
+	if err != nil {
+		return nil, err
+	}
+	in := plan.Input{
+		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
+		Resources: u.resources, Verbs: u.verbs, Paths: u.paths,
+	}
+	changes, err := plan.Changes(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	known := map[string]bool{}
+	for _, d := range stored[0] {
+		known[d.Source()] = true
+	}
+	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
+		if known[d.Source()] {
+			continue
+		}
+		if _, issues := d.Program(); len(issues) > 0 {
+			out.Rejected = append(out.Rejected, rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
+		}
+	}
+	for _, p := range in.Before.Problems() {
+		known[p.Error()] = true
+	}
+	for _, p := range in.After.Problems() {
+		if !known[p.Error()] {
+			out.Rejected = append(out.Rejected, rejected{Message: p.Error()})
+		}
+	}
+	return out, nil
+}

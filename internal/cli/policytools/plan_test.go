@@ -1,0 +1,189 @@
+package policytools
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plans runs `proviso plan`.
+func plans(t *testing.T, stdin string, args ...string) (out string, code int, said error) {
+	t.Helper()
+	return execute(t, NewPlanCommand, stdin, args...)
+}
+
+// TR-2, TR-3, TR-16: what changes, with a witness where it depends on the object.
+func TestPlan(t *testing.T) {
+	role, binding, _ := strings.Cut(volumes, "---\n")
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	wider := strings.ReplaceAll(role, `== "dev"`, `in ["dev", "test"]`)
+	for _, test := range []struct {
+		name, change string
+		args         []string
+		code         int
+		want         []string
+	}{
+		{"nothing", role, nil, 0, []string{"Nobody gains or loses anything."}},
+		{"said in another way", strings.ReplaceAll(role, `resource.spec.storageClassName == "dev"`, `resource.spec.storageClassName in ["dev"]`), nil, 0, []string{"Nobody gains"}},
+		{"one more class", wider, nil, 2, []string{"group team-a", "create persistentvolumeclaims", "hammer", "If → If, wider", "hammer/dev-volumes rule 0", `"storageClassName":"test"`}},
+		{"without the condition", strings.ReplaceAll(role, "  where: resource.spec.storageClassName == \"dev\"\n", ""), nil, 2, []string{"If → Yes, wider"}},
+		{"gone", role, []string{"--delete"}, 2, []string{"If → No, narrower", "Yes → No"}},
+		{"the binding is gone", binding, []string{"--delete"}, 2, []string{"Yes → No"}},
+		{"everything else is gone", role, []string{"--prune"}, 2, []string{"Yes → No", `without effect: Role "hammer/dev-volumes": nobody is bound to it`}},
+		{"a condition that does not compile", strings.ReplaceAll(role, `== "dev"`, `== `), nil, 2, []string{"narrower", "rejected: "}},
+		{"markdown", wider, []string{"-o", "markdown"}, 2, []string{"| group team-a | create persistentvolumeclaims | hammer | If → If, wider | hammer/dev-volumes rule 0 |"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, code, err := plans(t, test.change, append([]string{"--from", from, "-f", "-"}, test.args...)...)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %v", code, test.code, err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
+	var p planReport
+	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != toolsVersion || len(p.Changes) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := p.Changes[0]
+	if c.Subject == nil || c.Subject.Group != "team-a" || c.Verb != "create" || c.Namespace != "hammer" || c.Before != "If" || c.After != "If" || c.Relation != "wider" || c.Witness == nil || c.Witness.Object == nil {
+		t.Errorf("%+v", c)
+	}
+	// Somebody of all namespaces is one entry.
+	everywhere := "apiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: m, namespace: master}\nroleRef: {namespace: master, name: view}\nuserNames: [ann, bob]\n"
+	out, code, err := plans(t, everywhere, "--from", from, "-f", "-", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 2 {
+		t.Fatalf("%v %d\n%s", err, code, out)
+	}
+	if c := p.Changes[0]; c.Namespace != "*" || len(c.Subjects) != 2 {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TR-2: a right to all objects of a kind is not said again for every name that some rule mentions, and the names for
+// which nothing changes are said; what does not change for single names is not listed either.
+func TestPlanOfNames(t *testing.T) {
+	rbac := func(name, names, users string) string {
+		return fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %[1]s}\nrules: [{verbs: [get, list], apiGroups: [''], resources: [secrets]%[2]s}]\n---\n"+
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: %[1]s}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}\n"+
+			"subjects: [%[3]s]\n", name, names, users)
+	}
+	vera, edgar := "{apiGroup: rbac.authorization.k8s.io, kind: User, name: vera}", "{apiGroup: rbac.authorization.k8s.io, kind: User, name: edgar}"
+	policy := func(kinds string) string {
+		return "apiVersion: authorization.proviso.dev/v1alpha1\nkind: Role\nmetadata: {name: named, namespace: hammer}\nrules:\n- {verbs: [get, list, update], resourceKinds: [configmaps], resourceNames: [first]}\n" + kinds +
+			"---\napiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: named, namespace: hammer}\nroleRef: {name: named}\nuserNames: [vera]\n"
+	}
+	from := write(t, map[string]string{"a.yaml": rbac("one", ", resourceNames: [first]", vera), "b.yaml": rbac("two", ", resourceNames: [second, third]", edgar), "c.yaml": policy("")})
+	for _, test := range []struct {
+		name, change string
+		want         []string
+	}{
+		{"all names", rbac("all", "", vera), []string{"get secrets except first", "list secrets"}},
+		{"all names, of two", rbac("all", "", vera+", "+edgar), []string{"get secrets except first", "get secrets except second and third", "list secrets"}},
+		{"one name", rbac("third", ", resourceNames: [first]", edgar), []string{"get secrets first"}},
+		{"a rule beside one of names", policy("- {verbs: [get], resourceKinds: [pods]}\n"), []string{"get pods"}},
+	} {
+		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
+		if code != 2 {
+			t.Errorf("%s: %d %v", test.name, code, err)
+		}
+		var got []string
+		for _, l := range strings.Split(out, "\n") {
+			if columns := regexp.MustCompile(" {3,}").Split(l, -1); len(columns) == 5 && columns[0] != "WHO" {
+				got = append(got, columns[1])
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, "; ") != strings.Join(test.want, "; ") {
+			t.Errorf("%s: %q\n%s", test.name, got, out)
+		}
+	}
+}
+
+// TR-3: a write changes neither the name nor the namespace of an object, so that a condition on that says nothing.
+func TestPlanKnowsThatNothingIsRenamed(t *testing.T) {
+	role := func(when string) string {
+		return "apiVersion: authorization.proviso.dev/v1alpha1\nkind: Role\nmetadata: {name: r, namespace: hammer}\nrules:\n- verbs: [update]\n  resourceKinds: [configmaps]\n" + when +
+			"---\napiVersion: authorization.proviso.dev/v1alpha1\nkind: RoleBinding\nmetadata: {name: r, namespace: hammer}\nroleRef: {name: r}\nuserNames: [vera]\n"
+	}
+	names, only := "  resourceNames: [first]\n", func(condition string) string { return "  when: " + condition + "\n" }
+	for _, test := range []struct {
+		before, after string
+		code          int
+	}{
+		{"", only("object.metadata.namespace == oldObject.metadata.namespace"), 0},
+		{names, names + only("object.metadata.name == oldObject.metadata.name"), 0},
+		{names, names + only("object.metadata.name != oldObject.metadata.name"), 2},
+		{names, names + only("oldObject.metadata.name == 'second'"), 2},
+	} {
+		from := write(t, map[string]string{"a.yaml": role(test.before)})
+		if out, code, err := plans(t, role(test.after), "--from", from, "-f", "-"); code != test.code {
+			t.Errorf("%q: %d %v\n%s", test.after, code, err, out)
+		}
+	}
+}
+
+// TR-2: what a server would not take is listed as rejected, with the reason that the server gives; what it takes is
+// not.
+func TestPlanOfWhatIsRejected(t *testing.T) {
+	const (
+		rbac  = "apiVersion: rbac.authorization.k8s.io/v1\n"
+		own   = "apiVersion: authorization.proviso.dev/v1alpha1\n"
+		other = "apiVersion: policy.proviso.dev/v1alpha1\n"
+		bound = rbac + "kind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}\n"
+	)
+	from := write(t, map[string]string{"policy.yaml": volumes, "rbac.yaml": bound})
+	for _, test := range []struct{ change, want string }{
+		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{apiGroups: [''], resources: [pods]}]\n", "ClusterRole.rbac.authorization.k8s.io r: rules[0].verbs: Required value"},
+		{rbac + "kind: Role\nmetadata: {name: r, namespace: a}\nrules: [{verbs: [get], nonResourceURLs: [/x]}]\n", "namespaced rules cannot apply to non-resource URLs"},
+		{rbac + "kind: ClusterRole\nmetadata: {name: a/b}\n", "metadata.name"},
+		{strings.Replace(bound, "name: view", "name: edit", 1), "field is immutable"},
+		{strings.Replace(bound, "{name: b}", "{name: c}", 1) + "subjects: [{kind: Robot, name: r2}]\n", `subjects[0].kind: Unsupported value: "Robot"`},
+		{bound, ""},
+		{rbac + "kind: ClusterRole\nmetadata: {name: r}\nrules: [{verbs: [get], nonResourceURLs: [/x]}, {verbs: [get], apiGroups: [''], resources: [pods]}]\n", ""},
+		{own + "kind: Role\nmetadata: {name: r, namespace: hammer}\nrules: [{resourceKinds: [pods]}]\n", "Role.authorization.proviso.dev hammer/r: rules[0].verbs"},
+		{strings.ReplaceAll(volumes, "name: dev-volumes}", "name: others}"), "cannot be changed"},
+		{volumes, ""},
+		{other + "kind: ProtectedAttribute\nmetadata: {name: p, namespace: hammer}\nattributeKind: Colour\nattributeName: x\nroleRef: {kind: Role, name: r}\n", "ProtectedAttribute.policy.proviso.dev hammer/p: attributeKind"},
+	} {
+		out, code, err := plans(t, test.change, "--from", from, "-f", "-")
+		if test.want == "" && strings.Contains(out, "rejected: ") || test.want != "" && (code != 2 || !strings.Contains(out, "rejected: ") || !strings.Contains(out, test.want)) {
+			t.Errorf("want %q: %d %v\n%s\n%s", test.want, code, err, out, test.change)
+		}
+	}
+}
+
+// What cannot be answered is code 3, with its place.
+func TestPlanOfBadInput(t *testing.T) {
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	for want, change := range map[string]string{
+		"document 1":         "kind: [",
+		"no kind":            "a: b",
+		"not known":          "apiVersion: policy.proviso.dev/v9\nkind: Policy\nmetadata: {name: default, namespace: x}\n",
+		"is there twice":     volumes + "---\n" + volumes,
+		"no object in it":    "# nothing",
+		"unknown field":      strings.ReplaceAll(volumes, "groupNames", "groupName"),
+		"standard input, do": "apiVersion: v1\nkind: Role\nrules: {",
+	} {
+		if out, code, err := plans(t, change, "--from", from, "-f", "-"); code != codeUnanswered || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %d %v %s", want, code, err, out)
+		}
+	}
+	for _, args := range [][]string{{}, {"--from", from}, {"--from", filepath.Join(from, "none"), "-f", "-"}, {"--from", from, "-f", "-", "--delete", "--prune"}, {"--from", from, "-f", "-", "-o", "csv"}} {
+		if _, code, err := plans(t, volumes, args...); code != codeUnanswered || err == nil {
+			t.Errorf("%v: %d %v", args, code, err)
+		}
+	}
+	if _, code, err := plans(t, strings.ReplaceAll(volumes, "dev-volumes", "others"), "--from", from, "-f", "-", "--delete"); code != codeUnanswered || !strings.Contains(err.Error(), "is not in the policy that there is") {
+		t.Errorf("%d %v", code, err)
+	}
+}

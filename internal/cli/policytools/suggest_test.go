@@ -1,0 +1,166 @@
+package policytools
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/analysis/auditlog"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/hosts/offline"
+)
+
+const (
+	trafficLog    = "testdata/suggest/audit.log.gz"
+	trafficPolicy = "testdata/suggest/policy.yaml"
+)
+
+// TR-10: on recorded traffic of a server, with its policy, no request breaks when the suggestion replaces the rights
+// that it was made for. That is decided here by a host that reads both from files, not by the command.
+func TestSuggestReplacesRights(t *testing.T) {
+	policy, err := os.ReadFile(trafficPolicy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ subject, user, remove, less string }{
+		{"dora", "dora", "- apiGroup: rbac.authorization.k8s.io\n  kind: User\n  name: dora\n", "99."},
+		{"serviceaccount:shop/deployer", "system:serviceaccount:shop:deployer", "- kind: ServiceAccount\n  name: deployer\n  namespace: shop\n", "98."},
+		{"paul", "paul", "    userNames:\n    - paul\n", "33."},
+	} {
+		for _, as := range []string{"rbac", "policy"} {
+			t.Run(test.subject+" "+as, func(t *testing.T) {
+				out, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--as", as)
+				if code != 0 || err != nil || !strings.Contains(out, "none breaks; nothing is granted that is not held") || !strings.Contains(out, "which is "+test.less) {
+					t.Fatalf("%d %v\n%s", code, err, out)
+				}
+				again, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--as", as)
+				if again != out {
+					t.Error("another time it is another suggestion")
+				}
+				taken := strings.Replace(string(policy), test.remove, "", 1)
+				if taken == string(policy) {
+					t.Fatalf("%q is not in the policy", test.remove)
+				}
+				without := write(t, map[string]string{"policy.yaml": taken})
+				with := write(t, map[string]string{"policy.yaml": taken, "suggested.yaml": out})
+				before, broken := decided(t, trafficPolicy, test.user), 0
+				after, lost := decided(t, with, test.user), decided(t, without, test.user)
+				for request, certainty := range before {
+					if certainty != after[request] {
+						t.Errorf("%s: %v before, %v after", request, certainty, after[request])
+					}
+					if certainty != lost[request] {
+						broken++
+					}
+				}
+				if len(before) == 0 || broken == 0 {
+					t.Errorf("%d requests, of which %d break without the suggestion: nothing is proven", len(before), broken)
+				}
+			})
+		}
+	}
+}
+
+// decided is what the policy in files makes of the recorded requests of a user that succeeded.
+func decided(t *testing.T, from, user string) map[string]ruleset.Certainty {
+	t.Helper()
+	host, err := offline.New(offline.Config{Paths: []string{from}, MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(trafficLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]ruleset.Certainty{}
+	if _, err := auditlog.Read(t.Context(), bytes.NewReader(data), auditlog.Config{Workers: 1, Each: func(_ int, r *auditlog.Request) {
+		if r.User.Name != user || !succeeded(r) {
+			return
+		}
+		attrs := r.Attributes()
+		certainty := host.Snapshot().Rules.Decide(attrs).Certainty
+		if decision, _, _ := host.Authorize(t.Context(), attrs); (decision == authorizer.DecisionAllow) != (certainty == ruleset.Always) {
+			t.Errorf("%s: the chain says %v, the rules %v", r.URI, decision, certainty)
+		}
+		out[r.Verb+" "+r.URI] = certainty
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Names only where a verb has one, not too many of them; conditions stay; what cannot be answered is code 3.
+func TestSuggestCommand(t *testing.T) {
+	dora, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "dora")
+	if strings.Contains(dora, "resourceNames") || !regexp.MustCompile(`verbs:\n  - create\n  - delete\n  - get\n  - list\n`).MatchString(dora) {
+		t.Errorf("25 names are too many, and create has none:\n%s", dora)
+	}
+	deployer, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "serviceaccount:shop/deployer")
+	if !strings.Contains(deployer, "resourceNames:\n  - settings\n  resources:\n  - configmaps\n  verbs:\n  - delete\n  - get\n  - patch\n") || strings.Contains(deployer, "clusterroles") {
+		t.Errorf("%s", deployer)
+	}
+	if diff, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "serviceaccount:shop/deployer", "--diff"); strings.Contains(deployer, "takes away") ||
+		!strings.Contains(diff, "# It takes away, in shop: watch, update, deletecollection of configmaps.\n") || !strings.Contains(diff, "in every other namespace: ") {
+		t.Errorf("%s", diff)
+	}
+	paul, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "paul")
+	if !strings.Contains(paul, `where: resource.spec.storageClassName == "dev"`) || !strings.Contains(paul, "- -deletecollection") || strings.Contains(paul, "- create") {
+		t.Errorf("%s", paul)
+	}
+	// Somebody of system:masters holds everything, and gets what was seen.
+	if admin, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", "kubernetes-admin"); !strings.Contains(admin, "in the group system:masters") || !strings.Contains(admin, "impersonate") {
+		t.Errorf("%s", admin)
+	}
+	// Everybody of the log, in order.
+	all, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy)
+	if order := regexp.MustCompile(`what (.*) was seen`).FindAllStringSubmatch(all, -1); code != 0 || err != nil || len(order) != 4 || !slices.IsSortedFunc(order, func(a, b []string) int { return strings.Compare(a[1], b[1]) }) {
+		t.Errorf("%d %v %v", code, err, order)
+	}
+	// What the policy does not allow is not suggested.
+	empty := write(t, map[string]string{"policy.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"})
+	if out, code, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", empty, "--for", "dora"); code != codeNo || strings.Contains(out, "kind: Role") || !strings.Contains(out, "The policy does not allow 54 of them") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	for _, args := range [][]string{{}, {"--replay", trafficLog}, {"--from", empty}, {"--replay", filepath.Join(empty, "none"), "--from", empty}, {"--replay", trafficLog, "--from", trafficPolicy, "--for", "nobody"},
+		{"--replay", trafficLog, "--from", empty, "--as", "abac"}, {"--replay", trafficLog, "--from", empty, "--max-names", "0"}, {"--replay", trafficLog, "--from", empty, "--for", "group:"}, {"--replay", "-", "--from", empty}} {
+		if _, code, err := execute(t, NewSuggestCommand, "", args...); code != codeUnanswered || err == nil {
+			t.Errorf("%v: %d %v", args, code, err)
+		}
+	}
+}
+
+// Whoever chooses the name of a user or the path of a request, which are in comments, adds nothing to what is applied.
+func TestSuggestedCommentsEnd(t *testing.T) {
+	const event = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"%s","verb":"get","user":{"username":"eve\n---\nkind: Mischief\r\u2028kind: Mischief","groups":["team\nkind: Mischief"]},"requestURI":"/x%%0A---%%0Akind:%%20Mischief","responseStatus":{"code":404}}` + "\n"
+	from := write(t, map[string]string{"policy.yaml": volumes})
+	out, _, err := execute(t, NewSuggestCommand, fmt.Sprintf(event, "1"), "--replay", "-", "--from", from)
+	if err != nil || !strings.Contains(out, "Mischief") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, line := range strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("\n\r\u2028\u2029\u0085", r) }) {
+		if !strings.HasPrefix(line, "#") && line != "---" {
+			t.Errorf("%q is outside of the comments", line)
+		}
+	}
+}
+
+// Two subjects never get objects of the same name.
+func TestSuggestedNamesDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for _, s := range []planSubject{{User: "ci-robot"}, {User: "ci.robot"}, {User: "ci_robot"}, {User: "CI-robot"}, {User: "sa.ci.robot"}, {User: "group.ci"}, {Group: "ci"}, {User: "ci"}, {ServiceAccount: "ci/robot"},
+		{ServiceAccount: "a-b/c"}, {ServiceAccount: "a/b-c"}, {User: "ci-robot-"}, {User: "-ci-robot"}, {User: "a..b"}, {User: "a-b"}, {User: "ä"}, {User: "ö"}, {User: strings.Repeat("x", 300)}, {User: strings.Repeat("x", 301)}} {
+		name := "suggested-" + slug(s)
+		if other, twice := seen[name]; twice || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Errorf("%v is called %s, as is %s", s, name, other)
+		}
+		seen[name] = s.String()
+	}
+}

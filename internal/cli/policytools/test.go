@@ -1,0 +1,179 @@
+package policytools
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// Exit codes, the same as of the commands that ask a server.
+const (
+	codeNo         = 1
+	codeUnanswered = 3
+)
+
+// exit ends the program with a code, and without a word.
+type exit int
+
+func (exit) Error() string { return "" }
+
+// ExitCode is how scripts see it.
+func (e exit) ExitCode() int { return int(e) }
+
+// Commands are the tools that work on files.
+func Commands(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, nil) }
+
+func commands(streams genericiooptions.IOStreams, k *keep) []*cobra.Command {
+	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
+}
+
+// TestOptions are the flags of `proviso test`.
+type TestOptions struct {
+	Paths           []string
+	MasterNamespace string
+	Run             string
+	Output          string
+	Coverage        bool
+	Threshold       int
+	Watch           bool
+
+	only *regexp.Regexp
+	genericiooptions.IOStreams
+}
+
+// NewTestCommand returns `proviso test`.
+func NewTestCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &TestOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	cmd := &cobra.Command{
+		Use:   "test [DIR | FILE]...",
+		Short: "Test policy in files: who is allowed what, by which rule",
+		Long: `Decide the cases of policy tests with the engine of the server, on files alone: no server is needed.
+
+A policy test is a file *.test.yaml of kind PolicyTest at or below a directory; without an argument, the current one. It names its
+policies by globs beside the file, and each case says who asks what, with which object, and what is expected: Allow, Deny
+(refused, for whatever reason) or Conditional (it depends on the object, and the case has none). A case with each is a table:
+$(name) stands for the variable of each row.
+
+Failing cases are shown with how the decision came about.
+
+Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below the threshold, 3 if they could not be decided.`,
+		Example: `  # All tests below the current directory
+  proviso test
+
+  # Those of one directory whose name matches, and the rules that never decided
+  proviso test policies/ --run 'volumes/.*allowed' --coverage
+
+  # For CI: JUnit, and at least nine rules of ten are tested
+  proviso test policies/ -o junit --coverage --threshold 90 > report.xml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			return o.RunTests(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.Run, "run", "", "Decide only cases whose TEST/CASE matches this regular expression.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or junit.")
+	fs.BoolVar(&o.Coverage, "coverage", false, "List the rules that never decided a case.")
+	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
+	fs.BoolVar(&o.Watch, "watch", false, "Decide again whenever a file changes.")
+	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	return cmd
+}
+
+// Complete checks the flags.
+func (o *TestOptions) Complete(args []string) (err error) {
+	if o.Paths = args; len(args) == 0 {
+		o.Paths = []string{"."}
+	}
+	if !slices.Contains([]string{"table", "json", "junit"}, o.Output) {
+		return fmt.Errorf("-o %s: want table, json or junit", o.Output)
+	}
+	if o.Threshold < 0 || o.Threshold > 100 {
+		return fmt.Errorf("--threshold %d: want a percentage", o.Threshold)
+	}
+	if o.Run != "" {
+		if o.only, err = regexp.Compile(o.Run); err != nil {
+			return fmt.Errorf("--run: %w", err)
+		}
+	}
+	return nil
+}
+
+// RunTests decides and prints, once or whenever a file changes.
+func (o *TestOptions) RunTests(ctx context.Context) error {
+	if !o.Watch {
+		return o.once(ctx)
+	}
+	for seen := ""; ; {
+		now := o.fingerprint()
+		if now != seen {
+			seen = now
+			if err := o.once(ctx); err != nil && err.Error() != "" {
+				fmt.Fprintln(o.ErrOut, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// fingerprint changes when a file does.
+func (o *TestOptions) fingerprint() (out string) {
+	for _, path := range o.Paths {
+		_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return nil //nolint:nilerr // what cannot be read is not watched
+			}
+			if info, err := os.Stat(name); err == nil {
+				out += fmt.Sprintln(name, info.Size(), info.ModTime().UnixNano())
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+func (o *TestOptions) once(ctx context.Context) error {
+	tests, err := findTests(o.Paths)
+	if err != nil {
+		return err
+	}
+	r := &runner{master: o.MasterNamespace, only: o.only}
+	if o.Coverage || o.Threshold > 0 {
+		r.covered = &coverage{}
+	}
+	result, err := r.run(ctx, tests)
+	if err != nil {
+		return err
+	}
+	if len(result.Cases) == 0 {
+		return fmt.Errorf("--run %s: no case matches", o.Run)
+	}
+	if r.covered != nil {
+		r.covered.count()
+	}
+	if err := result.print(o.Out, o.Output); err != nil {
+		return err
+	}
+	if result.Failed > 0 {
+		return exit(codeNo)
+	}
+	if r.covered != nil && r.covered.Percent < o.Threshold {
+		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.covered.Percent, o.Threshold)
+		return exit(codeNo)
+	}
+	return nil
+}

@@ -1,3 +1,0 @@
-// Package durable writes files that are whole after a crash at any moment, and takes locks that the kernel drops with
-// the process. It decides nothing, and is the one foundation that stages and systems use, too.
-package durable

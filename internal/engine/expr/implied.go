@@ -1,0 +1,164 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/selectors"
+)
+
+// FieldType is the type of a selectable field.
+type FieldType uint8
+
+const (
+	// StringField is the type of most of them.
+	StringField FieldType = iota
+	// IntField values are selected by their decimal form.
+	IntField
+	// BoolField values are selected as "true" and "false".
+	BoolField
+)
+
+// SelectableField is a field that a resource can be listed by: a built-in
+// field selector or one of a CRD's selectableFields. metadata.name and
+// metadata.namespace are always selectable and need not be given.
+type SelectableField struct {
+	// Key is the key in field selectors, such as spec.nodeName.
+	Key string
+	// Path is the field in the version of the object that conditions see, such
+	// as spec.nodeName or .spec.color. Empty means that it is the key.
+	Path string
+	// Type is the type of the field.
+	Type FieldType
+	// Typed tells that the kind is built in: what leads to the field is always
+	// there, so that only the field itself can be missing.
+	Typed bool
+}
+
+// implier is a condition that can be implied by selectors.
+type implier interface {
+	impliedBy(req *Request, fields []SelectableField) bool
+}
+
+// Implied reports whether every object that a list or watch with the
+// selectors of the request can return meets the condition (CA-16). It may say
+// false where it is true, never the other way round: whatever is not
+// understood is not implied.
+func Implied(c Condition, req *Request, fields []SelectableField) bool {
+	if c == nil || req == nil {
+		return false
+	}
+	if i, ok := c.(implier); ok {
+		return i.impliedBy(req, fields)
+	}
+	if n, ok := c.(Narrower); ok {
+		box, err := n.Narrow(req, fields)
+		return err == nil && !box.IsNothing() && selectors.Selected(req.LabelSelector, req.FieldSelector).Within(box)
+	}
+	return c.Decide(req, Allow).Truth() == True
+}
+
+func (a all) impliedBy(req *Request, fields []SelectableField) bool {
+	for _, c := range a {
+		if !Implied(c, req, fields) {
+			return false
+		}
+	}
+	return true
+}
+
+// impliedBy tries every kind of object that can match the selectors.
+//
+// If an expression uses an attribute of the object only by comparing it with
+// constants, all values that differ from those constants are alike, and one of
+// them stands for the rest. If it uses an attribute in another way, the
+// selectors must leave only values that can be listed. So finitely many
+// objects represent all; the condition is implied if the program is true for
+// each of them.
+func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
+	if p.kind != Where {
+		return p.Decide(req, Allow).Truth() == True
+	}
+	folded, ok := p.folded(req)
+	if !ok {
+		return false
+	}
+	if b, ok := boolLiteral(folded); ok {
+		return bool(b)
+	}
+	use, ok := attributesOf(folded, req, selectable(fields))
+	if !ok {
+		return false
+	}
+	states := make([][]state, len(use))
+	for i, a := range use {
+		states[i] = a.states(req)
+	}
+	return p.everyState(req, use, states)
+}
+
+// maxWorlds bounds the objects that are tried.
+const maxWorlds = 2048
+
+func (p *Program) everyState(req *Request, use []*attribute, states [][]state) bool {
+	worlds := 1
+	for _, s := range states {
+		worlds *= len(s)
+		if worlds == 0 || worlds > maxWorlds {
+			return false // nothing can match, or too much to try
+		}
+	}
+	tried := 0
+	current := make([]state, len(states))
+	for w := range worlds {
+		for i, s := range states {
+			current[i] = s[w%len(s)]
+			w /= len(s)
+		}
+		object, possible := world(use, current)
+		if !possible {
+			continue
+		}
+		tried++
+		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
+		if a.limit == 0 {
+			return false
+		}
+		out, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
+		req.spend(cost)
+		if err != nil || out != types.True {
+			return false
+		}
+	}
+	return tried > 0
+}
+
+// selectable adds what every resource has and splits the paths.
+func selectable(fields []SelectableField) []selectableField {
+	out := []selectableField{
+		{key: "metadata.name", path: []string{"metadata", "name"}},
+		{key: "metadata.namespace", path: []string{"metadata", "namespace"}},
+	}
+	for _, f := range fields {
+		path := f.Path
+		if path == "" {
+			path = f.Key
+		}
+		split := strings.Split(strings.TrimPrefix(path, "."), ".")
+		if slices.Contains(split, "") || slices.ContainsFunc(out, func(o selectableField) bool { return o.key == f.Key }) {
+			continue
+		}
+		out = append(out, selectableField{key: f.Key, path: split, typ: f.Type, typed: f.Typed})
+	}
+	return out
+}
+
+type selectableField struct {
+	key  string
+	path []string
+	typ  FieldType
+	// typed fields are missing themselves, or not at all.
+	typed bool
+}

@@ -1,0 +1,322 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"proviso.dev/proviso/internal/engine/selectors"
+)
+
+// Narrower is a condition that can say by itself which selectors mean the
+// same.
+type Narrower interface {
+	// Narrow returns the objects that meet the condition, among those that the
+	// selectors of the request leave. It must not return others, and fails
+	// where selectors cannot say it.
+	Narrow(req *Request, fields []SelectableField) (selectors.Box, error)
+}
+
+// Narrow returns what has to be added to the selectors of a list or watch so
+// that it returns the objects that meet the condition, and no others (RD-2).
+// It may leave out objects whose field is missing or empty, because selectors
+// cannot tell these apart; it never lets others in.
+func Narrow(c Condition, req *Request, fields []SelectableField) (selectors.Box, error) {
+	if c == nil || req == nil {
+		return selectors.Box{}, errNotSelectable
+	}
+	if Implied(c, req, fields) {
+		return selectors.Box{}, nil
+	}
+	if n, ok := c.(Narrower); ok {
+		return n.Narrow(req, fields)
+	}
+	return selectors.Box{}, errNotSelectable
+}
+
+var (
+	errNotSelectable = errors.New("the condition is not about labels and fields that this resource can be selected by")
+	errNotConjunct   = errors.New("no selector says what the condition allows: it is more than a conjunction of labels and fields")
+	errTooManyWorlds = errors.New("the condition compares with too many values to be said by selectors")
+	errNamespace     = errors.New("the condition is about the namespace: list in one namespace")
+)
+
+// Narrow implements Narrower.
+func (a all) Narrow(req *Request, fields []SelectableField) (selectors.Box, error) {
+	var box selectors.Box
+	for _, c := range a {
+		one, err := Narrow(c, req, fields)
+		if err != nil {
+			return selectors.Box{}, err
+		}
+		box = box.And(one)
+	}
+	return box, nil
+}
+
+// Narrow implements Narrower. As for an implication, finitely many objects
+// stand for all. Those that meet the condition must be the ones that a
+// conjunction picks.
+func (p *Program) Narrow(req *Request, fields []SelectableField) (selectors.Box, error) {
+	if p.kind != Where {
+		switch p.Decide(req, Allow).Truth() {
+		case True:
+			return selectors.Box{}, nil
+		case False, Failed:
+			return selectors.Nothing(), nil
+		default:
+			return selectors.Box{}, errNotSelectable
+		}
+	}
+	folded, ok := p.folded(req)
+	if !ok {
+		return selectors.Box{}, errNotSelectable
+	}
+	if b, ok := boolLiteral(folded); ok {
+		if b {
+			return selectors.Box{}, nil
+		}
+		return selectors.Nothing(), nil
+	}
+	use, ok := attributesOf(folded, req, selectable(fields))
+	if !ok {
+		return selectors.Box{}, errNotSelectable
+	}
+	states := make([][]state, len(use))
+	for i, a := range use {
+		if _, others := a.values(req); a.free && others {
+			return selectors.Box{}, errNotSelectable
+		}
+		if states[i] = a.states(req); len(states[i]) == 0 {
+			return selectors.Nothing(), nil // the selectors of the request contradict each other
+		}
+	}
+	worlds, err := p.tryWorlds(req, use, states)
+	if err != nil {
+		return selectors.Box{}, err
+	}
+	return boxOf(req, use, worlds)
+}
+
+// tried is one object that was tried.
+type tried struct {
+	states []state
+	holds  bool
+}
+
+// tryWorlds evaluates the condition for every object that matters.
+func (p *Program) tryWorlds(req *Request, use []*attribute, states [][]state) ([]tried, error) {
+	n := 1
+	for _, s := range states {
+		if n *= len(s); n > maxWorlds {
+			return nil, errTooManyWorlds
+		}
+	}
+	var out []tried
+	for w := range n {
+		current := make([]state, len(states))
+		for i, s := range states {
+			current[i] = s[w%len(s)]
+			w /= len(s)
+		}
+		object, possible := world(use, current)
+		if !possible {
+			continue
+		}
+		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
+		if a.limit == 0 {
+			return nil, errTooManyWorlds
+		}
+		val, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
+		req.spend(cost)
+		out = append(out, tried{states: current, holds: err == nil && val == types.True})
+	}
+	return out, nil
+}
+
+// boxOf finds the conjunction that picks exactly the objects that meet the
+// condition.
+func boxOf(req *Request, use []*attribute, worlds []tried) (selectors.Box, error) {
+	if !slices.ContainsFunc(worlds, func(w tried) bool { return w.holds }) {
+		return selectors.Nothing(), nil
+	}
+	picks := make([]*choice, len(use))
+	for i, a := range use {
+		picks[i] = newChoice(a, i, worlds)
+	}
+	for {
+		wrong := slices.IndexFunc(worlds, func(w tried) bool { return !w.holds && allPick(picks, w) })
+		if wrong < 0 {
+			break
+		}
+		// An object is picked that must not be. If that is because selectors
+		// read a missing field as empty, empty ones are left out too.
+		i := slices.IndexFunc(picks, func(k *choice) bool { return !k.absent && k.canLeaveOut(worlds[wrong]) })
+		if i < 0 {
+			return selectors.Box{}, errNotConjunct
+		}
+		picks[i].leftOut = true
+	}
+	box := selectors.Box{}
+	for _, k := range picks {
+		var err error
+		if box, err = k.add(box, req); err != nil {
+			return selectors.Box{}, err
+		}
+	}
+	if slices.ContainsFunc(worlds, func(w tried) bool { return w.holds && !allPick(picks, w) && !leavesOut(picks, w) }) {
+		return selectors.Box{}, errNotConjunct
+	}
+	if box.IsNothing() && slices.ContainsFunc(picks, func(k *choice) bool { return k.leftOut }) {
+		return selectors.Box{}, errNotConjunct // only missing or empty fields meet it
+	}
+	return box, nil
+}
+
+func allPick(picks []*choice, w tried) bool {
+	return !slices.ContainsFunc(picks, func(k *choice) bool { return !k.picks(w.states[k.index]) })
+}
+
+func leavesOut(picks []*choice, w tried) bool {
+	return slices.ContainsFunc(picks, func(k *choice) bool { return k.leftOut && k.blank(w.states[k.index]) })
+}
+
+// choice is what selectors say about one attribute.
+type choice struct {
+	*attribute
+	index int
+	// values are picked, others are not; rest stands for all that are in
+	// neither.
+	values, others []string
+	rest           bool
+	absent         bool
+	leftOut        bool // blank fields are not picked
+}
+
+// newChoice picks what some object has that meets the condition.
+func newChoice(a *attribute, index int, worlds []tried) *choice {
+	k := &choice{attribute: a, index: index}
+	known := map[string]bool{}
+	for _, w := range worlds {
+		s := w.states[index]
+		switch {
+		case s.value == nil:
+			k.absent = k.absent || w.holds
+		case s.stands:
+			k.rest = k.rest || w.holds
+		default:
+			text := fmt.Sprint(s.value)
+			known[text] = known[text] || w.holds
+		}
+	}
+	for text, holds := range known {
+		if holds {
+			k.values = append(k.values, text)
+		} else {
+			k.others = append(k.others, text)
+		}
+	}
+	return k
+}
+
+// blank tells the states of a field that selectors may read as empty.
+func (k *choice) blank(s state) bool {
+	if k.label {
+		return false
+	}
+	return s.value == nil || slices.Contains(zeroTexts[k.kind()], fmt.Sprint(s.value))
+}
+
+// zeroTexts are what a missing field may be read as.
+var zeroTexts = map[FieldType][]string{StringField: {""}, IntField: {"", "0"}, BoolField: {"", "false"}}
+
+func (k *choice) canLeaveOut(w tried) bool {
+	return !k.leftOut && k.direct && k.blank(w.states[k.index]) && k.field.key != "metadata.name"
+}
+
+// picks tells whether an object in this state is picked, or could be.
+func (k *choice) picks(s state) bool {
+	switch {
+	case k.leftOut && k.blank(s):
+		return false
+	case s.value == nil && k.label:
+		return k.absent
+	case s.value == nil:
+		return k.absent || slices.ContainsFunc(zeroTexts[k.kind()], k.picksText)
+	case s.stands:
+		return k.rest
+	}
+	text := fmt.Sprint(s.value)
+	// A missing field is read like an empty one: who picks it picks both.
+	return k.picksText(text) || !k.label && k.absent && slices.Contains(zeroTexts[k.kind()], text)
+}
+
+func (k *choice) picksText(text string) bool {
+	if slices.Contains(k.values, text) {
+		return true
+	}
+	return k.rest && !slices.Contains(k.others, text)
+}
+
+// add puts what is picked into the box.
+func (k *choice) add(box selectors.Box, req *Request) (selectors.Box, error) {
+	values := selectors.Of(k.values...)
+	if k.rest {
+		values = selectors.AllBut(k.others...)
+	}
+	if k.label {
+		return k.addLabel(box, values)
+	}
+	switch {
+	case k.leftOut && k.rest:
+		values = selectors.AllBut(append(slices.Clone(k.others), zeroTexts[k.kind()]...)...)
+	case k.leftOut:
+		values = selectors.Of(slices.DeleteFunc(slices.Clone(k.values), func(v string) bool { return slices.Contains(zeroTexts[k.kind()], v) })...)
+	case k.absent && k.rest:
+		values = selectors.AllBut(slices.DeleteFunc(slices.Clone(k.others), func(v string) bool { return slices.Contains(zeroTexts[k.kind()], v) })...)
+	case k.absent && k.kind() != StringField:
+		return box, errNotConjunct // a missing one has no text that is certain
+	case k.absent:
+		values = selectors.Of(append(slices.Clone(k.values), "")...)
+	}
+	if k.kind() == BoolField && values.Has("true") && values.Has("false") && (k.absent || !k.mayBeAbsent(req)) {
+		return box, nil
+	}
+	switch k.field.key {
+	case "metadata.namespace":
+		if req.Namespace != "" {
+			return box, nil // the path says it
+		}
+		return box, errNamespace
+	case "metadata.name":
+		if !values.Not {
+			// No object has a name that cannot be a part of a path.
+			values = selectors.Of(slices.DeleteFunc(slices.Clone(values.List), func(v string) bool { return v == "" || len(content.IsPathSegmentName(v)) > 0 })...)
+		} else {
+			values = selectors.AllBut(slices.DeleteFunc(slices.Clone(values.List), func(v string) bool { return v == "" })...)
+		}
+	}
+	return box.With(selectors.Key{Name: k.field.key}, values), nil
+}
+
+// addLabel leaves out what no label can be: a key or a value that is not
+// valid is not there in any object.
+func (k *choice) addLabel(box selectors.Box, values selectors.Values) (selectors.Box, error) {
+	key := k.path[2]
+	values.Absent = k.absent
+	if key == "" || len(validation.IsQualifiedName(key)) > 0 {
+		switch {
+		case k.absent:
+			return box, nil
+		case key == "":
+			return box, errNotConjunct // it asks for any label
+		}
+		return selectors.Nothing(), nil
+	}
+	values.List = slices.DeleteFunc(slices.Clone(values.List), func(v string) bool { return len(validation.IsValidLabelValue(v)) > 0 })
+	return box.With(selectors.Key{Label: true, Name: key}, values), nil
+}

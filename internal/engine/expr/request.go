@@ -1,0 +1,101 @@
+package expr
+
+import (
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/connect"
+)
+
+// Request is what is known about a request when it is authorized; it is the
+// variable `request` of every expression (CA-11). It must not be changed once
+// it has been given to Decide: residuals keep it.
+type Request struct {
+	User   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+
+	Verb        string
+	APIGroup    string
+	APIVersion  string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+
+	FieldSelector fields.Requirements
+	LabelSelector labels.Requirements
+
+	spent uint64 // in the first step, by all conditions; changed atomically
+}
+
+// Limits of the first step, for one condition and for all conditions of a
+// request. The first step is part of authorization, which has to be quick
+// whatever conditions somebody has stored.
+const (
+	firstStepLimit  = 100_000
+	firstStepBudget = 1_000_000
+)
+
+// firstStep is what an evaluation may cost before the request is admitted.
+func (r *Request) firstStep() uint64 {
+	if r == nil {
+		return firstStepLimit
+	}
+	return min(firstStepLimit, firstStepBudget-min(firstStepBudget, atomic.LoadUint64(&r.spent)))
+}
+
+func (r *Request) spend(cost uint64) {
+	if r != nil {
+		atomic.AddUint64(&r.spent, cost)
+	}
+}
+
+// NewRequest reads the attributes of an authorization check. A selector that
+// does not parse is left out: it then implies nothing (CA-16), which is the
+// closed direction.
+//
+// A connection counts as create, whichever HTTP method opens it, and a proxy
+// is about the object itself, however the URL spells its name: a condition
+// must not be got round by a GET or by a port (CA-9, PO-20).
+func NewRequest(a authorizer.Attributes) *Request {
+	r := &Request{
+		Verb:        a.GetVerb(),
+		APIGroup:    a.GetAPIGroup(),
+		APIVersion:  a.GetAPIVersion(),
+		Resource:    a.GetResource(),
+		Subresource: a.GetSubresource(),
+		Namespace:   a.GetNamespace(),
+		Name:        a.GetName(),
+	}
+	if kind := connect.Of(r.APIGroup, r.Resource, r.Subresource); kind != connect.None {
+		r.Name = connect.Name(kind, r.Name)
+		if isMethod(r.Verb) {
+			r.Verb = connect.Verb
+		}
+	}
+	if u := a.GetUser(); u != nil {
+		r.User, r.UID, r.Groups, r.Extra = u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()
+	}
+	if f, err := a.GetFieldSelector(); err == nil {
+		r.FieldSelector = f
+	}
+	if l, err := a.GetLabelSelector(); err == nil {
+		r.LabelSelector = l
+	}
+	return r
+}
+
+// isMethod tells the verbs that are HTTP methods from those that ask for
+// something else, such as impersonate-on:*:get.
+func isMethod(verb string) bool {
+	switch verb {
+	case "get", "list", "watch", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}

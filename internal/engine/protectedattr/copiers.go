@@ -1,0 +1,57 @@
+package protectedattr
+
+// kubeSystemPrefix begins the names of the service accounts that Kubernetes' own controllers use.
+const kubeSystemPrefix = "system:serviceaccount:kube-system:"
+
+// Identities under which Kubernetes runs many controllers at once, and its scheduler.
+const (
+	controllerManager = "system:kube-controller-manager"
+	scheduler         = "system:kube-scheduler"
+)
+
+// copiers are Kubernetes' controllers that make objects from what was checked when it was written: a template, or the
+// object whose labels they copy (PA-6, PA-13). They are exempt by who they are, never by what an object says about
+// itself: ownerReferences can be forged. Other service accounts of kube-system, those of add-ons among them, are not:
+// they can be bound to a role, or be exempt by flag.
+var copiers = map[string][]groupResource{
+	kubeSystemPrefix + "deployment-controller":             {{"apps", "replicasets"}},
+	kubeSystemPrefix + "replicaset-controller":             {{"", "pods"}},
+	kubeSystemPrefix + "replication-controller":            {{"", "pods"}},
+	kubeSystemPrefix + "daemon-set-controller":             {{"", "pods"}, {"apps", "controllerrevisions"}},
+	kubeSystemPrefix + "statefulset-controller":            {{"", "pods"}, {"", "persistentvolumeclaims"}, {"apps", "controllerrevisions"}},
+	kubeSystemPrefix + "job-controller":                    {{"", "pods"}},
+	kubeSystemPrefix + "cronjob-controller":                {{"batch", "jobs"}},
+	kubeSystemPrefix + "ephemeral-volume-controller":       {{"", "persistentvolumeclaims"}},
+	kubeSystemPrefix + "resource-claim-controller":         {{"resource.k8s.io", "resourceclaims"}},
+	kubeSystemPrefix + "endpoint-controller":               {{"", "endpoints"}},
+	kubeSystemPrefix + "endpointslice-controller":          {{"discovery.k8s.io", "endpointslices"}},
+	kubeSystemPrefix + "endpointslicemirroring-controller": {{"discovery.k8s.io", "endpointslices"}},
+	// What the scheduler adds to a pod is where it goes.
+	scheduler: {{"", "bindings"}, {"", "pods/binding"}},
+}
+
+// Copies tells whether a caller makes objects of a resource, which may be a subresource, from what has been checked
+// already.
+func Copies(user, group, resource, subresource string) bool {
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	made := groupResource{group, resource}
+	makes := func(all []groupResource) bool {
+		for _, r := range all {
+			if r == made {
+				return true
+			}
+		}
+		return false
+	}
+	if user != controllerManager {
+		return makes(copiers[user])
+	}
+	for name, all := range copiers {
+		if name != scheduler && makes(all) {
+			return true
+		}
+	}
+	return false
+}

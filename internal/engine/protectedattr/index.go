@@ -1,0 +1,165 @@
+package protectedattr
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Protection is one ProtectedAttribute or ClusterProtectedAttribute.
+type Protection struct {
+	// Name of the object.
+	Name string
+	// Namespace of a ProtectedAttribute; empty for a ClusterProtectedAttribute.
+	Namespace string
+	// Attribute is Label or Annotation. Any other, as in an object that cannot be read, is both.
+	Attribute Attribute
+	// Key is the name of the label or annotation. Without one, as in an object that cannot be read, nobody knows what
+	// is protected: then everything is, from everybody but whom Request.Everywhere excepts (SV-8).
+	Key string
+	// Values that are protected; none means every value.
+	Values []string
+	// Role whose members may set, replace and remove the values.
+	Role Role
+	// ObjectOnly leaves the metadata in templates alone.
+	ObjectOnly bool
+}
+
+// Config is everything an Index is compiled from.
+type Config struct {
+	Protections []Protection
+	// ExemptUsers are identities, beyond the built-in ones of PA-6, that copy what was already admitted.
+	ExemptUsers []string
+	// ExemptGroups are groups of such identities.
+	ExemptGroups []string
+}
+
+// Index answers for one snapshot. It never changes and is safe for concurrent use.
+type Index struct {
+	rules   [2]keyset // by Attribute
+	guarded map[Role]guard
+	exempt  exemptions
+	layouts layouts
+	size    int
+}
+
+// guard says where bindings to a role are guarded (PA-12).
+type guard struct {
+	everywhere bool
+	namespaces map[string]bool
+}
+
+// New compiles protections. The order in which they are given does not matter. The error tells of those that do not say
+// what they protect; the index is complete all the same, and protects more because of them, never less.
+func New(c Config) (*Index, error) {
+	ix := &Index{
+		guarded: map[Role]guard{},
+		exempt:  newExemptions(c.ExemptUsers, c.ExemptGroups),
+	}
+	var bad []Protection
+	for _, p := range sorted(c.Protections) {
+		if p.Key == "" || p.Attribute > Annotation {
+			bad = append(bad, p)
+		}
+		for _, kind := range p.attributes() {
+			ix.add(kind, p)
+		}
+		ix.size++
+	}
+	if len(bad) > 0 {
+		return ix, fmt.Errorf("%d protected attributes do not say which label or annotation they protect, and protect all that they may mean, the first is %s/%s: attributeKind must be Label or Annotation and attributeName must be set",
+			len(bad), bad[0].Namespace, bad[0].Name)
+	}
+	return ix, nil
+}
+
+// sorted gives refusals and conditions an order that does not depend on how a cache listed the objects.
+func sorted(in []Protection) []Protection {
+	out := slices.Clone(in)
+	slices.SortStableFunc(out, func(a, b Protection) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// attributes are the kinds that a protection may be about.
+func (p *Protection) attributes() []Attribute {
+	if p.Attribute > Annotation {
+		return []Attribute{Label, Annotation}
+	}
+	return []Attribute{p.Attribute}
+}
+
+func (ix *Index) add(kind Attribute, p Protection) {
+	r := ix.rules[kind].ensure(p.Key)
+	compiled := &protection{
+		unreadable: p.Key == "",
+
+		name: p.Name, cluster: p.Namespace == "", role: p.Role, templates: !p.ObjectOnly, values: slices.Clone(p.Values),
+	}
+	if compiled.cluster {
+		r.cluster.add(compiled)
+	} else {
+		if r.namespaces == nil {
+			r.namespaces = map[string]*level{}
+		}
+		l := r.namespaces[p.Namespace]
+		if l == nil {
+			l = &level{}
+			r.namespaces[p.Namespace] = l
+		}
+		l.add(compiled)
+	}
+	ix.guardRole(p.Role, p.Namespace)
+}
+
+func (ix *Index) guardRole(role Role, namespace string) {
+	g := ix.guarded[role]
+	if namespace == "" {
+		g.everywhere = true
+	} else {
+		if g.namespaces == nil {
+			g.namespaces = map[string]bool{}
+		}
+		g.namespaces[namespace] = true
+	}
+	ix.guarded[role] = g
+}
+
+// Len is the number of protections in force. A nil index has none.
+func (ix *Index) Len() int {
+	if ix == nil {
+		return 0
+	}
+	return ix.size
+}
+
+// Touches tells whether any of these labels and annotations is protected somewhere.
+func (ix *Index) Touches(labels, annotations map[string]string) bool {
+	if ix.Len() == 0 {
+		return false
+	}
+	for kind, keys := range [...]map[string]string{Label: labels, Annotation: annotations} {
+		for key := range keys {
+			if ix.rules[kind].every != nil || ix.rules[kind].get(key) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// GuardsRole tells whether binding somebody to role would let him set a protected attribute, so that holding the role's
+// rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
+// ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another,
+// so that a ProtectedAttribute never hinders bindings elsewhere.
+func (ix *Index) GuardsRole(role Role, bindingNamespace string) bool {
+	if ix == nil {
+		return false
+	}
+	g, ok := ix.guarded[role]
+	if !ok {
+		return false
+	}
+	return g.everywhere || bindingNamespace == "" || g.namespaces[bindingNamespace]
+}

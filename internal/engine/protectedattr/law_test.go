@@ -1,0 +1,294 @@
+package protectedattr
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// world is a random set of protections, a caller, and a stateful set before and after: the object with most places.
+type world struct {
+	protections []Protection
+	roles       []Role
+	old, new    *appsv1.StatefulSet // old may be nil
+	namespace   string
+}
+
+var (
+	lawKeys   = []string{"env", "example.com/env", "tier"}
+	lawValues = []string{"", "dev", "prod"}
+	lawRoles  = []Role{
+		releaseManagers, testers, owners,
+		{Kind: KindRole, Namespace: "anvil", Name: "owners"},
+		{Kind: "Group", Name: "broken"},
+	}
+)
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.Intn(len(list))] }
+
+func randomWorld(r *rand.Rand) world {
+	w := world{namespace: pick(r, []string{"hammer", "anvil"})}
+	for i := range r.Intn(6) {
+		p := Protection{
+			Name: fmt.Sprintf("p%d", i), Namespace: pick(r, []string{"", "", "hammer", "anvil"}), Attribute: Attribute(r.Intn(2)),
+			Key: pick(r, lawKeys), Role: pick(r, lawRoles), ObjectOnly: r.Intn(3) == 0,
+		}
+		for range r.Intn(3) {
+			p.Values = append(p.Values, pick(r, lawValues))
+		}
+		w.protections = append(w.protections, p)
+	}
+	for _, role := range lawRoles {
+		if r.Intn(3) == 0 {
+			w.roles = append(w.roles, role)
+		}
+	}
+	w.new = randomSet(r)
+	switch r.Intn(4) {
+	case 0: // create
+	case 1: // untouched
+		w.old = w.new.DeepCopy()
+	case 2: // one place changed
+		w.old = w.new.DeepCopy()
+		w.old.Spec.VolumeClaimTemplates = randomClaims(r)
+	case 3:
+		w.old = randomSet(r)
+	}
+	return w
+}
+
+func randomAttributes(r *rand.Rand) map[string]string {
+	var m map[string]string
+	for range r.Intn(3) {
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[pick(r, lawKeys)] = pick(r, lawValues)
+	}
+	return m
+}
+
+func randomMeta(r *rand.Rand) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Labels: randomAttributes(r), Annotations: randomAttributes(r)}
+}
+
+func randomClaims(r *rand.Rand) []corev1.PersistentVolumeClaim {
+	var all []corev1.PersistentVolumeClaim
+	for _, i := range r.Perm(3)[:r.Intn(4)] {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: randomMeta(r)}
+		c.Name = "c" + strconv.Itoa(i)
+		all = append(all, c)
+	}
+	return all
+}
+
+func randomSet(r *rand.Rand) *appsv1.StatefulSet {
+	s := &appsv1.StatefulSet{ObjectMeta: randomMeta(r)}
+	s.Spec.Template.ObjectMeta = randomMeta(r)
+	s.Spec.VolumeClaimTemplates = randomClaims(r)
+	for _, i := range r.Perm(3)[:r.Intn(4)] {
+		v := plain("v" + strconv.Itoa(i))
+		if r.Intn(3) > 0 {
+			v = ephemeral(v.Name, randomAttributes(r))
+		}
+		s.Spec.Template.Spec.Volumes = append(s.Spec.Template.Spec.Volumes, v)
+	}
+	return s
+}
+
+func (w world) request() *Request {
+	return &Request{User: "edgar", Group: "apps", Resource: "statefulsets", Namespace: w.namespace, Member: members(w.roles...)}
+}
+
+// flat is the naive view of an object: every attribute of every place with its value.
+type slot struct {
+	place string
+	kind  Attribute
+	key   string
+}
+
+func flat(s *appsv1.StatefulSet) map[slot]string {
+	all := map[slot]string{}
+	add := func(place string, m metav1.ObjectMeta) {
+		for k, v := range m.Labels {
+			all[slot{place, Label, k}] = v
+		}
+		for k, v := range m.Annotations {
+			all[slot{place, Annotation, k}] = v
+		}
+	}
+	if s == nil {
+		return all
+	}
+	add("", s.ObjectMeta)
+	add("template", s.Spec.Template.ObjectMeta)
+	for _, v := range s.Spec.Template.Spec.Volumes {
+		if v.Ephemeral != nil {
+			add("volume "+v.Name, v.Ephemeral.VolumeClaimTemplate.ObjectMeta)
+		}
+	}
+	for _, c := range s.Spec.VolumeClaimTemplates {
+		add("claim "+c.Name, c.ObjectMeta)
+	}
+	return all
+}
+
+// naive is PA-2 to PA-5 read aloud, over every slot and every protection. It returns the slots that are refused.
+func (w world) naive() map[slot]bool {
+	old, new := flat(w.old), flat(w.new)
+	refused := map[slot]bool{}
+	for s := range maps.Keys(union(old, new)) {
+		before, had := old[s]
+		after, has := new[s]
+		if had && has && before == after {
+			continue
+		}
+		var touched []string
+		if had {
+			touched = append(touched, before)
+		}
+		if has {
+			touched = append(touched, after)
+		}
+		for _, value := range touched {
+			for _, level := range []string{"", w.namespace} {
+				covered, member := false, false
+				for _, p := range w.protections {
+					if p.Namespace != level || p.Attribute != s.kind || p.Key != s.key || p.ObjectOnly && s.place != "" {
+						continue
+					}
+					if len(p.Values) > 0 && !slices.Contains(p.Values, value) {
+						continue
+					}
+					covered = true
+					member = member || p.Role.Kind != "Group" && slices.Contains(w.roles, p.Role)
+				}
+				if covered && !member {
+					refused[s] = true
+				}
+			}
+		}
+	}
+	return refused
+}
+
+func union(a, b map[slot]string) map[slot]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func (w world) object(s *appsv1.StatefulSet) any {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// laws checks one world: the index says what brute force says, for structs and for JSON; what is untouched is never
+// refused; conditions deny exactly what is refused; another membership never refuses what was allowed.
+func (w world) laws(t *testing.T, r *rand.Rand, conditions bool) {
+	t.Helper()
+	ix, err := New(Config{Protections: w.protections})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := w.request()
+	refused := w.naive()
+	got := ix.Check(req, w.object(w.old), w.object(w.new))
+	if got.Allowed() != (len(refused) == 0) {
+		t.Fatalf("index says %q, brute force refuses %v\nin %+v", got.Reason(), refused, w)
+	}
+	if !got.Allowed() {
+		f := got.Refusal()
+		if f == nil || !slices.ContainsFunc(slices.Collect(maps.Keys(refused)), func(s slot) bool {
+			return s.kind == f.Attribute && s.key == f.Key && (s.place == "") == (f.Where == "")
+		}) {
+			t.Fatalf("index names %+v, brute force refuses %v", f, refused)
+		}
+	}
+	loose := func(s *appsv1.StatefulSet) any {
+		if s == nil {
+			return nil
+		}
+		return loosely(t, s)
+	}
+	if as := ix.Check(req, loose(w.old), loose(w.new)); as.Reason() != got.Reason() {
+		t.Fatalf("as JSON %q, as structs %q", as.Reason(), got.Reason())
+	}
+	if same := ix.Check(req, w.object(w.new), w.object(w.new)); !same.Allowed() {
+		t.Fatalf("untouched and refused: %s", same.Reason())
+	}
+	wider := w
+	wider.roles = append(slices.Clone(w.roles), pick(r, lawRoles))
+	if got.Allowed() && !ix.Check(wider.request(), w.object(w.old), w.object(w.new)).Allowed() {
+		t.Fatalf("membership in %v refuses what was allowed", wider.roles)
+	}
+	if conditions {
+		w.conditionsAgree(t, ix, got)
+	}
+}
+
+func lawRuns(def int) int {
+	if n, err := strconv.Atoi(os.Getenv("PROVISO_LAW_RUNS")); err == nil {
+		return n
+	}
+	return def
+}
+
+// PA-2, PA-4, PA-5: untouched is never refused, changed is never missed.
+func TestLaws(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	denied := 0
+	for range lawRuns(1_500) {
+		w := randomWorld(r)
+		w.laws(t, r, false)
+		if len(w.naive()) > 0 {
+			denied++
+		}
+	}
+	if denied == 0 {
+		t.Error("no world was refused: the generator proves nothing")
+	}
+}
+
+func FuzzLaws(f *testing.F) {
+	for seed := range int64(8) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed int64) {
+		r := rand.New(rand.NewSource(seed))
+		randomWorld(r).laws(t, r, true)
+	})
+}
+
+// FuzzBodies: no decoded body makes a check panic, and one that changes nothing is never refused for what it holds.
+func FuzzBodies(f *testing.F) {
+	for _, seed := range []string{
+		`{"metadata":{"labels":{"env":"prod"}}}`, `{"metadata":null}`, `{"metadata":{"labels":{"env":null}}}`,
+		`{"spec":{"template":{"metadata":{"labels":{"env":"prod"}},"spec":{"volumes":[{"name":"a","ephemeral":{"volumeClaimTemplate":{"metadata":{"annotations":{"env":1}}}}}]}}}}`,
+		`{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"a","labels":{"env":"prod"}}},null,7]}}`, `{"spec":[]}`,
+	} {
+		f.Add(seed, seed)
+	}
+	ix := mustIndex(f, clusterLabel("env", "env", releaseManagers), Protection{Name: "n", Attribute: Annotation, Key: "env", Role: testers})
+	f.Fuzz(func(t *testing.T, old, new string) {
+		o, n := decode([]byte(old)), decode([]byte(new))
+		req := &Request{User: "edgar", Group: "apps", Resource: "statefulsets", Namespace: "hammer"}
+		v := ix.Check(req, o, n)
+		if v.Allowed() == (v.Reason() != "") {
+			t.Errorf("allowed %v with reason %q", v.Allowed(), v.Reason())
+		}
+		if same := ix.Check(req, n, n); same.Refusal() != nil {
+			t.Errorf("untouched and refused: %s", same.Reason())
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package protectedattr
+
+import "slices"
+
+// Request is what a check needs to know beside the object.
+type Request struct {
+	// User and Groups are the caller's authenticated identity, after impersonation.
+	User   string
+	Groups []string
+	// Group, Resource and Subresource are the request's own, Name is empty on a create with a generated name.
+	Group, Resource, Subresource string
+	Name                         string
+	// Namespace of the resource being written; empty for a cluster-scoped one.
+	Namespace string
+	// Member tells whether the caller is bound, directly or through a group, to exactly this role: by a RoleBinding in
+	// namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is never
+	// asked about a role that cannot be bound, and never for members of system:masters. A nil Member has no members.
+	Member func(namespace string, role Role) bool
+	// Everywhere tells whether the request is granted for the whole cluster. What cannot be read yields to that. Nil
+	// means that it is not.
+	Everywhere func() bool
+}
+
+// scope is the namespace whose protections apply. A Namespace object is not in itself, although Kubernetes gives its
+// requests a namespace.
+func (r *Request) scope() string {
+	if r.Group == "" && r.Resource == "namespaces" {
+		return ""
+	}
+	return r.Namespace
+}
+
+// omnipotent tells whether the caller is a member of every role there is or will be.
+func (r *Request) omnipotent() bool { return slices.Contains(r.Groups, mastersGroup) }
+
+func (r *Request) member(p *protection) bool {
+	if p.unreadable {
+		return r.Everywhere != nil && r.Everywhere()
+	}
+	return p.role.resolvable() && r.Member != nil && r.Member(r.scope(), p.role)
+}

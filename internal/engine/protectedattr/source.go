@@ -1,0 +1,57 @@
+package protectedattr
+
+import (
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// unknownAttribute is what an attributeKind that validation should have refused becomes; New reports it.
+const unknownAttribute = Attribute(0xff)
+
+// FromCluster converts a stored ClusterProtectedAttribute.
+func FromCluster(a *policyv1alpha1.ClusterProtectedAttribute) Protection {
+	return Protection{
+		Name:       a.Name,
+		Attribute:  attributeOf(a.AttributeKind),
+		Key:        a.AttributeName,
+		Values:     a.ProtectedValues,
+		Role:       roleOf(a.RoleRef, ""),
+		ObjectOnly: a.Scope == policyv1alpha1.ScopeObjectOnly,
+	}
+}
+
+// FromNamespaced converts a stored ProtectedAttribute.
+func FromNamespaced(a *policyv1alpha1.ProtectedAttribute) Protection {
+	return Protection{
+		Name:       a.Name,
+		Namespace:  a.Namespace,
+		Attribute:  attributeOf(a.AttributeKind),
+		Key:        a.AttributeName,
+		Values:     a.ProtectedValues,
+		Role:       roleOf(a.RoleRef, a.Namespace),
+		ObjectOnly: a.Scope == policyv1alpha1.ScopeObjectOnly,
+	}
+}
+
+func attributeOf(kind policyv1alpha1.AttributeKind) Attribute {
+	switch kind {
+	case policyv1alpha1.AttributeLabel:
+		return Label
+	case policyv1alpha1.AttributeAnnotation:
+		return Annotation
+	}
+	return unknownAttribute
+}
+
+// roleOf gives a Role the namespace of its protection. A cluster-wide protection that names a Role, or a reference into
+// another API group, becomes a role that nobody can be bound to: it protects and has no members.
+func roleOf(ref policyv1alpha1.RoleReference, namespace string) Role {
+	kind := ref.Kind
+	if ref.APIGroup != "" && ref.APIGroup != policyv1alpha1.RoleAPIGroup {
+		kind = ref.APIGroup + " " + kind
+	}
+	r := Role{Kind: kind, Name: ref.Name}
+	if kind == KindRole {
+		r.Namespace = namespace
+	}
+	return r
+}

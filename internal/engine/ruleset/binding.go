@@ -1,0 +1,180 @@
+package ruleset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
+
+// binding is one binding as the index keeps it. It holds no more than decisions and reasons need, so that a million of
+// them are cheap.
+type binding struct {
+	ref BindingRef
+	// named is the role; in the index, all bindings of a role share it.
+	named    *RoleRef
+	subjects []boundSubject
+	// problem says why the binding can never grant anything, if so; its role then has kind 0 and never exists, or is
+	// the twin that only denies.
+	problem *string
+	id      uint32 // of the role; set when the binding enters the index
+	// reason is the last one that was given: most bindings have one subject, so that an authorizer that has to give a
+	// reason every time does not have to word it every time.
+	reason atomic.Pointer[reason]
+}
+
+// HasKey implements persist.Member.
+func (b *binding) HasKey(ref BindingRef) bool { return b.ref == ref }
+
+// bind makes it one of another role, which has a problem.
+func (b *binding) bind(role RoleRef, problem string) { b.named, b.problem = &role, &problem }
+
+// reason is the text for one subject and, in Policy, one rule.
+type reason struct {
+	subject Subject
+	rule    *matching.Rule
+	text    string
+}
+
+// boundSubject is a subject of a binding as the binding spells it.
+type boundSubject struct {
+	name string // of a service account, the name of the user that it is
+	kind boundKind
+}
+
+type boundKind uint8
+
+const (
+	boundUser boundKind = iota
+	boundGroup
+	boundAccount
+)
+
+// subject is who is bound. A service account is the same, spelled as a user or as what it is.
+func (s boundSubject) subject() Subject { return Subject{Group: s.kind == boundGroup, Name: s.name} }
+
+// account is the name and the namespace of a service account. Its name has no colon.
+func (s boundSubject) account() (name, namespace string) {
+	full := strings.TrimPrefix(s.name, accountPrefix)
+	at := strings.LastIndexByte(full, ':')
+	return full[at+1:], full[:max(at, 0)]
+}
+
+// describe is upstream's wording for a subject in a reason.
+func (s boundSubject) describe() string {
+	if s.kind == boundAccount {
+		name, namespace := s.account()
+		return fmt.Sprintf("%s %q", rbacv1.ServiceAccountKind, name+"/"+namespace)
+	}
+	return s.subject().String()
+}
+
+// accountPrefix begins the user name of a service account.
+const accountPrefix = "system:serviceaccount:"
+
+// scope is where the binding holds.
+func (b *binding) scope(master string) scope {
+	switch b.ref.Kind {
+	case ClusterRoleBinding:
+		return scope{kind: ScopeCluster}
+	case RoleBinding:
+		return scope{ScopeRBAC, b.ref.Namespace}
+	}
+	if b.ref.Namespace == master {
+		return scope{kind: ScopeMaster}
+	}
+	return scope{ScopePolicy, b.ref.Namespace}
+}
+
+func (b *binding) equal(o *binding) bool {
+	return b.ref == o.ref && *b.named == *o.named && sameText(b.problem, o.problem) && slices.Equal(b.subjects, o.subjects)
+}
+
+// unique lists the subjects without repetition.
+func (b *binding) unique() []Subject {
+	out := make([]Subject, 0, len(b.subjects))
+	seen := map[Subject]bool{}
+	for _, s := range b.subjects {
+		if len(b.subjects) > 1 {
+			if seen[s.subject()] {
+				continue
+			}
+			seen[s.subject()] = true
+		}
+		out = append(out, s.subject())
+	}
+	return out
+}
+
+// rbacBinding converts a binding of RBAC. As upstream has it, the API group of roleRef is not looked at, a service
+// account without a namespace is one of the binding's own, and subjects of unknown kinds are nobody.
+func rbacBinding(ref BindingRef, roleRef rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
+	b := &binding{ref: ref}
+	switch roleRef.Kind {
+	case "ClusterRole":
+		b.named = &RoleRef{Kind: ClusterRole, Name: roleRef.Name}
+	case "Role":
+		b.named = &RoleRef{Kind: Role, Namespace: ref.Namespace, Name: roleRef.Name}
+	default:
+		b.bind(RoleRef{Name: roleRef.Name}, fmt.Sprintf("unsupported role reference kind: %q", roleRef.Kind))
+	}
+	b.subjects = make([]boundSubject, 0, len(subjects))
+	for _, s := range subjects {
+		switch s.Kind {
+		case rbacv1.UserKind:
+			b.subjects = append(b.subjects, boundSubject{s.Name, boundUser})
+		case rbacv1.GroupKind:
+			b.subjects = append(b.subjects, boundSubject{s.Name, boundGroup})
+		case rbacv1.ServiceAccountKind:
+			ns := s.Namespace
+			if ns == "" {
+				ns = ref.Namespace
+			}
+			if ns != "" {
+				b.subjects = append(b.subjects, boundSubject{accountPrefix + ns + ":" + s.Name, boundAccount})
+			}
+		}
+	}
+	return b
+}
+
+// policyBinding converts one entry of a PolicyBinding. A reference to a third namespace grants nothing. A quarantined
+// entry grants nothing either, and is bound to the deny rules of the role that it names, wherever that is (SV-8).
+func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alpha1.PolicyRoleBinding, master string) *binding {
+	b := &binding{ref: BindingRef{Kind: PolicyRoleBinding, Namespace: c.Namespace, Container: c.Name, Name: name}}
+	from := c.PolicyRef.Namespace
+	if from == "" {
+		from = c.Name
+	}
+	role := RoleRef{Kind: PolicyRole, Namespace: from, Name: e.RoleName}
+	b.named = &role
+	if from != c.Namespace && from != master {
+		b.bind(RoleRef{Namespace: from, Name: e.RoleName}, fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master))
+	}
+	if why, bad := e.Annotations[policyv1alpha1.AnnotationQuarantined]; bad {
+		denies := role.twin()
+		if subjectsUnreadable(e) {
+			denies = role.softTwin()
+		}
+		b.bind(denies, "it is quarantined: "+why)
+	}
+	if roleUnreadable(e) {
+		unreadable := containerRef{"PolicyBinding", c.Namespace, c.Name}.role()
+		b.named, b.problem = &unreadable, nil
+	}
+	b.subjects = make([]boundSubject, 0, len(e.UserNames)+len(e.GroupNames))
+	for _, u := range e.UserNames {
+		b.subjects = append(b.subjects, boundSubject{u, boundUser})
+	}
+	for _, g := range e.GroupNames {
+		b.subjects = append(b.subjects, boundSubject{g, boundGroup})
+	}
+	return b
+}
+
+func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }

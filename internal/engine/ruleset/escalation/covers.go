@@ -1,0 +1,216 @@
+package escalation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
+
+// Grant is what somebody is about to hand out by writing a role or a binding.
+type Grant struct {
+	// User is the writer.
+	User user.Info
+	// Namespace is where the rules will hold. Empty, or for Policy the master namespace, is everywhere, cluster-scoped
+	// resources and non-resource paths included.
+	Namespace string
+	// Policy or RBAC are the rules. Deny rules grant nothing and are not looked at: they need the verb deny.
+	Policy []policyv1alpha1.PolicyRule
+	RBAC   []rbacv1.PolicyRule
+	// Grantees are whom the rules are bound to. A role has none yet; Role then names it, if it exists.
+	Grantees []ruleset.Subject
+	Role     ruleset.RoleRef
+	// Tiers are the tiers of the index that are in the chain, in its order; nil is all of them in the usual order.
+	// Rights of others do not count, and what RBAC grants ahead of Policy is not denied.
+	Tiers []ruleset.Tier
+	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
+	Lifted bool
+	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the
+	// callers of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
+	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
+}
+
+// mastersGroup holds everything: the chain asks nobody else about it.
+const mastersGroup = "system:masters"
+
+// NeedsDeny tells whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask it
+// for the old and the new rules: taking a deny rule away gives power, too.
+func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
+	return slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny })
+}
+
+// Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy
+// and RBAC together, denies applied but those that the grantees share. The error, a *NotHeld, says what is missing.
+//
+// Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests
+// that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and
+// for everything that will ever be served.
+func Covers(ix *ruleset.Index, g Grant) error {
+	if g.User == nil {
+		return &NotHeld{Reason: "there is no user"}
+	}
+	if slices.Contains(g.User.GetGroups(), mastersGroup) {
+		return nil
+	}
+	if g.Implies == nil {
+		g.Implies = SameCondition
+	}
+	if g.Namespace == ix.MasterNamespace() && len(g.RBAC) == 0 {
+		g.Namespace = "" // what Policy grants in the master namespace it grants everywhere
+	}
+	if g.Tiers == nil {
+		g.Tiers = []ruleset.Tier{ruleset.TierMaster, ruleset.TierNamespace, ruleset.TierRBAC}
+	}
+	w, err := writerOf(ix, g)
+	if err != nil {
+		return err
+	}
+	refusal := &NotHeld{User: g.User.GetName(), Lifted: g.Lifted}
+	for _, shared := range sharesOf(ix, g, w) {
+		if !w.denied(shared) && len(w.local) == 0 && (g.Lifted || coversRBAC(w.rbac(), g.RBAC)) {
+			continue
+		}
+		wanted, err := wantedRules(ix, g)
+		if err != nil {
+			return err
+		}
+		if err := compare(ix, g, w, wanted, shared, refusal); err != nil {
+			return err
+		}
+		if len(w.local) > 0 {
+			g := g
+			g.Namespace = anyNamespace
+			if err := compare(ix, g, w.anywhere(), wanted, shared, refusal); err != nil {
+				return err
+			}
+		}
+	}
+	if len(refusal.Gaps) == 0 {
+		return nil
+	}
+	return refusal
+}
+
+// compare notes what is wanted and not held.
+func compare(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies, refusal *NotHeld) error {
+	held, err := proofOf(ix, g, w, wanted, shared)
+	if err != nil {
+		return err
+	}
+	for _, ru := range held.wanted {
+		if !held.check(ru, refusal) {
+			return errTooMuch()
+		}
+	}
+	return nil
+}
+
+// maxProduct is up to how many single rights rules are compared as Kubernetes does.
+const maxProduct = 1 << 20
+
+// coversRBAC is Kubernetes' own check, rule by rule. What it accepts needs no other, as long as nothing denies.
+func coversRBAC(held, wanted []rbacv1.PolicyRule) bool {
+	product := 0
+	for _, r := range wanted {
+		product += max(1, len(r.Verbs)) * max(1, len(r.APIGroups)) * max(1, len(r.Resources)) * max(1, len(r.ResourceNames)) * max(1, len(r.NonResourceURLs))
+		if product*max(1, len(held)) > maxProduct {
+			return false
+		}
+	}
+	if len(wanted) == 0 {
+		return false
+	}
+	covered, _ := validation.Covers(held, wanted)
+	return covered
+}
+
+// NotHeld is the refusal of a grant.
+type NotHeld struct {
+	User string
+	// Gaps are the first things that are missing.
+	Gaps []Gap
+	// More is how many more were found.
+	More int
+	// Reason is set instead if the question could not be decided.
+	Reason string
+	// Lifted tells that missing rights did not count, but only those that are denied.
+	Lifted bool
+}
+
+func errTooMuch() *NotHeld {
+	return &NotHeld{Reason: "the rules and those of the writer are too many to compare: split the role, or use fewer wildcards and unknown kinds"}
+}
+
+// maxGaps limits a refusal to what a person reads.
+const maxGaps = 10
+
+// Gap is something that the writer does not hold.
+type Gap struct {
+	// Rule is the position of the rule that would grant it.
+	Rule int
+	// What is the request, such as `delete secrets in any other API group`.
+	What string
+	// Why it does not count as held.
+	Why string
+}
+
+// Error lists what is missing.
+func (n *NotHeld) Error() string {
+	if n.Reason != "" {
+		return "cannot tell whether the rules are held: " + n.Reason
+	}
+	var b strings.Builder
+	what := "what they do not hold"
+	if n.Lifted {
+		what = "what a rule of Policy denies them"
+	}
+	fmt.Fprintf(&b, "user %q cannot grant %s:", n.User, what)
+	for _, g := range n.Gaps {
+		fmt.Fprintf(&b, "\nrule %d: %s: %s", g.Rule, g.What, g.Why)
+	}
+	if n.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", n.More)
+	}
+	return b.String()
+}
+
+func (n *NotHeld) add(g Gap) {
+	if slices.Contains(n.Gaps, g) {
+		return
+	}
+	if len(n.Gaps) < maxGaps {
+		n.Gaps = append(n.Gaps, g)
+	} else {
+		n.More++
+	}
+}
+
+// wantedRules compiles the rules that are to be granted, without deny rules. One that cannot be read is refused: it
+// could come to mean something later.
+func wantedRules(ix *ruleset.Index, g Grant) (*ruleset.Definition, error) {
+	out, problems := ix.Compile(g.Policy, g.RBAC, asText)
+	for _, p := range problems {
+		if !p.Deny {
+			return nil, &NotHeld{Reason: p.Err.Error()}
+		}
+	}
+	return out, nil
+}
+
+// asText stands for the compiler of conditions where only their presence counts.
+func asText(_ ruleset.RoleRef, _ int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
+	return asWritten{r}, nil
+}
+
+// asWritten is a condition that is only compared.
+type asWritten struct{ *policyv1alpha1.PolicyRule }
+
+// RuleCondition implements Condition.
+func (asWritten) RuleCondition() {}

@@ -1,0 +1,262 @@
+package escalation
+
+import (
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
+
+// proof is an escalation check in progress: an index that has nothing but the writer's own roles, compiled so that it
+// can tell about resources that do not exist yet, and the names that the rules mention.
+type proof struct {
+	grant  Grant
+	ix     *ruleset.Index
+	user   user.Info
+	wanted []*matching.Rule
+	rules  []*matching.Rule // the writer's and the wanted ones
+	names  universe
+	// lens and negations find the patterns of the rules by place.
+	lens, negations lens
+	// verbs and objectNames are the names of the universe as the rules see them.
+	verbs, objectNames sights
+	budget             budget
+	seed               maphash.Seed // of nothing: places are compared by name
+}
+
+// maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
+const maxRoles = 5000
+
+// writer is what the writer of a grant has where the grant will hold.
+type writer struct {
+	roles map[ruleset.Scope][]*ruleset.Definition
+	// local are roles with deny rules that the writer has in any namespace. Only a grant that holds everywhere, and
+	// that the writer need not hold, has to ask about them.
+	local []*ruleset.Definition
+}
+
+// writerOf collects the writer's roles. Tiers that are not in the chain do not count.
+func writerOf(ix *ruleset.Index, g Grant) (*writer, error) {
+	w := &writer{roles: map[ruleset.Scope][]*ruleset.Definition{}}
+	n := 0
+	ix.RolesOf(g.User, g.Namespace, g.Tiers, func(scope ruleset.Scope, d *ruleset.Definition) bool {
+		if slices.Contains(w.roles[scope], d) {
+			return true
+		}
+		if n++; n <= maxRoles {
+			w.roles[scope] = append(w.roles[scope], d)
+		}
+		return n <= maxRoles
+	})
+	if n > maxRoles {
+		return nil, &NotHeld{Reason: fmt.Sprintf("the writer has more than %d roles", maxRoles)}
+	}
+	if g.Lifted && g.Namespace == "" && slices.Contains(g.Tiers, ruleset.TierNamespace) {
+		ix.LocalRolesOf(g.User, func(d *ruleset.Definition) bool {
+			if d.Denies() {
+				w.local = append(w.local, d)
+			}
+			return len(w.local) <= maxRoles
+		})
+		if len(w.local) > maxRoles {
+			return nil, &NotHeld{Reason: fmt.Sprintf("more than %d roles deny something to the writer", maxRoles)}
+		}
+	}
+	return w, nil
+}
+
+// anywhere is the writer in a namespace in which all denies of all namespaces hold.
+func (w *writer) anywhere() *writer {
+	out := &writer{roles: maps.Clone(w.roles)}
+	out.roles[ruleset.ScopePolicy] = nil
+	for _, d := range w.local {
+		moved := *d
+		moved.Ref = ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: anyNamespace, Name: d.Ref.Namespace + "/" + d.Ref.Name}
+		out.roles[ruleset.ScopePolicy] = append(out.roles[ruleset.ScopePolicy], &moved)
+	}
+	return out
+}
+
+// anyNamespace is the name of that namespace. No namespace can have it.
+const anyNamespace = "any namespace"
+
+// denied tells whether any deny rule reaches the writer but those that are shared.
+func (w *writer) denied(shared sharedDenies) bool {
+	for _, scope := range []ruleset.Scope{ruleset.ScopeMaster, ruleset.ScopePolicy} {
+		for _, d := range w.roles[scope] {
+			for i, ru := range d.Rules {
+				if ru != nil && ru.Deny && !(scope == ruleset.ScopeMaster && shared.has(d, i)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// rbac lists the rules that RBAC gives the writer.
+func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
+	for _, kind := range []ruleset.Scope{ruleset.ScopeCluster, ruleset.ScopeRBAC} {
+		for _, r := range w.roles[kind] {
+			rules = append(rules, r.RBAC...)
+		}
+	}
+	return rules
+}
+
+// proofOf prepares the comparison of what is wanted with what the writer holds.
+func proofOf(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies) (*proof, error) {
+	h := &proof{grant: g, user: &user.DefaultInfo{Name: "writer"}, seed: maphash.MakeSeed()}
+	in := writerInput(ix, g.Namespace, w.roles)
+	in.Kinds, in.Future = ix.Kinds(), true
+	in.Skip = func(ref ruleset.RoleRef, i int) bool { return shared.has(ix.Definition(ref), i) }
+	h.ix = ruleset.Build(in)
+	h.take(wanted)
+	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *matching.Rule) bool { return r.Deny })
+	h.ix.Definitions(h.take)
+	h.names = universeOf(h.rules)
+	named := 0
+	for _, r := range h.rules {
+		named += len(r.Verbs.Named) + len(r.Verbs.Negated) + 1
+	}
+	if named*len(h.names.verbs) > maxSteps || len(h.rules)*len(h.names.names) > maxSteps {
+		return nil, errTooMuch()
+	}
+	h.lens = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Patterns })
+	h.negations = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Negs })
+	h.verbs = newSights(h.rules, h.names.verbs, seesVerb)
+	h.objectNames = newSights(h.rules, h.names.names, seesName)
+	return h, nil
+}
+
+func (h *proof) take(d *ruleset.Definition) {
+	for _, ru := range d.Rules {
+		if ru != nil {
+			h.rules = append(h.rules, ru)
+		}
+	}
+}
+
+// writerInput is the world with nobody in it but the writer. Conditions are taken over as they were compiled; a
+// quarantined rule stays so.
+func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]*ruleset.Definition) ruleset.Input {
+	in := ruleset.Input{MasterNamespace: ix.MasterNamespace()}
+	in.CompileRule = func(ref ruleset.RoleRef, i int, r *policyv1alpha1.PolicyRule) (matching.Condition, error) {
+		if old := ix.Definition(ref); old != nil && i < len(old.Rules) && old.Rules[i] != nil && old.Rules[i].Cond != nil {
+			return asWritten{r}, nil
+		}
+		return nil, fmt.Errorf("the condition of %s, rule %d, was not compiled", ref, i)
+	}
+	policies := map[string]*policyv1alpha1.Policy{}
+	bindings := map[[2]string]*policyv1alpha1.PolicyBinding{}
+	users := []string{"writer"}
+	bindPolicy := func(ns string, d *ruleset.Definition) {
+		p := policies[d.Ref.Namespace]
+		if p == nil {
+			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
+			policies[d.Ref.Namespace] = p
+			in.Policies = append(in.Policies, p)
+		}
+		p.Roles[d.Ref.Name] = policyv1alpha1.PolicyRole{Rules: d.Policy}
+		key := [2]string{ns, d.Ref.Namespace}
+		b := bindings[key]
+		if b == nil {
+			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key[0], Name: key[1]}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
+			bindings[key] = b
+			in.PolicyBindings = append(in.PolicyBindings, b)
+		}
+		b.RoleBindings[d.Ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: d.Ref.Name, UserNames: users}
+	}
+	for _, d := range roles[ruleset.ScopeMaster] {
+		bindPolicy(ix.MasterNamespace(), d)
+	}
+	for _, d := range roles[ruleset.ScopePolicy] {
+		bindPolicy(namespace, d)
+	}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "writer"}}
+	define := func(d *ruleset.Definition) rbacv1.RoleRef {
+		if d.Ref.Kind == ruleset.ClusterRole {
+			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: d.Ref.Name}, Rules: d.RBAC})
+			return rbacv1.RoleRef{Kind: "ClusterRole", Name: d.Ref.Name}
+		}
+		in.Roles = append(in.Roles, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: d.Ref.Name}, Rules: d.RBAC})
+		return rbacv1.RoleRef{Kind: "Role", Name: d.Ref.Name}
+	}
+	for i, d := range roles[ruleset.ScopeCluster] {
+		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, RoleRef: define(d), Subjects: subjects})
+	}
+	for i, d := range roles[ruleset.ScopeRBAC] {
+		in.RoleBindings = append(in.RoleBindings, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(d), Subjects: subjects})
+	}
+	return in
+}
+
+// why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
+func (h *proof) why(w *matching.Rule, a authorizer.AttributesRecord, at *place) string {
+	a.User = h.user
+	var q ruleset.Query
+	q.Reset(h.ix, a)
+	q.AsKind(at.kind)
+	if h.grant.Lifted {
+		return whyDenied(&q)
+	}
+	v := q.Decide(nil)
+	switch {
+	case v.Certainty == ruleset.Always:
+		return ""
+	case v.Certainty == ruleset.Never && v.Deny.Found():
+		return deniedBy(v.Deny)
+	case v.Certainty == ruleset.Never:
+		return "no rule allows it"
+	}
+	for _, c := range v.Conditions {
+		if c.Effect() == ruleset.Denies {
+			return deniedBy(c)
+		}
+	}
+	first := fmt.Sprintf("held only under the condition of %s, rule %d", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
+	if w.RBAC {
+		return first + ", and RBAC has no conditions: grant it by a role of Policy"
+	}
+	for _, c := range v.Conditions {
+		if written, ok := w.Cond.(asWritten); ok && h.grant.Implies(written.PolicyRule, c.PolicyRule()) {
+			return ""
+		}
+	}
+	return first + ", and the condition of the new rule is not known to imply it: repeat that condition word for word, without asking who the caller is"
+}
+
+// whyDenied tells which deny rule reaches the request, under a condition or not, or "". Nothing has to allow it.
+func whyDenied(q *ruleset.Query) string {
+	m, tier := q.PolicyMaster(), ruleset.TierMaster
+	if !m.Denies() && !m.Allow.Found() {
+		if m, tier = q.PolicyNamespace(), ruleset.TierNamespace; m.Denies() && q.ClusterGrant().Found() {
+			return ""
+		}
+	}
+	switch {
+	case m.Deny.Found():
+		return deniedBy(m.Deny)
+	case m.ConditionalDeny:
+		return deniedBy(q.AppendConditional(nil, tier, ruleset.Denies)[0])
+	}
+	return ""
+}
+
+func deniedBy(h ruleset.Hit) string {
+	if h.Condition() != nil || h.Names() != nil {
+		return fmt.Sprintf("%s, rule %d, denies it under a condition", h.Role(), h.RuleIndex())
+	}
+	return fmt.Sprintf("denied by %s, rule %d", h.Role(), h.RuleIndex())
+}

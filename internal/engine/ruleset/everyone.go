@@ -1,0 +1,106 @@
+package ruleset
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+	"proviso.dev/proviso/internal/engine/ruleset/persist"
+)
+
+// Everyone visits every subject that is bound to a rule that applies to the request, once per binding and rule, in any
+// tier; the user of the request is not looked at. It is the inverse of a decision, and walks only the roles that are
+// bound where the request is and are listed for its resource.
+func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
+	var q Query
+	q.setRequest(ix, a)
+	for _, tier := range []Tier{TierMaster, TierNamespace, TierRBAC} {
+		for _, kind := range q.scopes(tier) {
+			if kind != 0 {
+				q.everyoneIn(kind, visit)
+			}
+		}
+	}
+}
+
+func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
+	sc := scope{kind: kind}
+	if kind == ScopePolicy || kind == ScopeRBAC {
+		if q.req.Namespace == "" {
+			return
+		}
+		sc.ns = q.req.Namespace
+	}
+	boundHere, _ := q.ix.scopes.Get(q.ix.hashScope(sc), sc)
+	var lists [2]candidates
+	total := 0
+	if !q.req.Wild {
+		for i, home := range q.homes(kind) {
+			if home.kind != 0 {
+				lists[i] = q.candidates(home.kind, home.ns)
+				total += lists[i].len()
+			}
+		}
+	}
+	if q.req.Wild || len(boundHere) <= total {
+		for _, id := range boundHere {
+			q.everyoneOf(sc, id, visit)
+		}
+		return
+	}
+	ids := make([]uint32, 0, total)
+	for i := range lists {
+		lists[i].each(q.req.Bits(), func(id uint32) {
+			if _, found := slices.BinarySearch(boundHere, id); found {
+				ids = append(ids, id)
+			}
+		})
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		q.everyoneOf(sc, id, visit)
+	}
+}
+
+// everyoneOf visits the subjects of one role in one scope.
+func (q *Query) everyoneOf(sc scope, id uint32, visit func(Hit)) {
+	r := q.ix.slots.Get(id)
+	if r == nil {
+		return
+	}
+	var bindings persist.Roster[*binding]
+	each := func(ru *matching.Rule, v matching.Fit, byDelete bool) {
+		if bindings.Empty() {
+			key := scopedRole{sc, id}
+			bindings, _ = q.ix.bound.Get(q.ix.hashScoped(key), key)
+		}
+		bindings.Each(func(b *binding) {
+			for _, s := range b.unique() {
+				visit(Hit{rule: ru, role: r, via: &via{b, s}, nameUnknown: v == matching.AppliesIfName, byDelete: byDelete})
+			}
+		})
+	}
+	r.deny.Each(&q.req, each)
+	r.allow.Each(&q.req, each)
+}
+
+// Unresolved tells which bindings that would hold in the namespace (or everywhere) grant nothing because their role
+// does not exist, or nil. While no role is missing it costs nothing.
+func (ix *Index) Unresolved(namespace string) error {
+	if ix.missing == 0 {
+		return nil
+	}
+	var seen []*binding
+	for _, sc := range []scope{{kind: ScopeMaster}, {ScopePolicy, namespace}, {kind: ScopeCluster}, {ScopeRBAC, namespace}} {
+		ids, _ := ix.scopes.Get(ix.hashScope(sc), sc)
+		for _, id := range ids {
+			if ix.slots.Get(id) == nil {
+				key := scopedRole{sc, id}
+				list, _ := ix.bound.Get(ix.hashScoped(key), key)
+				list.Each(func(b *binding) { seen = append(seen, b) })
+			}
+		}
+	}
+	return missingErrors(seen)
+}

@@ -1,0 +1,60 @@
+package base
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/selfclient"
+)
+
+// newBehind tells the enforcer what a request writes beyond what its body shows.
+func newBehind(clients *selfclient.Clients, directory *discovery.Directory) *enforce.Behind {
+	return &enforce.Behind{
+		Pod: func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+			if clients == nil {
+				return nil, errors.New("nothing is stored here")
+			}
+			client, err := clients.Kubernetes()
+			if err != nil {
+				return nil, err
+			}
+			return client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+		Versions: func(kind schema.GroupKind) (storage string, served []string) {
+			if kind == autoscalerKind {
+				return "", autoscalerVersions
+			}
+			return convertedVersions(directory.Definition(kind))
+		},
+	}
+}
+
+// Of the built-in kinds only this one has annotations in one version for what are fields in another.
+var (
+	autoscalerKind     = schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
+	autoscalerVersions = []string{"v1", "v2"}
+)
+
+// convertedVersions are the versions of a custom resource whose labels and annotations a webhook may change from one to
+// the other. Without a webhook a conversion changes nothing but the version.
+func convertedVersions(crd *apiextensionsv1.CustomResourceDefinition) (storage string, served []string) {
+	if crd == nil || crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
+		return "", nil
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			storage = v.Name
+		}
+		if v.Served {
+			served = append(served, v.Name)
+		}
+	}
+	return storage, served
+}

@@ -1,0 +1,190 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/apis/policyreview"
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/errorfilter"
+	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/namespacegc"
+	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// Config is what a host knows. A host that serves nothing leaves it empty.
+type Config struct {
+	// Health is how the sources fare.
+	Health *source.Health
+	// Namespaces and Roles say to the registry which namespaces, and which roles of RBAC, there are.
+	Namespaces registry.Namespaces
+	Roles      registry.Roles
+	// Convert reads content as the server would read it in a request, and converts it.
+	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Journal keeps what is written to policy; nil keeps nothing.
+	Journal *journal.Journal
+	// Service is where another server finds our groups; nil in the server that serves them.
+	Service *apiregistration.ServiceReference
+}
+
+// New makes it. It has no gate: it is there as soon as any system is.
+func New(k *feature.Kernel, cfg Config) (feature.System, error) {
+	s := feature.System{
+		Name:      "ground",
+		Resources: []string{"shadowrules"},
+		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
+		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg) },
+		Enforce: func(p *enforce.Plugin) {
+			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
+			if k.Needs != nil {
+				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
+			}
+		},
+		Storage: func(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
+			return freshness.Decorate(inner, cfg.Journal.Around(convert), freshness.Noted)
+		},
+		Background: func(from snapshot.Source) ([]feature.Runner, error) { return background(k, cfg, from) },
+	}
+	if cfg.Journal != nil {
+		s.Paths = append(s.Paths, feature.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal, busy: make(chan struct{}, 2)}})
+	}
+	if cfg.Health != nil {
+		s.Filters = append(s.Filters, feature.Filter{Name: "announce", Wrap: cfg.Health.Announce})
+	}
+	s.Filters = append(s.Filters,
+		feature.Filter{Name: "receipt", Wrap: freshness.Receipt},
+		feature.Filter{Name: "onlyKnown", Wrap: k.Served.OnlyKnown},
+		feature.Filter{Name: "withhold", Wrap: func(next http.Handler) http.Handler { return errorfilter.Filter(k.Gate.Chain, k.Codecs, next) }})
+	return s, nil
+}
+
+// parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is
+// kept whichever system is on.
+func parts(k *feature.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
+	if dated, ok := from.(interface {
+		Newest(ctx context.Context, source string) (uint64, error)
+	}); ok {
+		k.Fresh.Newest = dated.Newest
+	}
+	rules, err := snapshot.NewRules(snapshot.RulesConfig{
+		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
+	}, k.Store.Changed)
+	return []snapshot.Part{k.Served, rules}, err
+}
+
+// background settles what belongs to a namespace.
+func background(k *feature.Kernel, cfg Config, from snapshot.Source) ([]feature.Runner, error) {
+	client, err := k.Clients.Group(policyv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	settler, err := namespacegc.New(k.Master, cfg.Namespaces, from, client)
+	return []feature.Runner{settler, feature.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) })}, err
+}
+
+// keepShadows tells the recorder which rules are not enforced, so that it forgets the others, and the replicas whether
+// there are any: a backup may have brought them back, and an older release can serve again once there are none.
+func keepShadows(ctx context.Context, k *feature.Kernel) {
+	again := time.NewTicker(time.Minute)
+	defer again.Stop()
+	told, some := false, false
+	for ctx.Err() == nil {
+		next := k.Store.Next()
+		if snap := k.Store.Current(); snap.Synced {
+			all := snap.Shadow.All()
+			k.Shadow.Keep(all)
+			if !told || some != (len(all) > 0) {
+				told, some = true, len(all) > 0
+				tellReplicas(ctx, k, some)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-next:
+		case <-again.C:
+			told = false
+		}
+	}
+}
+
+func tellReplicas(ctx context.Context, k *feature.Kernel, some bool) {
+	var err error
+	switch {
+	case k.Needs == nil:
+	case some:
+		err = k.Needs.Need(ctx, false)
+	default:
+		err = k.Needs.NoNeed(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.V(2).InfoS("The replicas were not told of rules that are not enforced; the server tries again", "err", err)
+	}
+}
+
+// fillRegistry says how our own groups check what is written.
+func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config) {
+	c.MasterNamespace = k.Master
+	c.Fresh = k.Fresh
+	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+		return freshness.Decorate(inner, cfg.Journal.Around(registry.Scheme), freshness.Noted)
+	}
+	c.Authorizer = k.Gate.Chain
+	c.Escalation = Escalation(k)
+	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
+	c.Reads = k.Gate.Reads != nil
+	c.Reviewer = Reviewer(k, cfg.Convert)
+	c.Permissions = &policyreview.Permissions{Store: k.Store}
+	c.ShadowRules = k.Shadow
+	c.CheckRule = func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
+		_, errs := k.Compiler.Rule(&rule, path, false)
+		return errs
+	}
+	c.CheckFieldPermission = func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
+	c.Unserved = func(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
+		snap := k.Store.Current()
+		if !snap.Synced || snap.Served == nil {
+			return nil, nil
+		}
+		c := ruleset.Coverage(&rule, snap.Served.Kinds())
+		return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
+	}
+}
+
+// Escalation is the check of what is handed out, one for Policy and RBAC.
+func Escalation(k *feature.Kernel) *policyreview.Escalation {
+	return &policyreview.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master}
+}
+
+// Reviewer answers the reviews of authorization.proviso.dev as the host itself would decide.
+func Reviewer(k *feature.Kernel, convert func(*unstructured.Unstructured, schema.GroupVersion) (runtime.Object, error)) *policyreview.Reviewer {
+	r := &policyreview.Reviewer{
+		Store: k.Store, Chain: k.Gate.Chain, Indexed: k.Indexed, Master: k.Master,
+		Convert: convert, Namespace: k.Namespace, Before: k.Before,
+		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
+		Honours:  k.Gate.Evaluated, AlsoNeeds: k.Gate.AlsoNeeds, Narrowed: k.Gate.Narrowed,
+	}
+	if !k.Gate.Conditional {
+		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }
+	}
+	return r
+}

@@ -1,0 +1,150 @@
+package base
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/state/journal"
+)
+
+// HistoryPath serves the journal of policy. The normal authorization filter asks for get on it.
+const HistoryPath = "/proviso/policy/history"
+
+// history serves `proviso history` (TR-15): everybody who may ask sees the changes of the objects that he may get.
+type history struct {
+	kernel  *feature.Kernel
+	journal *journal.Journal
+	// busy bounds how many read it at a time.
+	busy chan struct{}
+}
+
+// ServeHTTP answers with a journal.History.
+func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fail := func(err error) {
+		responsewriters.ErrorNegotiated(err, h.kernel.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+	}
+	if r.Method != http.MethodGet {
+		fail(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: HistoryPath}, r.Method))
+		return
+	}
+	caller, ok := request.UserFrom(r.Context())
+	if !ok {
+		fail(apierrors.NewForbidden(schema.GroupResource{Resource: HistoryPath}, "", errors.New("nobody is authenticated")))
+		return
+	}
+	wanted, err := wantedOf(r.URL.Query())
+	if err != nil {
+		fail(apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	select {
+	case h.busy <- struct{}{}: // a journal can be large
+		defer func() { <-h.busy }()
+	case <-r.Context().Done():
+		fail(apierrors.NewTimeoutError("others read the journal of policy; try again", 1))
+		return
+	}
+	records, unreadable, err := h.journal.Records(r.Context())
+	switch {
+	case errors.Is(err, journal.ErrOff):
+		fail(apierrors.NewNotFound(schema.GroupResource{Resource: HistoryPath}, ""))
+		return
+	case err != nil:
+		fail(apierrors.NewInternalError(err))
+		return
+	}
+	answer := journal.History{Kind: "PolicyHistory", APIVersion: "tools.proviso.dev/v1alpha1", Unreadable: unreadable, Entries: []journal.Entry{}}
+	may := map[string]bool{}
+	records = slices.DeleteFunc(records, func(r0 journal.Record) bool {
+		key := r0.Key()
+		if _, asked := may[key]; !asked {
+			may[key] = h.mayGet(r.Context(), caller, &r0.Entry)
+		}
+		if !may[key] {
+			answer.Hidden++
+		}
+		return !may[key] || !wanted.has(&r0.Entry)
+	})
+	if surplus := len(records) - wanted.limit; wanted.limit > 0 && surplus > 0 {
+		records = records[surplus:]
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := write(w, &answer, records); err != nil {
+		klog.ErrorS(err, "The journal of policy was not sent to its end") // its reader sees that: it is no JSON
+	}
+}
+
+// wanted is what of the journal is asked for.
+type wanted struct {
+	namespace, user string
+	limit           int
+}
+
+func wantedOf(query url.Values) (w wanted, err error) {
+	w = wanted{namespace: query.Get("namespace"), user: query.Get("user")}
+	if limit := query.Get("limit"); limit != "" {
+		if w.limit, err = strconv.Atoi(limit); err != nil || w.limit < 0 {
+			return w, fmt.Errorf("limit: %q is no number of changes", limit)
+		}
+	}
+	return w, nil
+}
+
+func (w wanted) has(e *journal.Entry) bool {
+	return (w.namespace == "" || w.namespace == e.Namespace) && (w.user == "" || w.user == e.User)
+}
+
+// write sends the answer with the records as its entries, one by one.
+func write(w io.Writer, answer *journal.History, records []journal.Record) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(text, []byte(`"entries":[`))
+	if _, err := fmt.Fprintf(w, `%s"entries":[`, before); err != nil {
+		return err
+	}
+	for i := range records {
+		e, err := records[i].Open()
+		if err != nil {
+			return err
+		}
+		one, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			one = append([]byte(","), one...)
+		}
+		if _, err := w.Write(one); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(after)
+	return err
+}
+
+// mayGet asks, without any condition: an entry has what the object was, and not only what it is.
+func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry) bool {
+	decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{
+		User: caller, Verb: "get", APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, ResourceRequest: true,
+	})
+	return err == nil && decision == authorizer.DecisionAllow
+}

@@ -1,0 +1,126 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+
+	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// KernelConfig is what a host gives its systems.
+type KernelConfig struct {
+	// Master is the namespace whose policy holds everywhere.
+	Master string
+	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
+	// (CA-9).
+	Conditional, UniformConnect bool
+	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
+	Explain bool
+	// Reads says which reads are decided under a condition; nil if none are.
+	Reads func(*discovery.Directory) *authorize.Reads
+	// Reserved are the API groups that are built in.
+	Reserved []string
+	// Clients reach the server itself; nil in a host that is none.
+	Clients *selfclient.Clients
+	// Codecs write errors; nil in a host that answers no requests.
+	Codecs runtime.NegotiatedSerializer
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Warn tells people that something is wrong with an object.
+	Warn func(obj runtime.Object, reason, message string)
+	// Agreed is nil while this host decides as its replicas do.
+	Agreed func() error
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
+	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	Needs feature.Needs
+	// Types finds the schemas that a rule must fit when it is written; nil checks none.
+	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
+}
+
+// Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
+func Masters() authorize.Link {
+	return authorize.Link{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}
+}
+
+// NewKernel makes what every system is made with.
+func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
+	cel, err := expr.New(expr.Config{})
+	if err != nil {
+		return nil, err
+	}
+	chain, err := newChain(cfg.Master)
+	if err != nil {
+		return nil, err
+	}
+	indexed, err := newChain(cfg.Master)
+	if err != nil {
+		return nil, err
+	}
+	store, cache := snapshot.NewStore(), expr.NewCache(cel)
+	directory := discovery.NewDirectory(discovery.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
+	k := &feature.Kernel{
+		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
+		Compiler: &rulecondition.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
+		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
+	}
+	k.Gate.Shadow = k.Shadow
+	k.Fresh = &freshness.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }}
+	k.Gate.Newer = k.Fresh.Reach
+	if cfg.Types != nil {
+		k.Compiler.Types = cfg.Types(store)
+	}
+	return k, nil
+}
+
+// errUndated is said by hosts whose source does not know how new it is.
+var errUndated = errors.New("the policy comes from a source without revisions")
+
+func newGate(cfg KernelConfig, chain *authorize.Chain, directory *discovery.Directory) *authorize.Gate {
+	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local, Explain: cfg.Explain}
+	if cfg.Conditional && cfg.Reads != nil { // there are no conditional reads without conditions
+		gate.Reads = cfg.Reads(directory)
+	}
+	return gate
+}
+
+// newChain is the chain before there are systems.
+func newChain(master string) (*authorize.Chain, error) {
+	chain, err := authorize.NewChain(Masters())
+	if err == nil {
+		chain.ClusterWide = masterWrites(master)
+	}
+	return chain, err
+}
+
+// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so
+// that the right to them must be held cluster-wide (PO-6).
+func masterWrites(master string) func(authorizer.Attributes) bool {
+	return func(a authorizer.Attributes) bool {
+		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
+			return false
+		}
+		switch a.GetAPIGroup() {
+		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
+			return true
+		}
+		return false
+	}
+}

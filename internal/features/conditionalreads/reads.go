@@ -1,0 +1,58 @@
+package conditionalreads
+
+import (
+	"errors"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/featuregate"
+
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Gate switches the system.
+const Gate featuregate.Feature = "ConditionalReads"
+
+var errNotStored = errors.New("a conditional permission cannot be used here: the resource does not come from the generic store, where conditions of reads are decided")
+
+// Stored is for a host that decorates its storage with the system's Storage: conditions on reads are honoured there and
+// nowhere else.
+func Stored(directory *discovery.Directory) *authorize.Reads {
+	return &authorize.Reads{Reaches: func(a authorizer.Attributes) error {
+		if directory.Stored(schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}) {
+			return nil
+		}
+		return errNotStored
+	}}
+}
+
+// Assumed is for a host that answers for a server with conditional reads, and serves nothing itself.
+func Assumed(*discovery.Directory) *authorize.Reads {
+	return &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}
+}
+
+// Config is what a host knows. A host that serves no resources leaves it empty.
+type Config struct {
+	// Storage tells that the host decorates its storage with the system's Storage. Its kernel is made with Stored.
+	Storage bool
+	// RecheckAll also ends watches without a condition when the right to them is gone.
+	RecheckAll bool
+}
+
+// New makes the system.
+func New(k *feature.Kernel, cfg Config) (feature.System, error) {
+	s := feature.System{Name: "conditional reads", Gate: Gate}
+	if k.Gate.Reads == nil || !cfg.Storage {
+		return s, nil
+	}
+	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespace: k.Namespace, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	s.Storage = stores.Decorate
+	s.Filters = []feature.Filter{{Name: "visible", Wrap: func(next http.Handler) http.Handler { return readfilter.Filter(k.Codecs, next) }}}
+	s.Background = func(snapshot.Source) ([]feature.Runner, error) { return []feature.Runner{stores}, nil }
+	return s, nil
+}

@@ -1,0 +1,63 @@
+package dynamicaudit
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Gate switches the system.
+const Gate featuregate.Feature = "DynamicAudit"
+
+// Config is what a host knows.
+type Config struct {
+	// Router says where events wait for their sinks, and what stands beside them. Without a directory there are no
+	// sinks.
+	Router sink.Config
+	// MaxSinks is how many there can be.
+	MaxSinks int
+	// Server is the name of this server among its replicas.
+	Server string
+}
+
+// New makes the system. The configured backend becomes one more sink, which the API cannot see.
+func New(k *feature.Kernel, cfg Config) (feature.System, error) {
+	s := feature.System{Name: "dynamic audit", Gate: Gate}
+	if cfg.Router.Dir == "" {
+		return s, nil
+	}
+	router, err := sink.New(cfg.Router)
+	if err != nil {
+		return s, fmt.Errorf("dynamic audit: %w", err)
+	}
+	// Of several servers in one process, which only tests have, the first one's metrics are shown.
+	_ = legacyregistry.CustomRegister(router.Collector())
+	replica, err := replicaName(cfg.Router.Dir, cfg.Server)
+	if err != nil {
+		return s, err
+	}
+	ended, end := context.WithCancel(context.Background())
+	s.Audit = &feature.Audit{Backend: router, Evaluator: router.Evaluator()}
+	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource}
+	s.Registry = func(c *registry.Config) {
+		c.MaxAuditSinks, c.AllowInsecureSinks = cfg.MaxSinks, cfg.Router.AllowInsecure
+	}
+	s.Parts = func(from snapshot.Source) ([]snapshot.Part, error) {
+		part, err := newSinks(router, from, k.Store.Changed)
+		return []snapshot.Part{part}, err
+	}
+	s.Background = func(from snapshot.Source) ([]feature.Runner, error) {
+		reporter, err := newSinkReporter(router, from, k.Clients, replica)
+		return []feature.Runner{reporter}, err
+	}
+	s.Paths = []feature.Path{{Path: auditTailPath, Handler: &auditTail{kernel: k, router: router, ended: ended}, LongRunning: true}}
+	s.Shutdown = end
+	return s, nil
+}

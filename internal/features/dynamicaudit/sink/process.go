@@ -1,0 +1,173 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/engine/auditrule"
+)
+
+var _ audit.Backend = &Router{}
+
+// work is the memory that routing one event needs.
+type work struct {
+	encoder encoder
+	levels  []auditrule.Level
+}
+
+var workPool sync.Pool
+
+// ProcessEvents implements audit.Backend. Sinks have the events in their spools when it returns, and can neither delay
+// nor fail the request; the static backend can, as always.
+func (r *Router) ProcessEvents(events ...*auditinternal.Event) bool {
+	accepted := true
+	for _, ev := range events {
+		shared := r.route(ev)
+		if r.cfg.Static != nil {
+			accepted = r.cfg.Static.process(ev, shared) && accepted
+		}
+	}
+	return accepted
+}
+
+// Unheard tells that nobody wants any event now: whoever has to read events first need not.
+func (r *Router) Unheard() bool {
+	return r.cfg.Static == nil && len(r.routes.Load().receivers) == 0
+}
+
+// route gives the event to the sinks that want it; false if none does.
+func (r *Router) route(ev *auditinternal.Event) bool {
+	routes := r.routes.Load()
+	if len(routes.receivers) == 0 || !auditrule.SinkWantsStage(ev.Stage) {
+		return false
+	}
+	most, known := auditrule.LevelOf(ev.Level)
+	if !known || most == auditrule.None {
+		return false
+	}
+	w, ok := workPool.Get().(*work)
+	if !ok {
+		w = &work{}
+	}
+	defer workPool.Put(w)
+	w.levels = routes.index.EventLevels(ev, w.levels)
+	wanted := false
+	var now time.Time
+	for i, level := range w.levels {
+		if level == auditrule.None || routes.receivers[i] == nil {
+			continue
+		}
+		if !wanted {
+			wanted, now = true, time.Now()
+			w.encoder.reset(ev)
+		}
+		// An event has the detail it was made with, even if a sink has come to want more since.
+		routes.receivers[i].receive(w.encoder.at(min(level, most), r.cfg.MaxEventBytes), now)
+	}
+	if wanted {
+		w.encoder.event = nil
+	}
+	return wanted
+}
+
+func (s *sink) receive(event *encoded, now time.Time) {
+	err := s.spool.append(event.text, event.sum, now)
+	switch {
+	case err == nil && event.truncated:
+		s.spool.noteTruncated()
+	case err == nil, errors.Is(err, errSpoolRemoved): // the sink is deleted
+	case errors.Is(err, errSpoolClosed):
+		klog.ErrorS(err, "Audit event came after shutdown and is lost", "sink", s.name)
+	default:
+		s.delivery.failed(plainText(err.Error()))
+	}
+}
+
+func (s *spool) noteTruncated() {
+	s.mu.Lock()
+	s.cursor.Truncated++
+	s.mu.Unlock()
+}
+
+// Run implements audit.Backend: deliveries begin. They end with Shutdown, not when the channel is closed, because
+// requests still end after that.
+func (r *Router) Run(stop <-chan struct{}) error {
+	if r.cfg.Static != nil {
+		if err := r.cfg.Static.Backend.Run(stop); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = true
+	r.start()
+	return nil
+}
+
+// start begins the deliveries that have not begun.
+func (r *Router) start() {
+	if !r.running {
+		return
+	}
+	for _, s := range r.sinks {
+		if !s.started {
+			ctx, cancel := context.WithCancel(context.Background())
+			s.started, s.stop = true, cancel
+			go s.delivery.run(ctx)
+		}
+	}
+}
+
+// Shutdown implements audit.Backend: it delivers what it can within FlushTimeout and leaves the rest in the spools for
+// the next start.
+func (r *Router) Shutdown() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running {
+		r.running = false
+		r.retryIf(false)
+		r.flush()
+	}
+	for _, t := range r.tails {
+		t.end()
+	}
+	for _, s := range r.sinks {
+		s.end()
+		if err := s.spool.close(); err != nil {
+			klog.ErrorS(err, "Audit spool cannot be closed properly; some events may be sent twice after the next start", "sink", s.name)
+		}
+	}
+	r.ended = true
+	r.unlock()
+	if r.cfg.Static != nil {
+		r.cfg.Static.Backend.Shutdown()
+	}
+}
+
+func (r *Router) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.FlushTimeout)
+	defer cancel()
+	for _, s := range r.sinks {
+		s.delivery.drain()
+	}
+	for _, s := range r.sinks {
+		select {
+		case <-s.delivery.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// String implements audit.Backend.
+func (r *Router) String() string {
+	if r.cfg.Static != nil {
+		return "dynamic[" + r.cfg.Static.Backend.String() + "]"
+	}
+	return "dynamic"
+}

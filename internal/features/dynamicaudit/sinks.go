@@ -1,0 +1,94 @@
+package dynamicaudit
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
+	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/state/statuswriter"
+)
+
+// sinks is the part of the snapshot that tells the router what is in force. It does so on a goroutine of its own:
+// removing a spool must not hold up a change of policy.
+type sinks struct {
+	router           *sink.Router
+	sinks, classes   snapshot.Objects
+	registered       []cache.InformerSynced
+	wake             chan struct{}
+	told             atomic.Bool
+	changedAfterTold func()
+}
+
+func newSinks(router *sink.Router, from snapshot.Source, changed func()) (*sinks, error) {
+	all, err := from.Objects(snapshot.AuditSinks)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := from.Objects(snapshot.AuditClasses)
+	if err != nil {
+		return nil, err
+	}
+	s := &sinks{router: router, sinks: all, classes: classes, wake: make(chan struct{}, 1), changedAfterTold: changed}
+	poke := func(any) {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	for _, objects := range []snapshot.Objects{all, classes} {
+		r, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(before, after any) {
+			if generation(before) != generation(after) { // a new status changes nothing
+				poke(after)
+			}
+		}})
+		if err != nil {
+			return nil, err
+		}
+		s.registered = append(s.registered, r.HasSynced)
+	}
+	return s, nil
+}
+
+// Name implements snapshot.Part.
+func (s *sinks) Name() string { return "audit sinks" }
+
+// HasSynced implements snapshot.Part: the router has been told once.
+func (s *sinks) HasSynced() bool { return s.told.Load() }
+
+// Apply implements snapshot.Part; the router keeps its own index.
+func (s *sinks) Apply(*snapshot.Snapshot) {}
+
+// Run tells the router of every change until the context ends.
+func (s *sinks) Run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), s.registered...) {
+		return
+	}
+	for {
+		// What a quarantined class selects is not known: the sinks that use it say that it is missing.
+		classes := slices.DeleteFunc(statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes), func(c *auditv1alpha1.AuditClass) bool { return registry.Quarantined(c) != "" })
+		s.router.Update(statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), classes)
+		if !s.told.Swap(true) {
+			s.changedAfterTold()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+	}
+}
+
+func generation(obj any) int64 {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return -1
+	}
+	return m.GetGeneration()
+}

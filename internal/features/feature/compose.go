@@ -1,0 +1,98 @@
+package feature
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Links stand ahead of the configured authorizers.
+func Links(systems []System) (links []authorize.Link) {
+	for _, s := range systems {
+		links = append(links, s.Links...)
+	}
+	return links
+}
+
+// Filters stand around the handler, outermost first.
+func Filters(systems []System) (filters []Filter) {
+	for _, s := range systems {
+		filters = append(filters, s.Filters...)
+	}
+	return filters
+}
+
+// Enforcer is the enforcer with what every system checks in it.
+func Enforcer(systems []System, namespace func(name string) (runtime.Object, error)) *enforce.Plugin {
+	plugin := &enforce.Plugin{Namespace: namespace}
+	for _, s := range systems {
+		if s.Enforce != nil {
+			s.Enforce(plugin)
+		}
+	}
+	return plugin
+}
+
+// Mutators run last in mutating admission. Of two with one name there is one.
+func Mutators(systems []System) (all []Mutator) {
+	for _, s := range systems {
+		for _, m := range s.Mutators {
+			if !slices.ContainsFunc(all, func(have Mutator) bool { return have.Name == m.Name }) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// Registry says how our own groups check what is written.
+func Registry(systems []System) (cfg registry.Config) {
+	for _, s := range systems {
+		if s.Registry != nil {
+			s.Registry(&cfg)
+		}
+	}
+	return cfg
+}
+
+// Serves tells whether a resource of our groups is served: it belongs to a system that is on.
+func Serves(systems []System, resource string) bool {
+	return slices.ContainsFunc(systems, func(s System) bool { return slices.Contains(s.Resources, resource) })
+}
+
+// Feed gives the store the parts of all systems, and returns what runs while the host does: parts that are Runners, and
+// what systems do in the background.
+func Feed(store *snapshot.Store, systems []System, from snapshot.Source) (running []Runner, err error) {
+	for _, s := range systems {
+		if s.Parts != nil {
+			parts, err := s.Parts(from)
+			if err != nil {
+				return nil, err
+			}
+			if err := store.Add(parts...); err != nil {
+				return nil, err
+			}
+			for _, p := range parts {
+				if r, ok := p.(Runner); ok {
+					running = append(running, r)
+				}
+			}
+		}
+		if s.Background != nil {
+			more, err := s.Background(from)
+			if err != nil {
+				return nil, err
+			}
+			running = append(running, more...)
+		}
+	}
+	if dated, ok := from.(snapshot.Dated); ok {
+		store.Follow(dated)
+	}
+	return running, nil
+}

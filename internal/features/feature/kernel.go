@@ -1,0 +1,89 @@
+package feature
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Kernel is what every system is made with. It is complete before the first of them is.
+type Kernel struct {
+	// Store publishes the policy snapshot.
+	Store *snapshot.Store
+	// Gate asks the chain. The chain holds nothing but system:masters until the host has put the links of its systems
+	// into it.
+	Gate *authorize.Gate
+	// Indexed is the part of the chain that the rule index can enumerate.
+	Indexed *authorize.Chain
+	// Master is the namespace whose policy holds everywhere.
+	Master string
+
+	// Compiler compiles the conditions of rules, Cache keeps them, and Warmer compiles them in the background.
+	Compiler *rulecondition.Compiler
+	Cache    *expr.Cache
+	Warmer   *snapshot.Warmer
+
+	// Shadow counts what rules that are not enforced would have changed.
+	Shadow *shadow.Recorder
+
+	// Served knows what is served.
+	Served *discovery.Directory
+	// Clients reach the server itself; nil in a host that is none.
+	Clients *selfclient.Clients
+	// Codecs write errors.
+	Codecs runtime.NegotiatedSerializer
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Behind tells the enforcer what a request writes beyond what its body shows.
+	Behind *enforce.Behind
+	// Warn tells people that something is wrong with an object.
+	Warn func(obj runtime.Object, reason, message string)
+	// Agreed is nil while this host decides as its replicas do.
+	Agreed func() error
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
+	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	Needs Needs
+
+	// Fresh waits for newer policy.
+	Fresh *freshness.Waiting
+
+	// Systems are those of the host, once all are made.
+	Systems Promise[[]System]
+}
+
+// Needs tells replicas what they have to know.
+type Needs interface {
+	// Need is an error if a replica does not know of rules that are not enforced; otherwise whoever starts later has
+	// to.
+	Need(ctx context.Context, dryRun bool) error
+	// NoNeed tells that there are none.
+	NoNeed(ctx context.Context) error
+}
+
+// Before is what all systems refuse before the chain is asked.
+func (k *Kernel) Before(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {
+	if !authorize.Writes(attrs) {
+		return nil // deleting, connecting and impersonating set no label and no field
+	}
+	systems, _ := k.Systems.Get() // no request comes before they are made
+	var all []accessreview.ChainElement
+	for _, s := range systems {
+		if s.Before != nil {
+			all = append(all, s.Before(ctx, attrs)...)
+		}
+	}
+	return all
+}

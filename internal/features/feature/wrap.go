@@ -1,0 +1,47 @@
+package feature
+
+import (
+	"net/http"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// WrapHandlers puts the filters of systems around upstream's, in the handler chain of a server, and the gate at its
+// authorization. The chain that was built before is kept: others may have wrapped it already.
+func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store *snapshot.Store, systems []System) {
+	build := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		filters := *c
+		filters.Authorization.Authorizer = gate.AtFilter()
+		for _, f := range slices.Backward(Filters(systems)) {
+			api = f.Wrap(api)
+		}
+		return pinSnapshot(store, build(api, &filters))
+	}
+}
+
+// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later, or the
+// newer one that the request asks for.
+func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := notes.With(selfclient.Context(r))
+		if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
+			ctx = journal.Impersonated(ctx)
+		}
+		if token := r.Header.Get(freshness.AtLeast); token != "" {
+			next.ServeHTTP(freshness.Pin(w, r.WithContext(ctx), store.Current(), token))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(requestctx.With(ctx, store.Current())))
+	})
+}

@@ -1,0 +1,35 @@
+package features
+
+import (
+	"proviso.dev/proviso/internal/features/base"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/features/policies"
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// RBAC is the name of the link that is RBAC.
+const RBAC = "rbac"
+
+// Install makes the chain of a host in which nobody configures it: what stands ahead, then Policy, then RBAC, as a
+// server has it unless it is told otherwise. Nodes, webhooks and ABAC are not in it.
+func Install(k *feature.Kernel, systems []feature.System) error {
+	links := append([]authorize.Link{base.Masters()}, feature.Links(systems)...)
+	for _, kind := range []string{policies.TypePolicy, policies.TypeRBAC} {
+		for _, s := range systems {
+			make := s.Authorizers[kind]
+			if make == nil {
+				continue
+			}
+			for _, link := range make(nil) {
+				if link.Name == "" {
+					link.Name = RBAC
+				}
+				links = append(links, link)
+			}
+		}
+	}
+	if err := k.Gate.Chain.Replace(links...); err != nil {
+		return err
+	}
+	return k.Indexed.Replace(links...)
+}

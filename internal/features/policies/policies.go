@@ -1,0 +1,66 @@
+package policies
+
+import (
+	"context"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/featuregate"
+
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Gate switches the system.
+const Gate featuregate.Feature = "PolicyAuthorization"
+
+// The authorizer types that it provides: its own, and RBAC out of the same index.
+const (
+	TypePolicy = "Policy"
+	TypeRBAC   = "RBAC"
+)
+
+// Config is what a host knows.
+type Config struct {
+	// GuardRBAC puts our escalation check on the storage of RBAC (PO-12); nil if the host does not store RBAC.
+	GuardRBAC func(feature.Provider) (feature.Provider, error)
+}
+
+// New makes the system.
+func New(k *feature.Kernel, cfg Config) (feature.System, error) {
+	s := feature.System{
+		Name: "policy", Gate: Gate,
+		Resources: []string{snapshot.Policies.Resource, snapshot.PolicyBindings.Resource, "roles", "rolebindings", "resourceaccessreviews", "subjectaccessreviews"},
+		Authorizers: map[string]feature.Authorizer{
+			TypePolicy: func(nodes authorizer.UnconditionalAuthorizer) []authorize.Link { return tiers(k, nodes) },
+			TypeRBAC: func(authorizer.UnconditionalAuthorizer) []authorize.Link {
+				return []authorize.Link{{Authorizer: authorize.NewRBAC(k.Store)}}
+			},
+		},
+		Enforce: func(p *enforce.Plugin) {
+			p.Explain = true
+			p.After = append(p.After, enforce.Immortal{Namespace: k.Master})
+			if k.Clients != nil {
+				p.Effects = &enforce.Effects{Denied: k.Gate.Denied, MayBeDenied: k.Gate.MayBeDenied, Namespace: k.Namespace, Stored: k.Clients.Stored()}
+			}
+		},
+		Background: func(from snapshot.Source) ([]feature.Runner, error) {
+			reporter, err := newReporter(k, from)
+			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Agreed) }
+			return []feature.Runner{feature.RunnerFunc(defaults), reporter}, err
+		},
+	}
+	if cfg.GuardRBAC != nil {
+		s.Provide = map[string]func(feature.Provider) (feature.Provider, error){rbacv1.GroupName: cfg.GuardRBAC}
+	}
+	return s, nil
+}
+
+// tiers are the two tiers of Policy. The denies of a namespace yield to the Node authorizer.
+func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []authorize.Link {
+	master, namespace := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.Store, nodes)
+	master.Local, namespace.Local = k.Served.Local, k.Served.Local
+	return []authorize.Link{{Name: "policy-master", Authorizer: master}, {Name: "policy-namespace", Authorizer: namespace}}
+}

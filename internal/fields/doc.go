@@ -1,3 +1,0 @@
-// Package fields is field permissions: who may change which fields, declared in FieldPermissions and in the schemas of
-// custom resources.
-package fields

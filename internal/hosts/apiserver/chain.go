@@ -1,0 +1,96 @@
+package apiserver
+
+import (
+	"k8s.io/apiserver/pkg/admission"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's
+// order. A test compares the picture with what is composed.
+//
+//	  TLS
+//	» pinSnapshot                  an empty holder joins the request, with the policy of this moment          handoff
+//	  PanicRecovery
+//	  RequestInfo
+//	  Timeout
+//	  Authentication               who is it
+//	  Audit                        the level of the event; it goes to the sinks when the response ends         auditing
+//	  Impersonation                asks the gate whether the user may act as somebody else                    authorize
+//	  PriorityAndFairness
+//	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
+//	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
+//	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
+//	» announce                     /readyz names stored objects that cannot be read                           source
+//	» receipt                      who writes policy is told its revision                                     fresh
+//	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
+//	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
+//	» visible                      selectors narrow a list to what its caller may see                        visible
+//	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fields
+//	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fields
+//	  aggregator → our groups → kube → extensions   which server serves it
+//	  decoding, defaulting, conversion
+//	  mutating admission           upstream's plugins and webhooks
+//	     update that creates: the handler asks the gate again, for create                                    authorize
+//	» WriteEffects                 a Binding is pinned to the pod that it will be compared with               enforce
+//	» FieldPermissionDeclarations  what a CRD declares is settled with what is stored                         crdschema
+//	» AuthorizationConditionsEnforcer   first in validating admission: this object meets the conditions      enforce
+//	     then: the caller may change these fields, set these labels and annotations
+//	  validating admission         policies, webhooks
+//	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   visible
+
+// stages are the parts of ours on that path: what the systems of this server add to it, in the order of the list.
+type stages struct {
+	kernel  *feature.Kernel
+	systems []feature.System
+	// health is how the sources of policy fare, for readiness, and events tells people what is wrong with an object.
+	health *source.Health
+	events *selfclient.Events
+	// journal keeps who changed which policy.
+	journal *journal.Journal
+	// resolver finds services of the cluster, as soon as upstream has made it.
+	resolver *lateResolver
+	// roles are those of RBAC, as soon as they are read.
+	roles *lateRoles
+}
+
+// wrapStorage lets systems see what the storage of a server is asked for.
+func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
+	for _, one := range s.systems {
+		if one.Storage != nil {
+			inner = one.Storage(inner, convert)
+		}
+	}
+	return inner
+}
+
+// wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
+func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
+	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(feature.Enforcer(s.systems, s.kernel.Namespace), enforce.Name)}
+	if kube.AdmissionControl != nil {
+		chain = append(chain, kube.AdmissionControl)
+	}
+	for _, one := range feature.Mutators(s.systems) {
+		chain = append(chain, admissionmetrics.WithControllerMetrics(one.Plugin, one.Name))
+	}
+	kube.AdmissionControl = admission.NewChainHandler(chain...)
+}
+
+// wrapAudit lets a system say where events go. Only the aggregator's handler chain runs, so that only there events are
+// made.
+func (s *stages) wrapAudit(aggregator *genericapiserver.Config) {
+	for _, one := range s.systems {
+		if one.Audit != nil {
+			aggregator.AuditBackend, aggregator.AuditPolicyRuleEvaluator = one.Audit.Backend, one.Audit.Evaluator
+		}
+	}
+	aggregator.LongRunningFunc = feature.LongRunning(s.systems, aggregator.LongRunningFunc)
+}

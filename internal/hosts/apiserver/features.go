@@ -1,0 +1,67 @@
+package apiserver
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+
+	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/features/conditionalreads"
+	"proviso.dev/proviso/internal/features/conditions"
+)
+
+// UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has
+// no effect while ConditionalAuthorization is off.
+const UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
+
+// Features lists our gates. Every system can be switched off on its own; with all of them off the server behaves like
+// stock kube-apiserver.
+func Features() []featuregate.Feature {
+	return append(features.All().Gates(), UniformConnectAuthorization)
+}
+
+var registerFeatures sync.Once
+
+// RegisterFeatures adds our gates next to Kubernetes' own, all of them on. It must run before flags are parsed; feature
+// gates are process-wide, so that running it again does nothing.
+func RegisterFeatures() error {
+	var err error
+	registerFeatures.Do(func() {
+		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
+		for _, f := range Features() {
+			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
+		}
+		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)
+	})
+	return err
+}
+
+// gates reads our feature gates, here and nowhere else. What is off is taken out of the list of systems.
+func gates() map[featuregate.Feature]bool {
+	all := map[featuregate.Feature]bool{}
+	for _, f := range Features() {
+		all[f] = utilfeature.DefaultFeatureGate.Enabled(f)
+	}
+	return all
+}
+
+// switches is which systems there are.
+type switches struct {
+	// gates are all of ours, and systems the list without those that are off.
+	gates   map[featuregate.Feature]bool
+	systems features.Lineup
+}
+
+// switches reads them for this server.
+func (o *Options) switches() switches {
+	s := switches{gates: gates()}
+	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
+		return s.gates[f] && (f != conditionalreads.Gate || s.gates[conditions.Gate]) // there are no conditional reads without conditions
+	})
+	return s
+}
+
+// stock is true when all of our systems are off.
+func (s switches) stock() bool { return len(s.systems.Gates()) == 0 }

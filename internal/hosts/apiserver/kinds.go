@@ -1,0 +1,22 @@
+package apiserver
+
+import (
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
+)
+
+// Kinds is what a host that does not link Kubernetes has to know of its kinds.
+func Kinds() feature.Kinds {
+	return feature.Kinds{
+		Schemes: []webhooks.Scheme{
+			{Scheme: legacyscheme.Scheme, Codecs: legacyscheme.Codecs},
+			{Scheme: apiextensionsapiserver.Scheme, Codecs: apiextensionsapiserver.Codecs},
+			{Scheme: aggregatorscheme.Scheme, Codecs: aggregatorscheme.Codecs},
+		},
+		Schemas: builtinSchemas, Recognizes: isOurs, Reserved: builtinGroups(), Convert: readContent, Definitions: allDefinitions, Codecs: legacyscheme.Codecs,
+	}
+}

@@ -1,0 +1,260 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/audit"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+
+	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/features/conditionalreads"
+	"proviso.dev/proviso/internal/features/conditions"
+	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
+	"proviso.dev/proviso/internal/hosts/apiserver/controllers"
+	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
+	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// Options are the flags of `proviso serve`: all of kube-apiserver's and a few of our own.
+type Options struct {
+	Kube *kubeoptions.ServerRunOptions
+
+	// DataDir holds everything the server generates.
+	DataDir string
+	// Controllers selects the in-process controllers, in kube-controller-manager's notation.
+	Controllers []string
+	// LogOutput is where the server's log goes: auto, stderr or file.
+	LogOutput string
+	// PolicyMasterNamespace is the namespace whose bindings apply everywhere.
+	PolicyMasterNamespace string
+	// Agree changes what the replicas on this etcd have agreed on to the settings of this one.
+	Agree bool
+	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
+	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
+
+	// RecheckWatches ends open watches when the right to them is gone.
+	RecheckWatches bool
+
+	// MaxStaleness is how long the policy may not have heard from etcd before everybody is refused; 0 is any time.
+	MaxStaleness time.Duration
+
+	// HistoryEntries is how many changes of policy the journal keeps.
+	HistoryEntries int
+
+	// AuditDynamic are the settings of dynamic audit.
+	AuditDynamic AuditDynamicOptions
+
+	// standsIn is set when the program was called as kube-apiserver.
+	standsIn bool
+	// lineup is the list of systems, of which gates take some out.
+	lineup features.Lineup
+	// auditBackend and auditEvaluator take the place of the configured ones; tests look at events with them.
+	auditBackend   audit.Backend
+	auditEvaluator audit.PolicyRuleEvaluator
+	// configured may change the configuration of the built-in resources before the others are copied from it.
+	configured func(c *config, generic *genericapiserver.Config) error
+	// changed tells whether the user gave a flag; a given flag is never overridden.
+	changed func(name string) bool
+}
+
+// AuditDynamicOptions are the flags of dynamic audit.
+type AuditDynamicOptions struct {
+	MaxSinks           int
+	SpoolDir           string
+	SpoolBytes         int64
+	SpoolFsync         bool
+	AllowInsecureSinks bool
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{
+		Kube:                  kubeoptions.NewServerRunOptions(),
+		DataDir:               "proviso-data",
+		LogOutput:             "auto",
+		PolicyMasterNamespace: "master",
+		HistoryEntries:        journal.DefaultEntries,
+		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
+		lineup:                features.All(),
+		changed:               func(string) bool { return false },
+	}
+}
+
+// Flags returns all flags by section, ours first.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	upstream := o.Kube.Flags()
+	var all cliflag.NamedFlagSets
+	ours := all.FlagSet("proviso")
+	ours.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory for everything the server generates and stores: etcd data, certificates, admin.kubeconfig, logs. Created with mode 0700.")
+	ours.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
+		"In-process controllers to run: '*' for all, 'name' to add, '-name' to leave out. Default: all with the embedded etcd, none with --etcd-servers. Known: "+strings.Join(controllers.Known(), ", ")+".")
+	ours.StringVar(&o.LogOutput, "log-output", o.LogOutput,
+		"Where the log goes: 'stderr', 'file' (log/proviso.log under the data directory), or 'auto': stderr with --etcd-servers, file otherwise.")
+	ours.StringVar(&o.PolicyMasterNamespace, "policy-master-namespace", o.PolicyMasterNamespace,
+		"Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
+	ours.IntVar(&o.HistoryEntries, "policy-history-entries", o.HistoryEntries,
+		"How many changes of policy are kept for 'proviso history' and 'proviso rollback': who changed what, and what it was before. 0 keeps none.")
+	ours.DurationVar(&o.MaxStaleness, "policy-max-staleness", 0,
+		"Refuse everybody but system:masters while the policy has not heard from etcd for so long, at least 30s: rights may have been revoked meanwhile. 0 goes on deciding by what is known.")
+	ours.BoolVar(&o.Agree, "agree", false,
+		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
+	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
+		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
+	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
+		"Groups whose members copy what was already admitted and may therefore set protected attributes.")
+	ours.BoolVar(&o.RecheckWatches, "authorization-recheck-watches", false,
+		"End an open watch, with error 410, when the right to it is gone. Watches under a condition always end then; the others go on in stock Kubernetes until they time out.")
+	ours.IntVar(&o.AuditDynamic.MaxSinks, "audit-dynamic-max-sinks", o.AuditDynamic.MaxSinks,
+		"How many audit sinks there can be.")
+	ours.StringVar(&o.AuditDynamic.SpoolDir, "audit-dynamic-spool-dir", "",
+		"Where events wait for their audit sinks. Default: audit under the data directory. A drop-in for kube-apiserver has no data directory and serves audit sinks only if this is given.")
+	ours.Int64Var(&o.AuditDynamic.SpoolBytes, "audit-dynamic-spool-bytes", o.AuditDynamic.SpoolBytes,
+		"How much may wait for each audit sink. Beyond it the oldest events are dropped, and counted.")
+	ours.BoolVar(&o.AuditDynamic.SpoolFsync, "audit-dynamic-spool-fsync", false,
+		"Wait for stable storage before a response ends, so that not even a crash of the machine loses an event. It costs latency.")
+	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
+		"Let audit sinks use http and be at loopback and link-local addresses. For tests and side-cars.")
+	for _, name := range upstream.Order {
+		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
+	}
+	return all
+}
+
+// Parsed remembers which flags the user gave. It is called after parsing.
+func (o *Options) Parsed(fs *pflag.FlagSet) {
+	o.changed = fs.Changed
+}
+
+// external tells whether the server runs on somebody else's etcd, as kube-apiserver does.
+func (o *Options) external() bool { return o.standsIn || o.changed("etcd-servers") }
+
+// dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is
+// upstream's, but for the authorizers (authzconfig.Plan.ModesAssumed).
+func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
+
+// logToFile tells where the log goes.
+func (o *Options) logToFile() bool {
+	return o.LogOutput == "file" || (o.LogOutput == "auto" && !o.external())
+}
+
+// validateOwn checks our own flags; upstream checks its own later.
+func (o *Options) validateOwn() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, fmt.Errorf("--data-dir must not be empty"))
+	}
+	if !slices.Contains([]string{"auto", "stderr", "file"}, o.LogOutput) {
+		errs = append(errs, fmt.Errorf("--log-output=%q: want auto, stderr or file", o.LogOutput))
+	}
+	if o.MaxStaleness != 0 && o.MaxStaleness < source.MinStaleness {
+		errs = append(errs, fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", o.MaxStaleness, source.MinStaleness))
+	}
+	if o.HistoryEntries < 0 {
+		errs = append(errs, fmt.Errorf("--policy-history-entries=%d: must not be negative; 0 keeps no history", o.HistoryEntries))
+	}
+	if o.AuditDynamic.MaxSinks < 0 {
+		errs = append(errs, fmt.Errorf("--audit-dynamic-max-sinks=%d: must not be negative", o.AuditDynamic.MaxSinks))
+	}
+	if o.AuditDynamic.SpoolBytes < 1<<20 {
+		errs = append(errs, fmt.Errorf("--audit-dynamic-spool-bytes=%d: want at least 1 MiB", o.AuditDynamic.SpoolBytes))
+	}
+	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
+		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))
+	}
+	if o.RecheckWatches && !o.switches().systems.Has(conditionalreads.Gate) {
+		errs = append(errs, fmt.Errorf("--authorization-recheck-watches: needs the feature gates %s and %s", conditions.Gate, conditionalreads.Gate))
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// completed is what the rest of the server works with.
+type completed struct {
+	kubeoptions.CompletedOptions
+	own *Options
+	// authz is the authorizer chain; nil when the server is stock and upstream builds its own.
+	authz *authzconfig.Plan
+	// switches are the systems that are on.
+	switches
+	// member is this server among the replicas on its etcd.
+	member *replicas.Member
+}
+
+// planAuthorization takes the authorizer chain out of the options.
+func (o *Options) planAuthorization(on switches) (*authzconfig.Plan, error) {
+	return authzconfig.Read(authzconfig.Flags{
+		BuiltInAuthorizationOptions: o.Kube.Authorization, ModesGiven: o.changed("authorization-mode"), DropIn: o.dropIn(), Systems: on.systems,
+	})
+}
+
+// complete fills in what the user left open and lets upstream complete and validate its part.
+func (o *Options) complete(ctx context.Context) (*completed, error) {
+	if err := o.liftEnforcer(); err != nil {
+		return nil, err
+	}
+	on := o.switches()
+	plan, err := o.planAuthorization(on)
+	if err != nil {
+		return nil, err
+	}
+	if m := o.Kube.Metrics; m != nil && m.ShowHiddenMetricsForVersion == "" && len(m.DisabledMetrics) == 0 && m.AllowListMapping == nil && m.AllowListMappingManifest == "" {
+		o.Kube.Metrics = nil // with nothing to apply, upstream logs an error about a file that nobody has named
+	}
+	opts, err := o.Kube.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	c := &completed{CompletedOptions: opts, own: o, authz: plan, switches: on}
+	c.member, err = newMember(c)
+	return c, err
+}
+
+// defaultNetwork makes the server reachable from this machine only, unless the user says otherwise.
+func (o *Options) defaultNetwork() {
+	if !o.changed("bind-address") {
+		o.Kube.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
+	}
+	if !o.changed("service-cluster-ip-range") {
+		o.Kube.ServiceClusterIPRanges = "10.0.0.0/24"
+	}
+	// Upstream advertises the address of a network interface, which a machine without a default route does not have.
+	// Then nothing is advertised: the kubernetes service has no endpoints, and nobody could reach them anyway.
+	if !o.changed("advertise-address") && o.Kube.SecureServing.BindAddress.IsLoopback() &&
+		o.Kube.GenericServerRunOptions.DefaultAdvertiseAddress(o.Kube.SecureServing.SecureServingOptions) != nil {
+		o.Kube.GenericServerRunOptions.AdvertiseAddress = o.Kube.SecureServing.BindAddress
+		if !o.changed("endpoint-reconciler-type") {
+			o.Kube.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+		}
+	}
+}
+
+// spoolDir is where audit events wait for their sinks. A drop-in has no directory of its own unless it is told one.
+func (o *Options) spoolDir() string {
+	if o.AuditDynamic.SpoolDir != "" || o.dropIn() {
+		return o.AuditDynamic.SpoolDir
+	}
+	return o.path("audit")
+}
+
+func splitList(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+}
+
+func (o *Options) path(elements ...string) string {
+	return filepath.Join(append([]string{o.DataDir}, elements...)...)
+}

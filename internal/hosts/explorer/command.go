@@ -1,0 +1,154 @@
+package explorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+
+	"proviso.dev/proviso/internal/platform/buildinfo"
+)
+
+// Options are the flags of `proviso explorer`.
+type Options struct {
+	PrintURL   bool
+	ReadOnly   bool
+	AllowApply bool
+
+	run    Run
+	config *genericclioptions.ConfigFlags
+	genericiooptions.IOStreams
+}
+
+// NewCommand returns `proviso explorer`, whose screens run commands.
+func NewCommand(streams genericiooptions.IOStreams, run Run) *cobra.Command {
+	o := &Options{IOStreams: streams, ReadOnly: true, run: run, config: genericclioptions.NewConfigFlags(true)}
+	cmd := &cobra.Command{
+		Use:   "explorer",
+		Short: "Open a page that shows who can do what, why, and what would change",
+		Long: `Open a page in the browser that shows who can do what, why, and what would change. It runs on this machine, listens on 127.0.0.1 alone, acts as
+the user of the kubeconfig, and loads nothing from the network. Every screen names the command that says the same in a terminal, and has an
+address that any other explorer opens.
+
+The address that is printed works once. The page can be used until the program ends, for twelve hours at most. It writes nothing; with
+--allow-apply it applies a change of policy, as you, after it has shown its plan.
+
+On another machine, print the address and forward the port:  ssh -L PORT:127.0.0.1:PORT MACHINE
+
+Exit code 0 after Ctrl-C, 3 if it could not start.`,
+		Example: `  # Open the page
+  proviso explorer
+
+  # On a machine without a browser
+  proviso explorer --print-url
+
+  # As another user of the kubeconfig, and with the right to apply what was planned
+  proviso explorer --context hubert@proviso --allow-apply`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.AllowApply && cmd.Flags().Changed("read-only") && o.ReadOnly {
+				return errors.New("--read-only and --allow-apply: one of them")
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return o.Serve(ctx)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig.")
+	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
+	fs.StringVar(o.config.Impersonate, "as", "", "The user that the page acts as.")
+	fs.BoolVar(&o.PrintURL, "print-url", false, "Print the address on standard output and open no browser.")
+	fs.BoolVar(&o.ReadOnly, "read-only", o.ReadOnly, "Write nothing. It is the default.")
+	fs.BoolVar(&o.AllowApply, "allow-apply", false, "Let the page apply a change after it has shown its plan.")
+	return cmd
+}
+
+// Serve serves the page until the context ends.
+func (o *Options) Serve(ctx context.Context) error {
+	cfg, err := o.complete()
+	if err != nil {
+		return err
+	}
+	handler, token, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	url := fmt.Sprintf("http://%s/?token=%s", listener.Addr(), token)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	if o.PrintURL {
+		_, err = fmt.Fprintln(o.Out, url)
+	} else {
+		fmt.Fprintf(o.ErrOut, "The explorer is at %s\nThe address works once. Ctrl-C ends the explorer.\n", url)
+		open(ctx, url)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-done:
+		}
+	}
+	_ = server.Close() // streams have no end of their own
+	return err
+}
+
+func (o *Options) complete() (Config, error) {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return Config{}, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200
+	config.WarningHandler = rest.NoWarnings{}
+	loader := o.config.ToRawKubeConfigLoader()
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return Config{}, err
+	}
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return Config{}, err
+	}
+	cfg := Config{Run: o.run, Rest: config, Namespace: namespace, Context: raw.CurrentContext, AllowApply: o.AllowApply, Version: buildinfo.Get().Version}
+	for _, flag := range []struct {
+		name  string
+		value *string
+	}{{"kubeconfig", o.config.KubeConfig}, {"context", o.config.Context}, {"as", o.config.Impersonate}} {
+		if *flag.value != "" {
+			cfg.Identity = append(cfg.Identity, "--"+flag.name+"="+*flag.value)
+		}
+	}
+	if *o.config.Context != "" {
+		cfg.Context = *o.config.Context
+	}
+	return cfg, nil
+}
+
+// open opens the address in the user's browser. If there is none, the address was printed.
+func open(ctx context.Context, url string) {
+	name, args := "xdg-open", []string{url}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	}
+	_ = exec.CommandContext(ctx, name, args...).Start() //nolint:gosec // one of three programs, with an address of ours
+}

@@ -1,0 +1,78 @@
+package offline
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// Answer is what is known of a request without its object. The zero value refuses.
+type Answer uint8
+
+// The answers.
+const (
+	// Refused: nothing allows it.
+	Refused Answer = iota
+	// Denied: a rule forbids it.
+	Denied
+	// Depends: the object decides, or the fields that it changes.
+	Depends
+	// Allowed: whatever the object is.
+	Allowed
+)
+
+// Decide tells what becomes of a request. Everything that it needs beside its own verb is asked as well.
+func (h *Host) Decide(ctx context.Context, attrs authorizer.Attributes) Answer {
+	answer := h.decide(ctx, attrs)
+	if answer < Depends {
+		return answer
+	}
+	if also := h.kernel.Gate.AlsoNeeds(attrs); also != "" {
+		return min(answer, h.decide(ctx, authorize.WithVerb(attrs, also)))
+	}
+	return answer
+}
+
+func (h *Host) decide(ctx context.Context, attrs authorizer.Attributes) Answer {
+	gate := h.kernel.Gate
+	v := gate.Chain.Decide(ctx, attrs)
+	decision := v.Decision
+	if v.Pending != nil {
+		if gate.Conditional && gate.Honours(attrs) == nil {
+			return Depends
+		}
+		decision, _, _ = v.Fold(ctx)
+	}
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return Allowed
+	case decision == authorizer.DecisionDeny:
+		return Denied
+	case gate.OpensFields(ctx, h.Snapshot(), attrs):
+		return Depends
+	}
+	return Refused
+}
+
+// Scoped is the request as the rules see it.
+func (h *Host) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
+	return h.kernel.Gate.Chain.Scoped(attrs)
+}
+
+// Guards tells whether protected attributes or field permissions have a word about a request that the rules allow.
+func (h *Host) Guards(ctx context.Context, attrs authorizer.Attributes) bool {
+	for _, e := range h.kernel.Before(ctx, attrs) {
+		if !e.Decision.IsNoOpinion() {
+			return true
+		}
+	}
+	return false
+}
+
+// Serves tells whether a server with these files would know a resource. What it does not know it refuses to everybody.
+func (h *Host) Serves(resource schema.GroupResource) bool {
+	return h.Snapshot().Served.OwnKind(resource) != ""
+}

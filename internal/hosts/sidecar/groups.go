@@ -1,0 +1,129 @@
+package sidecar
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	serveroptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/request/authorize"
+)
+
+// genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate
+// tells, and for health checks.
+func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*genericapiserver.Config, error) {
+	generic := genericapiserver.NewConfig(registry.Codecs)
+	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	generic.ExternalAddress = s.settings.Listen
+	serving := serveroptions.NewSecureServingOptions()
+	serving.Listener = listener
+	serving.ServerCert.CertKey = serveroptions.CertKey{CertFile: s.files.ServerCert, KeyFile: s.files.ServerKey}
+	// The API server asks an address in its webhooks, and the Service where it passes requests on.
+	serving.SNICertKeys = []cliflag.NamedCertKey{{Names: []string{s.settings.serviceHost()}, CertFile: s.files.ServiceCert, KeyFile: s.files.ServiceKey}}
+	if err := serving.WithLoopback().ApplyTo(&generic.SecureServing, &generic.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
+	front, err := dynamiccertificates.NewDynamicCAContentFromFile("front-proxy", s.files.FrontProxyCACert)
+	if err != nil {
+		return nil, err
+	}
+	asking, err := dynamiccertificates.NewDynamicCAContentFromFile("kube-apiserver", s.files.CACert)
+	if err != nil {
+		return nil, err
+	}
+	generic.SecureServing.ClientCA = dynamiccertificates.NewUnionCAContentProvider(front, asking)
+	list := func(names ...string) headerrequest.StringSliceProvider { return headerrequest.StaticStringSlice(names) }
+	health := []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
+	// As every extension API server does: the API server reads our documents as somebody who is in no group.
+	generic.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(union.New(
+		headerrequest.NewDynamicVerifyOptionsSecure(front.VerifyOptions, list(pki.ProxyClientName), list("X-Remote-User"), list("X-Remote-Uid"), list("X-Remote-Group"), list("X-Remote-Extra-")),
+		anonymous.NewAuthenticator(health)))
+	prefix := s.settings.Etcd.Prefix
+	if prefix == "" {
+		prefix = "/proviso"
+	}
+	etcd := serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig(prefix, nil))
+	transport := &etcd.StorageConfig.Transport
+	transport.ServerList = endpoints
+	transport.TrustedCAFile, transport.CertFile, transport.KeyFile = s.settings.Etcd.CAFile, s.settings.Etcd.CertFile, s.settings.Etcd.KeyFile
+	if err := registry.Configure(generic, *etcd, s.kinds.Definitions); err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	return generic, nil
+}
+
+// guard puts the gate and the enforcer into the server of our groups, and the webhooks in front of it. Where nothing
+// here has an opinion, the API server is asked, with all the authorizers it has.
+func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Request) error) error {
+	client, err := kubernetes.NewForConfig(s.cluster)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: time.Second, DenyCacheTTL: time.Second,
+		WebhookRetryBackoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Steps: 2},
+	}.New()
+	if err != nil {
+		return err
+	}
+	links := append(append([]authorize.Link{}, s.kernel.Gate.Chain.Links()...), authorize.Link{Name: "kube-apiserver", Authorizer: elsewhere})
+	chain, err := authorize.NewChain(links...)
+	if err != nil {
+		return err
+	}
+	chain.ClusterWide = s.kernel.Gate.Chain.ClusterWide
+	gate := &authorize.Gate{Chain: chain, Conditional: true, Explain: true}
+	generic.Authorization.Authorizer = gate.InHandlers()
+	generic.RuleResolver = chain
+	stages := []admission.Interface{feature.Enforcer(s.systems, s.kernel.Namespace), exemptWarner{s.settings.exempt()}}
+	for _, m := range feature.Mutators(s.systems) {
+		stages = append(stages, m.Plugin)
+	}
+	generic.AdmissionControl = admission.NewChainHandler(stages...)
+	feature.WrapHandlers(generic, gate, s.kernel.Store, s.systems)
+	build := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return s.webhooks(trusted, build(s.tail(api), c))
+	}
+	return nil
+}
+
+// tail serves what systems serve beside the API, as far as a stock server passes it on: live audit events. Who asks has
+// been authenticated and authorized as for everything else here, and the handler asks for more.
+func (s *sidecar) tail(next http.Handler) http.Handler {
+	var live http.Handler
+	for _, one := range s.systems {
+		for _, p := range one.Paths {
+			if p.Path == auditv1alpha1.TailPath {
+				live = p.Handler
+			}
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if live != nil && r.URL.Path == auditv1alpha1.TailBesidePath {
+			live.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

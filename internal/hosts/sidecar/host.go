@@ -1,0 +1,130 @@
+package sidecar
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/features/base"
+	"proviso.dev/proviso/internal/features/dynamicaudit"
+	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
+	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// composed is the same list of systems that every host holds, and the decider over it.
+type composed struct {
+	kernel  *feature.Kernel
+	systems []feature.System
+	decider *webhooks.Decider
+	health  *source.Health
+}
+
+// parts is what a composition is made of.
+type parts struct {
+	settings  *settings
+	kinds     feature.Kinds
+	clients   *selfclient.Clients
+	namespace func(name string) (runtime.Object, error)
+	// ground says what the registry asks of the cluster.
+	ground base.Config
+	// spool is where audit events wait; empty if there are no sinks.
+	spool     string
+	interlock webhooks.Interlock
+	// granted remembers what was allowed under a condition; nil for a new memory.
+	granted *webhooks.Granted
+	// stale says why the policy is too old to decide by; nil asks the health of its sources.
+	stale func() string
+}
+
+// compose makes the kernel, the systems on it, the chain of their links, and the decider.
+func compose(p parts) (*composed, error) {
+	c := &composed{health: p.ground.Health}
+	if p.stale == nil && c.health != nil {
+		p.stale = c.health.Age.Stale
+	}
+	var err error
+	c.kernel, err = base.NewKernel(base.KernelConfig{
+		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
+		Namespace: p.namespace, Warn: warn, Agreed: func() error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.granted == nil {
+		p.granted = webhooks.NewGranted(time.Now)
+	}
+	p.ground.Convert = p.kinds.Convert
+	p.ground.Service = &apiregistration.ServiceReference{Namespace: p.settings.Namespace, Name: serviceName}
+	cfg := features.Config{
+		Ground: p.ground,
+		Fields: fieldpermissions.Config{Schemas: fieldpermissions.Schemas{Builtin: p.kinds.Schemas, Recognizes: p.kinds.Recognizes}, MaxBody: 3 << 20},
+	}
+	if p.spool != "" {
+		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
+	}
+	if c.systems, err = features.All().Build(c.kernel, cfg); err != nil {
+		return nil, err
+	}
+	if err := features.Install(c.kernel, c.systems); err != nil {
+		return nil, err
+	}
+	// Requests to our own groups are enforced where they are served, which is here.
+	ours, local := registry.Groups(), c.kernel.Served.Local
+	limits := p.settings.limits(ours)
+	c.kernel.Gate.Limit = limits.Check
+	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
+	c.decider, err = webhooks.New(webhooks.Config{
+		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.systems, c.kernel.Namespace),
+		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+	})
+	return c, err
+}
+
+// warn logs what is wrong with an object: the side-car writes no events in the cluster.
+func warn(obj runtime.Object, reason, message string) {
+	name := ""
+	if m, err := meta.Accessor(obj); err == nil {
+		name = m.GetNamespace() + "/" + m.GetName()
+	}
+	klog.InfoS("Something is wrong with an object", "object", name, "reason", reason, "message", message)
+}
+
+// Paths of the webhooks.
+const (
+	accessPath    = "/proviso/authorize"
+	admissionPath = "/proviso/admit"
+	auditPath     = "/proviso/audit"
+)
+
+var errStranger = errors.New("only the API server that this side-car belongs to may ask here")
+
+// webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
+func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {
+	paths := map[string]http.HandlerFunc{accessPath: s.decider.ServeAccess, admissionPath: s.decider.ServeAdmission, statePath: s.serveState, auditPath: s.hookedEvents}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serve := paths[r.URL.Path]
+		if serve == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := trusted(r); err != nil {
+			http.Error(w, errStranger.Error(), http.StatusForbidden)
+			return
+		}
+		serve(w, r)
+	})
+}

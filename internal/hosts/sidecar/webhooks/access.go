@@ -1,0 +1,187 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Config is what both calls decide by.
+type Config struct {
+	Gate  *authorize.Gate
+	Store *snapshot.Store
+	// Served knows what the stock server serves.
+	Served *discovery.Directory
+	// Enforcer is what a server of ours has first in validating admission.
+	Enforcer admission.ValidationInterface
+	// Objects reads what is admitted.
+	Objects *Objects
+	// Interlock proves that the stock server calls admission.
+	Interlock Interlock
+	// Own is the side-car's name, and Canary that of its proof.
+	Own, Canary string
+	// Before lists what the enforcer refuses whatever the chain says: fields and attributes.
+	Before func(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement
+	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
+	Stale func() string
+	// Granted remembers what was allowed under a condition.
+	Granted *Granted
+	// Home is the namespace of the Service by which the stock server finds our API groups.
+	Home string
+	// Ours are our API groups. Their enforcer stands where they are served, so that nothing has to be proven for them.
+	Ours []string
+}
+
+// Interlock knows whether the admission webhook is called (SC-7).
+type Interlock interface {
+	// Asked notes that authorization was asked on a connection about a nonce.
+	Asked(connection, nonce string)
+	// Admitted notes that admission was asked about a nonce, and gives the words to refuse it with.
+	Admitted(nonce string) string
+	// Proven is nil if conditions can be honoured for who asks on a connection. It may wait for that a little.
+	Proven(ctx context.Context, connection string) error
+	// Watched is nil if the server that asks on a connection was proven to call admission, and nothing has changed
+	// since. It lasts as long as the connection.
+	Watched(connection string) error
+}
+
+// Decider answers both calls.
+type Decider struct{ cfg Config }
+
+// New makes one.
+func New(cfg Config) (*Decider, error) {
+	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Granted == nil || cfg.Own == "" || cfg.Canary == "" {
+		return nil, errors.New("a decider needs all of its parts")
+	}
+	return &Decider{cfg}, nil
+}
+
+// ErrUnsynced is that there is nothing to decide by yet. Nobody is allowed anything (SC-8).
+var ErrUnsynced = errors.New("the side-car has not read its policy yet")
+
+// pin gives a call the policy of this moment.
+func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot, error) {
+	snap := d.cfg.Store.Current()
+	if !snap.Synced {
+		return ctx, nil, ErrUnsynced
+	}
+	return requestctx.With(ctx, snap), snap, nil
+}
+
+// stale is why there is nothing to decide by any more. Whoever was allowed something may have lost it meanwhile.
+func (d *Decider) stale() string {
+	if d.cfg.Stale == nil {
+		return ""
+	}
+	return d.cfg.Stale()
+}
+
+// Answer is what the authorization webhook says. The zero value denies.
+type Answer struct {
+	Decision authorizer.Decision
+	Reason   string
+}
+
+var silence = Answer{Decision: authorizer.DecisionNoOpinion}
+
+// unsafeDelete is the verb of a delete that no admission sees.
+const unsafeDelete = "unsafe-delete-ignore-read-errors"
+
+// linkRBAC names the link that the stock server has as well. It answers for itself.
+const linkRBAC = "rbac"
+
+// Access answers authorization (SC-5): Deny where the decision is Deny, Allow where it is Allow, Allow where it can
+// become Allow in an admission that is proven to come, and no opinion otherwise.
+func (d *Decider) Access(ctx context.Context, connection string, attrs authorizer.Attributes) (Answer, error) {
+	ctx, snap, err := d.pin(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	if name := attrs.GetUser().GetName(); name == d.cfg.Canary {
+		d.cfg.Interlock.Asked(connection, attrs.GetName())
+		return silence, nil // RBAC says what it may try, and admission refuses it
+	}
+	if why := d.stale(); why != "" {
+		return Answer{Reason: why}, nil
+	}
+	if err := d.cfg.Served.Unknown(snap, attrs); err != nil {
+		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the answer is no, and says why
+	}
+	if attrs.GetVerb() == unsafeDelete {
+		if why := d.cfg.Gate.DeniesUnsafe(ctx, attrs); why != "" {
+			return Answer{Reason: why}, nil
+		}
+	}
+	r := d.cfg.Gate.Rule(ctx, attrs)
+	if r.Hangs() && !slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) {
+		if err := d.cfg.Interlock.Proven(ctx, connection); err != nil {
+			r = r.Folded(ctx)
+			r.Reason = joined(r.Reason, err)
+		}
+	}
+	if err := d.unwatched(connection, attrs); err != nil && r.Footing != authorize.Denied && d.checked(ctx, snap, attrs) {
+		return Answer{Reason: err.Error()}, nil
+	}
+	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
+	switch {
+	case r.Footing == authorize.Denied:
+		return Answer{Reason: (&denial.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
+	case r.Footing == authorize.Silent, r.By == linkRBAC:
+		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
+	}
+	if r.Hangs() {
+		d.cfg.Granted.note(attrs)
+	}
+	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
+}
+
+// unwatched is why nobody may be asked in admission about a request, although it writes.
+func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) error {
+	if !attrs.IsResourceRequest() || slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) || !slices.Contains(writes, attrs.GetVerb()) {
+		return nil
+	}
+	return d.cfg.Interlock.Watched(connection)
+}
+
+// checked tells whether admission may refuse a request that is allowed, without any condition: for the sake of a field
+// or an attribute, of what else would be deleted, or of our own groups and the master namespace.
+func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	u, namespace := attrs.GetUser(), attrs.GetNamespace()
+	deletes := attrs.GetVerb() != "create" || attrs.GetSubresource() != "" // an object that is made deletes nothing yet
+	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+	return slices.Contains(guarded, resource) || namespace != "" && namespace == d.cfg.Home && slices.Contains(enforce.Leading, resource) ||
+		d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
+		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
+}
+
+var (
+	writes = []string{"create", "update", "patch", "delete", "deletecollection"}
+	// guarded are where our own groups, and the namespace whose policy holds everywhere, could be taken away.
+	guarded = []schema.GroupResource{{Resource: "namespaces"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}}
+)
+
+func joined(reason string, err error) string {
+	switch {
+	case err == nil:
+		return reason
+	case reason == "":
+		return err.Error()
+	}
+	return reason + "; " + err.Error()
+}
+
+// named is a caller whose name is given, for comparing.
+func named(u user.Info, name string) bool { return u != nil && u.GetName() == name }

@@ -1,2 +1,0 @@
-// Package lineup is the list of systems that every host holds, in order.
-package lineup

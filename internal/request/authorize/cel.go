@@ -1,0 +1,60 @@
+package authorize
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+)
+
+// CELConditions evaluates conditions of the built-in type that came as text: from a webhook, or in an
+// AuthorizationConditionsReview.
+type CELConditions struct {
+	programs *expr.Cache
+}
+
+// NewCELConditions returns an evaluator with a cache of its own: what others send must not push out what is stored.
+func NewCELConditions(compiler *expr.Compiler) *CELConditions {
+	return &CELConditions{programs: expr.NewCache(compiler)}
+}
+
+// Evaluate compiles the condition, or takes it from the cache, and evaluates it. It does neither for a client that has
+// left.
+func (e *CELConditions) Evaluate(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) (bool, error) {
+	if c.GetType() != expr.TypeCEL {
+		return false, fmt.Errorf("conditions of type %q cannot be evaluated here", c.GetType())
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	program, err := e.Compile(c.GetCondition())
+	if err != nil {
+		return false, err
+	}
+	return program.Evaluate(ctx, requestOf(data), expr.Deny, FactsOf(ctx, data))
+}
+
+// Compile returns the program of an expression.
+func (e *CELConditions) Compile(source string) (*expr.Program, error) {
+	program, issues := e.programs.Stored(source, expr.When, "").Program()
+	if len(issues) > 0 {
+		return nil, issues
+	}
+	return program, nil
+}
+
+// requestOf is what a condition that still mentions the request can know of it at admission.
+func requestOf(data authorizer.ConditionsData) *expr.Request {
+	resource := data.GetResource()
+	r := &expr.Request{
+		Verb: strings.ToLower(string(data.GetOperation())), APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource,
+		Subresource: data.GetSubresource(), Namespace: data.GetNamespace(), Name: data.GetName(),
+	}
+	if u := data.GetUserInfo(); u != nil {
+		r.User, r.UID, r.Groups, r.Extra = u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()
+	}
+	return r
+}

@@ -1,0 +1,332 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// Link is one authorizer of the chain.
+type Link struct {
+	// Name appears in reviews, reasons, audit annotations and metrics.
+	Name       string
+	Authorizer authorizer.Authorizer
+	// Type is the type of a configured authorizer, as the configuration spells it; empty for what cannot be configured.
+	Type string
+	// FailOpen turns the failure of a Deny condition into NoOpinion instead of Deny. It exists for webhooks that are
+	// configured so; nothing of ours sets it.
+	FailOpen bool
+}
+
+// TypeWebhook is the type of webhooks.
+const TypeWebhook = "Webhook"
+
+// Chain asks its links in order. It is lazy: at the first answer that can become Allow the walk stops, and what is left
+// of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that
+// asking every link with all the data would have given.
+type Chain struct {
+	links atomic.Pointer[[]Link]
+	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means
+	// none. It is set before the chain is used.
+	ClusterWide func(authorizer.Attributes) bool
+}
+
+// NewChain returns a chain of the given links.
+func NewChain(links ...Link) (*Chain, error) {
+	c := &Chain{}
+	return c, c.Replace(links...)
+}
+
+// Replace swaps the links, as a reloaded configuration does. Requests in flight end with the links they began with. It
+// checks that every link has a name of its own, since decisions are traced by name; on error nothing changes.
+func (c *Chain) Replace(links ...Link) error {
+	if len(links) == 0 {
+		return errors.New("authorizer chain: at least one authorizer is needed")
+	}
+	seen := map[string]bool{}
+	for _, l := range links {
+		if l.Name == "" || l.Authorizer == nil {
+			return errors.New("authorizer chain: every link needs a name and an authorizer")
+		}
+		if seen[l.Name] {
+			return fmt.Errorf("authorizer chain: %q is listed twice", l.Name)
+		}
+		seen[l.Name] = true
+	}
+	c.links.Store(&links)
+	return nil
+}
+
+// Links lists the chain, for reviews and tests.
+func (c *Chain) Links() []Link { return *c.links.Load() }
+
+// Verdict is what the chain knows before it has seen the object. The zero value refuses.
+type Verdict struct {
+	// Decision is final unless Pending is set.
+	Decision authorizer.Decision
+	Reason   string
+	// Err is what kept links from answering. Failed is what conditions failed with that need no object: they failed
+	// closed, and that belongs in audit and metrics, but it is no error of the server's.
+	Err    error
+	Failed error
+	// Authorizer names the link that decided.
+	Authorizer string
+	// Types are the types of the conditions that Pending has so far, as in requestctx.Outcome.
+	Types string
+	// Pending is what remains to be asked; set only if the request can still become allowed.
+	Pending requestctx.Pending
+	// Denies is set, without Pending, if nothing allows the request and conditions could still deny it. It resolves to
+	// Deny or NoOpinion.
+	Denies requestctx.Pending
+
+	// rest is the walk behind Pending or Denies.
+	rest *pending
+}
+
+// Decide walks the chain as far as the request's own data reaches.
+func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
+	var r record
+	w := c.Walk(attrs)
+	for a := range w.answers(ctx) {
+		link, d := a.link, &a.decision
+		switch {
+		case a.isOpen(): // it is kept
+		case d.IsNoOpinion():
+			r.note(link.Name, d.Reason(), d.Error())
+			continue
+		case d.IsDeny():
+			// Whatever was conditional before could only have denied too.
+			v := Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
+			if v.Err = d.Error(); FailedClosed(v.Err) {
+				v.Failed, v.Err = v.Err, nil
+			}
+			return v
+		case d.IsAllow() && len(w.kept) == 0:
+			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
+		}
+		w.keep(a)
+		if a.canBecome(authorizer.DecisionAllow) {
+			p := a.waiting(pending{walk: w, record: r.kept()})
+			return Verdict{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
+		}
+		// Only denies are possible here: somebody later in the chain has to allow.
+	}
+	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
+	if len(w.kept) > 0 {
+		r.failures = nil // the verdict has them
+		v.rest = &pending{walk: w, record: r.kept()}
+		v.Denies = v.rest
+	}
+	return v
+}
+
+// outcome is the verdict as it stands, without what is pending.
+func (v Verdict) outcome() requestctx.Outcome {
+	return requestctx.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
+}
+
+// Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has
+// answered without one.
+func (v Verdict) Fold(ctx context.Context) (authorizer.Decision, string, error) {
+	decision, reason, _, err := v.fold(ctx)
+	return decision, reason, err
+}
+
+// fold also names the link that decided.
+func (v Verdict) fold(ctx context.Context) (_ authorizer.Decision, reason, by string, _ error) {
+	if v.rest == nil {
+		return v.Decision, v.Reason, v.Authorizer, v.Err
+	}
+	return v.rest.walk.fold(ctx, v.rest.record.copy())
+}
+
+// Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
+func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
+	if c.ClusterWide != nil && c.ClusterWide(attrs) {
+		return clusterWide{attrs}
+	}
+	return attrs
+}
+
+type clusterWide struct{ authorizer.Attributes }
+
+func (clusterWide) GetNamespace() string { return "" }
+
+func (a *answer) canBecome(decision authorizer.Decision) bool {
+	if a.set != nil {
+		return a.set.canBecome(decision)
+	}
+	return canBecome(a.decision, decision)
+}
+
+// canBecome tells whether a decision is possible, without making upstream's set of all that are.
+func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decision) bool {
+	if !d.IsConditionsMap() {
+		return d.PossibleDecisions().Has(decision)
+	}
+	m := d.ConditionsMap()
+	switch decision {
+	case authorizer.DecisionAllow:
+		for range m.AllowConditions() {
+			return true
+		}
+	case authorizer.DecisionDeny:
+		for range m.DenyConditions() {
+			return true
+		}
+	}
+	return decision == authorizer.DecisionNoOpinion
+}
+
+// pending is a walk that waits for the object. The snapshot it uses is the one pinned in the request's holder, so that
+// a policy changed meanwhile does not change the outcome.
+type pending struct {
+	walk Walk
+	// record is nil if nobody had anything to say.
+	record *record
+}
+
+// waiting finds a place for what waits for an answer.
+func (a *answer) waiting(p pending) *pending {
+	var place *pending
+	if a.set != nil {
+		place = &a.set.waits
+	} else {
+		place = new(pending)
+	}
+	*place = p
+	return place
+}
+
+// Resolve evaluates what was conditional, in order, and then asks the links that were not asked yet.
+func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
+	if f, ok := data.(Facts); ok {
+		if err := f.Trusted(); err != nil {
+			return requestctx.Outcome{Decision: authorizer.DecisionDeny, Reason: err.Error()}
+		}
+	}
+	w, r := p.walk, p.record.copy()
+	var conditions []string
+	var types typeSet
+	for a := range w.answers(ctx) {
+		link := a.link
+		decision, reason, err := a.evaluate(ctx, data)
+		conditions = a.appendIDs(conditions)
+		types.add(a.set, &a.decision)
+		if decision != authorizer.DecisionNoOpinion {
+			return requestctx.Outcome{Decision: decision, Reason: reason, Detail: withFailures(err, data), Authorizer: link.Name, Conditions: conditions, Types: types.String()}
+		}
+		r.note(link.Name, reason, err)
+	}
+	return requestctx.Outcome{
+		Decision:   authorizer.DecisionNoOpinion,
+		Reason:     r.reason(),
+		Detail:     withFailures(r.all(), data),
+		Authorizer: names(w.kept),
+		Conditions: conditions,
+		Types:      types.String(),
+	}
+}
+
+// names lists whose conditions were not met.
+func names(all []kept) string {
+	list := make([]string, len(all))
+	for i, a := range all {
+		list[i] = a.link.Name
+	}
+	return strings.Join(list, ",")
+}
+
+// evaluate gives the final decision of one link. Results that the decision could not have produced fail closed.
+func evaluate(ctx context.Context, link Link, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return (&answer{link: &link, decision: d}).evaluate(ctx, data)
+}
+
+func (a *answer) evaluate(ctx context.Context, data authorizer.ConditionsData) (decision authorizer.Decision, reason string, err error) {
+	switch {
+	case a.set != nil:
+		decision, reason, err = a.set.evaluate(ctx, data)
+	case a.decision.IsUnconditional():
+		return Parts(a.decision)
+	default:
+		decision, reason, err = a.link.Authorizer.EvaluateConditions(ctx, a.decision, data)
+	}
+	if !a.canBecome(decision) {
+		return a.upstream().FailureDecision(), "failed closed", fmt.Errorf("%s evaluated its conditions to %s, which they cannot give", a.link.Name, decision)
+	}
+	if decision == authorizer.DecisionDeny && err != nil && a.link.FailOpen {
+		return authorizer.DecisionNoOpinion, reason, err
+	}
+	return decision, reason, err
+}
+
+// appendIDs appends the IDs of the conditions.
+func (a *answer) appendIDs(ids []string) []string {
+	if a.set == nil {
+		return append(ids, conditionIDs(a.decision)...)
+	}
+	if c := a.set.only(); c != nil && ids == nil && !c.hit.ByDelete() {
+		return c.compiled.IDs()
+	}
+	ids = slices.Grow(ids, len(a.set.denies)+len(a.set.allows))
+	for _, list := range [...][]authorizer.Condition{a.set.denies, a.set.allows} {
+		for _, c := range list {
+			ids = append(ids, c.GetID())
+		}
+	}
+	return ids
+}
+
+func conditionIDs(d authorizer.ConditionsAwareDecision) []string {
+	var ids []string
+	switch {
+	case d.IsConditionsMap():
+		m := d.ConditionsMap()
+		for c := range m.DenyConditions() {
+			ids = append(ids, c.GetID())
+		}
+		for c := range m.NoOpinionConditions() {
+			ids = append(ids, c.GetID())
+		}
+		for c := range m.AllowConditions() {
+			ids = append(ids, c.GetID())
+		}
+	case d.IsUnion():
+		for _, sub := range d.UnionedDecisions() {
+			ids = append(ids, conditionIDs(sub)...)
+		}
+	}
+	return ids
+}
+
+var _ authorizer.RuleResolver = (*Chain)(nil)
+
+// RulesFor joins what the links that can list rules say (SelfSubjectRulesReview).
+func (c *Chain) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	var resources []authorizer.ResourceRuleInfo
+	var paths []authorizer.NonResourceRuleInfo
+	var errs []error
+	incomplete := false
+	for _, l := range c.Links() {
+		resolver, ok := l.Authorizer.(authorizer.RuleResolver)
+		if !ok {
+			continue
+		}
+		r, p, partial, err := resolver.RulesFor(ctx, u, namespace)
+		resources, paths = append(resources, r...), append(paths, p...)
+		incomplete = incomplete || partial
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return resources, paths, incomplete, utilerrors.NewAggregate(errs)
+}

@@ -1,0 +1,35 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// Denied asks the whole chain whether a request is denied, which is more than not being allowed: some rule says that
+// the caller must not (PO-20). Conditions are resolved with the data; where none would be evaluated on such a request,
+// they fold.
+func (g *Gate) Denied(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool) {
+	v := g.Chain.Decide(ctx, attrs)
+	v.report(ctx)
+	pending := v.Pending
+	if pending == nil {
+		pending = v.Denies
+	}
+	out := v.outcome()
+	switch {
+	case pending == nil:
+	case g.Conditional && g.Honours(attrs) == nil:
+		out = pending.Resolve(ctx, data)
+	default:
+		out.Decision, out.Reason, out.Detail = v.Fold(ctx)
+	}
+	return out, out.Decision == authorizer.DecisionDeny
+}
+
+// MayBeDenied tells whether some object could make the chain deny the request.
+func (g *Gate) MayBeDenied(ctx context.Context, attrs authorizer.Attributes) bool {
+	return g.Chain.ConditionsAwareAuthorize(ctx, attrs).PossibleDecisions().Has(authorizer.DecisionDeny)
+}

@@ -1,0 +1,66 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the
+// verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
+// request; nil means no.
+func (g *Gate) opensFields(ctx context.Context, holder *requestctx.Holder, attrs authorizer.Attributes) requestctx.Pending {
+	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
+		return nil
+	}
+	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})
+	switch {
+	case v.Pending != nil && g.Conditional:
+		return v.Pending
+	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
+		return settled{v.outcome()}
+	}
+	return nil
+}
+
+// OpensFields tells, of a request that nothing else allows, whether field permissions could still allow it by a
+// snapshot: then it depends on the fields that it changes.
+func (g *Gate) OpensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	return g.opensFields(ctx, &requestctx.Holder{Snapshot: snap}, attrs) != nil
+}
+
+// settled is a decision that needs no object.
+type settled struct{ requestctx.Outcome }
+
+// Resolve implements requestctx.Pending.
+func (s settled) Resolve(context.Context, authorizer.ConditionsData) requestctx.Outcome {
+	return s.Outcome
+}
+
+// passFields lets the request through to the enforcer.
+func (g *Gate) passFields(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, d requestctx.Pass) (authorizer.Decision, string, error) {
+	holder.Put(slot, attrs, d)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
+	return authorizer.DecisionAllow, "if field permissions cover every change", nil
+}
+
+// HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with
+// the same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no
+// field that says what it does, so that covering its fields would mean nothing.
+func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
+	if snap == nil || snap.Fields == nil || !attrs.IsResourceRequest() || isConnect(attrs) {
+		return false
+	}
+	switch attrs.GetVerb() {
+	case "create", "update", "patch":
+	default:
+		return false
+	}
+	return snap.Served.HasFields(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetSubresource())
+}

@@ -1,0 +1,355 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// AnnotationPending marks, in the audit event, a request that was let through on a condition. Upstream's filter has by
+// then written decision=allow, which cannot be taken back: the final word is the enforcer's annotation.
+const AnnotationPending = "authorization.proviso.dev/pending"
+
+// AnnotationOutcome is the final decision as the authorizers gave it: Allow, Deny or NoOpinion. Upstream's annotation
+// cannot tell the last two apart. A request that was allowed without a condition has none.
+const AnnotationOutcome = "authorization.proviso.dev/outcome"
+
+// AnnotationRevision is the revision of the policy that the request was decided with (TR-13).
+const AnnotationRevision = "authorization.proviso.dev/policy-revision"
+
+// Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
+// the authorization filter and the create check inside the update and patch handlers.
+type Gate struct {
+	Chain *Chain
+	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
+	Conditional bool
+	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
+	// admission here, so that nothing conditional may pass. Nil means that everything is local.
+	Local func(group, version string) bool
+	// UniformConnect requires create of every connection, whatever its verb (CA-9).
+	UniformConnect bool
+	// Limit is a further reason why no condition on a request will be evaluated; nil if there is none.
+	Limit func(authorizer.Attributes) error
+	// Reads lets reads pass on a condition; nil if they do not.
+	Reads *Reads
+	// Shadow is told what rules that are not enforced would have changed; nil if nobody wants to know.
+	Shadow *shadow.Recorder
+	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	Explain bool
+	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
+	Newer func(ctx context.Context, user, token string) (*snapshot.Snapshot, error)
+}
+
+// AtFilter is the authorizer of the authorization and impersonation filters.
+func (g *Gate) AtFilter() authorizer.Authorizer { return filterGate{g.Chain, g} }
+
+// InHandlers is the authorizer that the endpoint handlers use for their second checks.
+func (g *Gate) InHandlers() authorizer.Authorizer { return handlerGate{g.Chain, g} }
+
+// filterGate is a real type and no AuthorizerFunc: those silently drop conditions.
+type filterGate struct {
+	*Chain
+	gate *Gate
+}
+
+func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	holder := requestctx.From(ctx)
+	switch {
+	case holder == nil:
+		return f.Chain.Authorize(ctx, attrs)
+	case holder.Waits() && holder.Renew(f.gate.newer(ctx, attrs)) != nil:
+		return authorizer.DecisionDeny, holder.Refused().Error(), nil //nolint:nilerr // the reason says why
+	case isRequestItself(ctx, attrs):
+		return f.gate.decide(ctx, holder, requestctx.Request, attrs)
+	case isImpersonation(attrs.GetVerb()):
+		decision, reason, err := f.gate.impersonate(ctx, attrs)
+		return decision, f.gate.advise(decision, reason, attrs), err
+	default:
+		return f.Chain.Authorize(ctx, attrs)
+	}
+}
+
+// newer gets the policy that a request asks for. Nothing is decided by older policy.
+func (g *Gate) newer(ctx context.Context, attrs authorizer.Attributes) func(token string) (*snapshot.Snapshot, error) {
+	return func(token string) (*snapshot.Snapshot, error) {
+		if g.Newer == nil {
+			return nil, errNotDated
+		}
+		return g.Newer(ctx, attrs.GetUser().GetName(), token)
+	}
+}
+
+type handlerGate struct {
+	*Chain
+	gate *Gate
+}
+
+func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	holder := requestctx.From(ctx)
+	switch {
+	case holder == nil:
+		return h.Chain.Authorize(ctx, attrs)
+	case attrs.GetVerb() == "unsafe-delete-ignore-read-errors":
+		// Unsafe delete skips delete validation: a condition would never be evaluated.
+		if holder.Get(requestctx.Request).Pending() != nil {
+			return authorizer.DecisionDeny, "an unsafe delete cannot be made on a conditional permission", nil
+		}
+		if rules := holder.Snapshot.Rules; rules != nil && (rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0) {
+			// What the object owns cannot be told either (PO-20).
+			return authorizer.DecisionDeny, "an unsafe delete cannot be made by somebody to whom some deletes are denied", nil
+		}
+		return h.Chain.Authorize(ctx, attrs)
+	case isConnect(attrs) && attrs.GetVerb() == "create" && holder.Get(requestctx.Connect).IsAllowed() && isThisConnect(ctx, attrs):
+		// exec, attach and port-forward by GET ask for create once more; the enforcer has already decided that.
+		return authorizer.DecisionAllow, "create was decided in admission", nil
+	case isCreateOfUpdate(ctx, attrs):
+		return h.gate.decide(ctx, holder, requestctx.Create, attrs)
+	default:
+		return h.Chain.Authorize(ctx, attrs)
+	}
+}
+
+// decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
+func (g *Gate) decide(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := g.fill(ctx, holder, slot, attrs)
+	if decision != authorizer.DecisionAllow {
+		by := denial.By{Stage: denial.Authorization}
+		if decision == authorizer.DecisionDeny {
+			by.Rules = []string{reason}
+		}
+		denial.Note(attrs, by)
+	}
+	return decision, g.advise(decision, reason, attrs), err
+}
+
+// advise adds the remedy to the reason of a refusal.
+func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authorizer.Attributes) string {
+	if decision == authorizer.DecisionAllow || !g.Explain {
+		return reason
+	}
+	return (&denial.Question{Attributes: attrs}).Advise(reason)
+}
+
+func (g *Gate) fill(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	ctx, span := startSpan(ctx, "proviso.authorize")
+	ctx = g.forRead(ctx, attrs)
+	v := g.Chain.Decide(ctx, attrs)
+	v.report(ctx)
+	if token := holder.Snapshot.Revision.Token(); token != "" && wanted(ctx) {
+		audit.AddAuditAnnotation(ctx, AnnotationRevision, token)
+	}
+	if span != nil {
+		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
+		span.End()
+	}
+	decision, reason, err := g.let(ctx, holder, slot, attrs, v)
+	g.suppose(ctx, holder, slot, attrs, v, decision)
+	return decision, reason, err
+}
+
+// let turns the verdict into a pass, and into the answer of the filter.
+func (g *Gate) let(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
+	switch {
+	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
+		holder.Put(slot, attrs, requestctx.Allowed())
+		g.record(ctx, slot, attrs, v.outcome())
+		return authorizer.DecisionAllow, v.Reason, v.Err
+	case v.Pending == nil:
+		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) {
+			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
+				return g.passFields(ctx, holder, slot, attrs, requestctx.Granular(v.Denies).Answered(fields))
+			}
+		}
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(v.Decision))
+		g.record(ctx, slot, attrs, v.outcome())
+		return v.Decision, v.Reason, v.Err
+	}
+	if err := g.Honours(attrs); err != nil || !g.Conditional {
+		decision, reason, aerr := v.Fold(ctx)
+		if decision == authorizer.DecisionAllow {
+			holder.Put(slot, attrs, requestctx.Allowed())
+			g.record(ctx, slot, attrs, requestctx.Outcome{Decision: decision, Reason: reason})
+			return decision, reason, aerr
+		}
+		if decision == authorizer.DecisionNoOpinion {
+			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
+				return g.passFields(ctx, holder, slot, attrs, requestctx.Granular(nil).Answered(fields))
+			}
+		}
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+		g.record(ctx, slot, attrs, requestctx.Outcome{Decision: decision, Reason: reason})
+		return decision, joinReasons(reason, err), aerr
+	}
+	if IsRead(attrs) {
+		return g.decideRead(ctx, holder, attrs, v)
+	}
+	holder.Put(slot, attrs, requestctx.Conditional(v.Pending))
+	countConditional(v.Authorizer, v.Types)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
+	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+// Spell is the value of AnnotationOutcome: a decision as audit classes spell it.
+func Spell(d authorizer.Decision) string {
+	switch d {
+	case authorizer.DecisionAllow:
+		return "Allow"
+	case authorizer.DecisionNoOpinion:
+		return "NoOpinion"
+	}
+	return "Deny"
+}
+
+func joinReasons(reason string, err error) string {
+	switch {
+	case err == nil:
+		return reason
+	case reason == "":
+		return err.Error()
+	}
+	return reason + "; " + err.Error()
+}
+
+// Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and
+// proxy give power over what they connect to, whichever HTTP verb they use, so that create is required uniformly
+// (CA-9).
+func (g *Gate) Connect(ctx context.Context, holder *requestctx.Holder, data authorizer.ConditionsData) requestctx.Outcome {
+	out := g.Ask(ctx, holder, connect.Verb, data)
+	if out.Decision == authorizer.DecisionAllow {
+		holder.Put(requestctx.Connect, holder.Attributes(), requestctx.Allowed())
+	}
+	return out
+}
+
+// AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
+// Whoever answers a question about a request asks about both, so that nothing is promised that the request is refused.
+func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
+	if g.UniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connect.Verb && isConnect(attrs) {
+		return connect.Verb
+	}
+	return ""
+}
+
+// Ask asks the whole chain, in admission, about the request with another verb. A condition is resolved at once.
+func (g *Gate) Ask(ctx context.Context, holder *requestctx.Holder, verb string, data authorizer.ConditionsData) requestctx.Outcome {
+	attrs := holder.Attributes()
+	if attrs == nil {
+		return requestctx.Outcome{}
+	}
+	v := g.Chain.Decide(ctx, withVerb{attrs, verb})
+	if !isQuiet(ctx) {
+		v.report(ctx)
+	}
+	out := g.resolve(ctx, v, data)
+	g.supposeNow(ctx, withVerb{attrs, verb}, v.lastAsked(), out.Decision == authorizer.DecisionAllow, data)
+	return out
+}
+
+// resolve is what becomes of a verdict at once.
+func (g *Gate) resolve(ctx context.Context, v Verdict, data authorizer.ConditionsData) requestctx.Outcome {
+	switch {
+	case v.Pending == nil:
+		return v.outcome()
+	case g.Conditional:
+		return v.Pending.Resolve(ctx, data)
+	}
+	out := requestctx.Outcome{Authorizer: v.Authorizer}
+	out.Decision, out.Reason, out.Detail = v.Fold(ctx)
+	return out
+}
+
+// withVerb is a request with another verb.
+type withVerb struct {
+	authorizer.Attributes
+	verb string
+}
+
+// WithVerb is the same request with another verb.
+func WithVerb(attrs authorizer.Attributes, verb string) authorizer.Attributes {
+	return withVerb{attrs, verb}
+}
+
+func (w withVerb) GetVerb() string  { return w.verb }
+func (w withVerb) IsReadOnly() bool { return false }
+
+var (
+	errNotDated = apierrors.NewBadRequest("atLeastRevision: the policy of this server has no revisions")
+	errNoObject = errors.New("a conditional permission cannot be used here: the request has no object to check")
+	errGet      = errors.New("a conditional permission cannot be used for get: list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
+	errSelect   = errors.New("a conditional permission cannot be used here: a list or watch needs a label or field selector that implies the condition")
+	errProxied  = errors.New("a conditional permission cannot be used here: another API server serves the resource, and conditions cannot be enforced there")
+)
+
+// Honours tells whether a condition on this request will be evaluated, or why not: only where admission sees an object.
+func (g *Gate) Honours(attrs authorizer.Attributes) error {
+	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
+		return errNoObject
+	}
+	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+		return errProxied
+	}
+	if g.Limit != nil {
+		if err := g.Limit(attrs); err != nil {
+			return err
+		}
+	}
+	switch attrs.GetVerb() {
+	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:
+	case "get":
+		if !isConnect(attrs) {
+			return g.reads(attrs, errGet)
+		}
+	case "list", "watch":
+		return g.reads(attrs, errSelect)
+	default:
+		if !strings.HasPrefix(attrs.GetVerb(), fieldperm.VerbPrefix) {
+			return errNoObject
+		}
+	}
+	return nil
+}
+
+// isConnect tells the subresources whose requests are admitted with operation CONNECT, whatever their HTTP verb.
+func isConnect(attrs authorizer.Attributes) bool {
+	return connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None
+}
+
+// isRequestItself tells the filter's own check from impersonation, which leaves the path empty and asks about other
+// resources.
+func isRequestItself(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && info.Path != "" && attrs.GetPath() == info.Path && attrs.GetVerb() == info.Verb && sameTarget(info, attrs)
+}
+
+// isCreateOfUpdate tells the create check that the update and patch handlers make when the object does not exist.
+func isCreateOfUpdate(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && (info.Verb == "update" || info.Verb == "patch") && attrs.GetVerb() == "create" &&
+		attrs.GetPath() != "" && sameTarget(info, attrs)
+}
+
+// isThisConnect tells the second check of a connect request from a question about another one.
+func isThisConnect(ctx context.Context, attrs authorizer.Attributes) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	return ok && info.Path != "" && attrs.GetPath() == info.Path && sameTarget(info, attrs)
+}
+
+func sameTarget(info *request.RequestInfo, attrs authorizer.Attributes) bool {
+	return attrs.IsResourceRequest() == info.IsResourceRequest &&
+		attrs.GetAPIGroup() == info.APIGroup && attrs.GetAPIVersion() == info.APIVersion &&
+		attrs.GetResource() == info.Resource && attrs.GetSubresource() == info.Subresource &&
+		attrs.GetNamespace() == info.Namespace && attrs.GetName() == info.Name
+}

@@ -1,0 +1,98 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+
+	"proviso.dev/proviso/internal/engine/expr"
+)
+
+// impersonate answers the impersonation filter. There, everything is known that a condition on impersonation can be
+// about: the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are
+// evaluated at once.
+func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	if !g.Conditional || !ConditionalImpersonation(attrs.GetVerb()) {
+		decision, reason, err := g.Chain.Authorize(ctx, attrs)
+		g.supposeNow(ctx, attrs, lastAsked{unknown: true}, decision == authorizer.DecisionAllow, nil)
+		return decision, reason, err
+	}
+	v := g.Chain.Decide(ctx, attrs)
+	v.report(ctx)
+	if v.Pending == nil {
+		g.supposeNow(ctx, attrs, v.lastAsked(), v.Decision == authorizer.DecisionAllow, nil)
+		return v.Decision, v.Reason, v.Err
+	}
+	own, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return authorizer.DecisionDeny, "", err
+	}
+	out := v.Pending.Resolve(ctx, &impersonation{
+		attrs: attrs,
+		data:  expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)}),
+	})
+	if out.Detail != nil {
+		// What failed is for the audit log; the caller learns that he may not.
+		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
+		countFailure(out.Authorizer)
+	}
+	g.supposeNow(ctx, attrs, v.lastAsked(), out.Decision == authorizer.DecisionAllow, &impersonation{attrs: attrs, data: expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)})})
+	return out.Decision, out.Reason, nil
+}
+
+// ConditionalImpersonation tells the checks whose answers upstream does not reuse for other requests. It remembers for
+// ten seconds that somebody passed impersonate:<mode>, whatever the request was: a condition there would leak to the
+// next one.
+func ConditionalImpersonation(verb string) bool {
+	return verb == "impersonate" || strings.HasPrefix(verb, "impersonate-on:")
+}
+
+var errRemembered = errors.New("a conditional permission cannot be used for impersonate:<mode>: the server remembers for some seconds who " +
+	"passed it; put the condition on impersonate-on:<mode>:<verb>")
+
+// Evaluated tells for reviews whether a condition on such a request would be evaluated, or why not: in admission, or in
+// the impersonation filter.
+func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
+	switch verb := attrs.GetVerb(); {
+	case !isImpersonation(verb):
+		return g.Honours(attrs)
+	case !ConditionalImpersonation(verb):
+		return errRemembered
+	}
+	return nil
+}
+
+func isImpersonation(verb string) bool { return strings.HasPrefix(verb, "impersonate") }
+
+// impersonation is the data of a check that has no object.
+type impersonation struct {
+	attrs authorizer.Attributes
+	data  *expr.Data
+}
+
+var _ Facts = (*impersonation)(nil)
+
+// Trusted implements Facts.
+func (i *impersonation) Trusted() error { return nil }
+
+func (i *impersonation) Expr() *expr.Data                            { return i.data }
+func (i *impersonation) GetName() string                             { return i.attrs.GetName() }
+func (i *impersonation) GetNamespace() string                        { return i.attrs.GetNamespace() }
+func (i *impersonation) GetSubresource() string                      { return i.attrs.GetSubresource() }
+func (i *impersonation) GetUserInfo() user.Info                      { return i.attrs.GetUser() }
+func (i *impersonation) GetObject() runtime.Object                   { return nil }
+func (i *impersonation) GetOldObject() runtime.Object                { return nil }
+func (i *impersonation) IsDryRun() bool                              { return false }
+func (i *impersonation) GetKind() schema.GroupVersionKind            { return schema.GroupVersionKind{} }
+func (i *impersonation) GetOperation() authorizer.AdmissionOperation { return "" }
+func (i *impersonation) GetOperationOptions() runtime.Object         { return nil }
+func (i *impersonation) GetResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: i.attrs.GetAPIGroup(), Version: i.attrs.GetAPIVersion(), Resource: i.attrs.GetResource()}
+}

@@ -1,0 +1,107 @@
+package authorize
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// Metrics of conditional decisions, at both ends of the hand-over (CA-21, SV-10). All of ours begin with proviso_.
+var (
+	conditionalTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "authorization", Name: "conditional_total", StabilityLevel: metrics.ALPHA,
+		Help: "Requests that were let through to admission on a condition, by the authorizer whose conditions they are and the types of the conditions.",
+	}, []string{"authorizer", "type"})
+	failuresTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "authorization", Name: "condition_failures_total", StabilityLevel: metrics.ALPHA,
+		Help: "Decisions in which a condition failed to evaluate, and so failed closed, by the authorizer that decided; empty if none did.",
+	}, []string{"authorizer"})
+	enforcedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "proviso", Subsystem: "enforcement", Name: "decisions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Conditional decisions that were resolved in admission, by authorizer, types of the conditions, decision and whether a condition failed.",
+	}, []string{"authorizer", "type", "decision", "failed"})
+	enforcedSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: "proviso", Subsystem: "enforcement", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "How long resolving a conditional decision took, by authorizer and types of the conditions.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
+	}, []string{"authorizer", "type"})
+
+	register sync.Once
+)
+
+// RegisterMetrics makes the metrics visible. Running it again does nothing.
+func RegisterMetrics() {
+	register.Do(func() { legacyregistry.MustRegister(conditionalTotal, failuresTotal, enforcedTotal, enforcedSeconds) })
+}
+
+// maxTypeLabels bounds the series that webhooks can make by inventing types.
+const maxTypeLabels = 64
+
+// labels is a set of label values that does not grow beyond a bound.
+type labels struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+var typeLabels = labels{seen: map[string]bool{}}
+
+func (l *labels) bounded(value string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.seen[value] {
+		if len(l.seen) >= maxTypeLabels {
+			return "other"
+		}
+		l.seen[value] = true
+	}
+	return value
+}
+
+// countConditional counts a request that passed on a condition of the given types.
+func countConditional(authorizerName, types string) {
+	conditionalTotal.WithLabelValues(authorizerName, typeLabels.bounded(types)).Inc()
+}
+
+// countFailure counts a decision in which a condition failed.
+func countFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
+
+// Enforce resolves a pending decision, measures it and, if the request is traced, makes a span of it.
+func Enforce(ctx context.Context, p requestctx.Pending, data authorizer.ConditionsData) requestctx.Outcome {
+	ctx, span := startSpan(ctx, "proviso.enforce")
+	begin := time.Now()
+	out := p.Resolve(ctx, data)
+	failed := "false"
+	if out.Detail != nil {
+		failed = "true"
+		countFailure(out.Authorizer)
+	}
+	kind := typeLabels.bounded(out.Types)
+	enforcedTotal.WithLabelValues(out.Authorizer, kind, out.Decision.String(), failed).Inc()
+	enforcedSeconds.WithLabelValues(out.Authorizer, kind).Observe(time.Since(begin).Seconds())
+	if span != nil {
+		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
+		span.End()
+	}
+	if waiting, ok := p.(*pending); ok && out.Decision != authorizer.DecisionNoOpinion && wanted(ctx) {
+		waiting.walk.record(ctx, out)
+	}
+	return out
+}
+
+// startSpan begins a span below that of the request. The span is nil, and costs nothing, if the request has none or
+// does not record it.
+func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, nil
+	}
+	return parent.TracerProvider().Tracer("proviso.dev/proviso").Start(ctx, name)
+}

@@ -1,0 +1,177 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// openSet is what a tier answers if the object decides: its conditions, before upstream makes a decision of them. That
+// decision is for whoever shows conditions or hands them on. A request that is authorized and admitted needs none, and
+// without it takes 2.0 µs instead of 3.5 (BenchmarkScale).
+type openSet struct {
+	label string
+	// counts is told what the set is evaluated to, if the tier is counted.
+	counts func(outcome string)
+	// req is what the conditions are bound to, read from attrs when the first of them needs it.
+	attrs          authorizer.Attributes
+	req            *expr.Request
+	denies, allows []authorizer.Condition
+
+	// Nearly every set is one condition, which has its place here.
+	first ruleCondition
+	room  [1]authorizer.Condition
+	taken bool
+	// The walk that waits for the object nearly always waits for this set alone, and has its place here too.
+	waits  pending
+	answer [1]kept
+}
+
+// opener is a link that gives its conditions as they are. A decision that comes without a set is final.
+type opener interface {
+	open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet)
+}
+
+// bind takes a rule out of the index. Its place is used again unless it is kept.
+func (s *openSet) bind(hit ruleset.Hit) *ruleCondition {
+	c := &s.first
+	if s.taken {
+		c = new(ruleCondition)
+	}
+	c.bind(hit)
+	return c
+}
+
+func (s *openSet) request() *expr.Request {
+	if s.req == nil {
+		s.req = expr.NewRequest(s.attrs)
+	}
+	return s.req
+}
+
+// decide is what the request makes of a condition. One that every request leaves open does not need it, which saves a
+// third of the memory of a decision: 408 B instead of 616 (BenchmarkConditional/authorize).
+func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
+	if c.hit.ByDelete() || !expr.IsOpen(c.rule) {
+		return c.decide(s.request(), effect)
+	}
+	c.attrs = s.attrs
+	return expr.Undecided(c.rule, nil, effect)
+}
+
+// selects tells whether the selectors of the request imply the condition, here where somebody honours them.
+func (s *openSet) selects(c *ruleCondition, by selection, local func(group, version string) bool) bool {
+	if by.ignored || !isList(s.attrs.GetVerb()) || !selected(c, s.request(), by.served) {
+		return false
+	}
+	return local == nil || local(s.req.APIGroup, s.req.APIVersion)
+}
+
+// keep adds a condition to one of the lists.
+func (s *openSet) keep(list *[]authorizer.Condition, c *ruleCondition, residual expr.Residual) {
+	c.residual = residual
+	if !s.taken {
+		s.taken, *list = true, s.room[:0]
+	}
+	*list = append(*list, c)
+}
+
+// only is the rule's condition that is all of the set, if there is one.
+func (s *openSet) only() *ruleCondition {
+	if s.taken && len(s.denies)+len(s.allows) == 1 {
+		return &s.first
+	}
+	return nil
+}
+
+// upstream is the set as upstream has it.
+func (s *openSet) upstream() authorizer.ConditionsAwareDecision {
+	return conditionSets(slices.Clone(s.denies), slices.Clone(s.allows))
+}
+
+// canBecome tells whether the set can be evaluated to a decision.
+func (s *openSet) canBecome(decision authorizer.Decision) bool {
+	switch decision {
+	case authorizer.DecisionAllow:
+		return len(s.allows) > 0
+	case authorizer.DecisionDeny:
+		return len(s.denies) > 0
+	}
+	return decision == authorizer.DecisionNoOpinion
+}
+
+// folded is the decision where no condition will be evaluated.
+func (s *openSet) folded() authorizer.Decision {
+	if len(s.denies) > 0 {
+		return authorizer.DecisionDeny
+	}
+	return authorizer.DecisionNoOpinion
+}
+
+var errNotEvaluable = errors.New("the condition cannot be evaluated here")
+
+// evaluate decides as evaluateSets does with the decision.
+func (s *openSet) evaluate(ctx context.Context, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	decision, reason, err := s.evaluated(ctx, data)
+	if s.counts != nil {
+		count(s.counts, decision)
+	}
+	return decision, reason, err
+}
+
+func (s *openSet) evaluated(ctx context.Context, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	if len(s.denies)+len(s.allows) > authorizer.MaxConditionsPerMap {
+		return evaluateSets(ctx, s.label, s.upstream(), data) // it is more than one
+	}
+	held, errs := holding(ctx, s.denies, "Deny", data)
+	switch {
+	case held != nil:
+		return authorizer.DecisionDeny, s.because(held, "denied"), nil
+	case len(errs) > 0:
+		return authorizer.DecisionDeny, s.label + ": one or more conditional evaluation errors occurred", utilerrors.NewAggregate(errs)
+	}
+	if held, errs = holding(ctx, s.allows, "Allow", data); held != nil {
+		return authorizer.DecisionAllow, s.because(held, "allowed"), nil
+	}
+	return authorizer.DecisionNoOpinion, unmet(slices.Values(s.allows)), utilerrors.NewAggregate(errs)
+}
+
+// holding finds the first condition that holds. If none does, the errors are those of all that failed.
+func holding(ctx context.Context, list []authorizer.Condition, effect string, data authorizer.ConditionsData) (authorizer.Condition, []error) {
+	var errs []error
+	for _, c := range list {
+		result := c.Evaluate(ctx, data)
+		switch {
+		case result.IsTrue():
+			return c, nil
+		case result.IsFalse():
+			continue
+		}
+		err := result.Error()
+		if err == nil {
+			err = errNotEvaluable
+		}
+		errs = append(errs, fmt.Errorf("condition %q with effect=%s evaluated to an error: %w", c.GetID(), effect, err))
+	}
+	return nil, errs
+}
+
+// because says which condition decided.
+func (s *openSet) because(c authorizer.Condition, did string) string {
+	if rule, ok := c.(*ruleCondition); ok && !rule.hit.ByDelete() {
+		return rule.compiled.Because(s.label, did)
+	}
+	why := s.label + `: condition "` + c.GetID() + `" ` + did + " the request"
+	if d := c.GetDescription(); d != "" {
+		why += " with description " + strconv.Quote(d)
+	}
+	return why
+}

@@ -1,0 +1,272 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// AnnotationNarrowed says, in the audit event, which selectors a list or watch was narrowed to.
+const AnnotationNarrowed = "authorization.proviso.dev/narrowed"
+
+// Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch
+// gets selectors.
+type Reads struct {
+	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the
+	// generic store.
+	Reaches func(authorizer.Attributes) error
+}
+
+// IsRead tells the verbs that read objects. Connections are not among them, whichever HTTP method they use (RD-5).
+func IsRead(attrs authorizer.Attributes) bool {
+	switch attrs.GetVerb() {
+	case "get", "list", "watch":
+		return attrs.IsResourceRequest() && !isConnect(attrs)
+	}
+	return false
+}
+
+// isList tells reads of many objects.
+func isList(verb string) bool { return verb == "list" || verb == "watch" }
+
+// reads tells whether a condition on a read is honoured. Without Reads it is not.
+func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
+	if g.Reads == nil {
+		return off
+	}
+	if isList(attrs.GetVerb()) && attrs.GetSubresource() != "" {
+		return errNoObject
+	}
+	return g.Reads.Reaches(attrs)
+}
+
+type unselected struct{}
+
+// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows
+// the list: pages of it must not tell what they leave out (RD-6).
+func Unselected(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unselected{}, true)
+}
+
+func isUnselected(ctx context.Context) bool { return ctx.Value(unselected{}) != nil }
+
+// forRead is the context in which a read is decided.
+func (g *Gate) forRead(ctx context.Context, attrs authorizer.Attributes) context.Context {
+	if g.Reads == nil || !g.Conditional || !isList(attrs.GetVerb()) || !hasSelectors(attrs) || g.Honours(attrs) != nil {
+		return ctx
+	}
+	return Unselected(ctx)
+}
+
+func hasSelectors(attrs authorizer.Attributes) bool {
+	fs, _ := attrs.GetFieldSelector()
+	ls, _ := attrs.GetLabelSelector()
+	return len(fs) > 0 || len(ls) > 0
+}
+
+// decideRead decides a read that is allowed under a condition. Whoever allows it without one wins.
+func (g *Gate) decideRead(ctx context.Context, holder *requestctx.Holder, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
+	decision, reason, err := v.Fold(ctx)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		holder.Put(requestctx.Request, attrs, requestctx.Allowed())
+		return decision, reason, err
+	case decision == authorizer.DecisionDeny || err != nil:
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+		return decision, reason, err
+	}
+	if isList(attrs.GetVerb()) {
+		n, err := v.narrow(ctx, holder.Snapshot.Served)
+		if errors.Is(err, errUnreadable) {
+			// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
+			n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil
+		}
+		if err != nil {
+			audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+			return decision, joinReasons(reason, err), nil
+		}
+		holder.Put(requestctx.Request, attrs, requestctx.Narrowed(n))
+		if !n.Box.IsEverything() { // the caller's own selectors do not say all of it
+			audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spellBox(n.Box))
+		}
+	} else {
+		holder.Put(requestctx.Request, attrs, requestctx.Conditional(v.Pending))
+	}
+	countConditional(v.Authorizer, v.Types)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
+	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+}
+
+// NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It
+// fails if the list is not allowed, or cannot be narrowed.
+func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*requestctx.Narrowing, error) {
+	ctx = Unselected(requestctx.With(ctx, snap))
+	v := g.Chain.Decide(ctx, attrs)
+	decision, reason, err := v.Fold(ctx)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil, nil
+	case decision == authorizer.DecisionDeny || err != nil || v.Pending == nil || !g.Conditional:
+		return nil, errors.Join(fmt.Errorf("not allowed: %s", reason), err)
+	}
+	if err := g.Honours(attrs); err != nil {
+		return nil, err
+	}
+	return v.narrow(ctx, snap.Served)
+}
+
+// Narrowed says to people what a list or watch under a condition is narrowed to by a snapshot, or why it is refused
+// (RD-8); nothing of other requests.
+func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
+	if g.Reads == nil || !isList(attrs.GetVerb()) {
+		return ""
+	}
+	n, err := g.NarrowFor(ctx, snap, attrs)
+	switch {
+	case err != nil:
+		return err.Error()
+	case n == nil:
+		return ""
+	}
+	return spellBox(n.Box)
+}
+
+// SayNarrowed puts what Narrowed says into the reason of an answer.
+func SayNarrowed(reason, narrowed string) string {
+	if !strings.HasPrefix(narrowed, errSelector.Error()) {
+		narrowed = "narrowed to " + narrowed
+	}
+	return strings.TrimPrefix(reason+"; "+narrowed, "; ")
+}
+
+// spellBox is a box as people read it.
+func spellBox(b selectors.Box) string {
+	if b.IsNothing() {
+		return "nothing: no object can meet the condition"
+	}
+	return b.String()
+}
+
+var (
+	errSelector = errors.New("the list cannot be narrowed")
+	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is no rule of a policy", errSelector)
+	errDenies   = fmt.Errorf("%w: it may be denied under a condition", errSelector)
+	// errUnreadable is the caller's mistake, and answered as such.
+	errUnreadable = fmt.Errorf("%w: its selector cannot be read", errSelector)
+)
+
+// narrow turns the conditions of the whole chain into selectors: what any link would allow.
+func (v Verdict) narrow(ctx context.Context, served *snapshot.Served) (*requestctx.Narrowing, error) {
+	if v.rest == nil {
+		return nil, errForeign
+	}
+	w := v.rest.walk
+	if _, err := w.attrs.GetFieldSelector(); err != nil {
+		return nil, fmt.Errorf("%w: field selector: %w", errUnreadable, err)
+	}
+	if _, err := w.attrs.GetLabelSelector(); err != nil {
+		return nil, fmt.Errorf("%w: label selector: %w", errUnreadable, err)
+	}
+	var rules []*ruleCondition
+	for _, d := range w.Answers(ctx) {
+		if d.IsNoOpinion() {
+			continue
+		}
+		if d.IsDeny() {
+			break
+		}
+		found, err := rulesOf(d)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, found...)
+	}
+	return narrowTo(rules, expr.NewRequest(w.attrs), served)
+}
+
+// rulesOf are the rules whose conditions allow.
+func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
+	var all []*ruleCondition
+	switch {
+	case d.IsUnion():
+		for _, sub := range d.UnionedDecisions() {
+			found, err := rulesOf(sub)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	case d.IsConditionsMap():
+		m := d.ConditionsMap()
+		for range m.DenyConditions() {
+			return nil, errDenies
+		}
+		for range m.NoOpinionConditions() {
+			return nil, errDenies
+		}
+		for c := range m.AllowConditions() {
+			if v, ok := c.(*vetted); ok {
+				c = v.Condition
+			}
+			rule, ok := c.(*ruleCondition)
+			if !ok {
+				return nil, errForeign
+			}
+			all = append(all, rule)
+		}
+	default:
+		return nil, errForeign
+	}
+	return all, nil
+}
+
+// narrowTo joins what the rules allow.
+func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error) {
+	n := &requestctx.Narrowing{}
+	var boxes []selectors.Box
+	var failures []error
+	for _, c := range rules {
+		box, err := boxOf(c, req, served)
+		switch {
+		case err != nil:
+			failures = append(failures, fmt.Errorf("condition %q: %w", c.GetID(), err))
+			continue
+		case box.IsEverything():
+			// The selectors say all of this rule: nothing is added.
+			return &requestctx.Narrowing{Rules: []string{c.GetID()}}, nil
+		}
+		boxes = append(boxes, box)
+		n.Rules = append(n.Rules, c.GetID())
+	}
+	slices.Sort(n.Rules)
+	if len(failures) > 0 {
+		err := errors.Join(failures...)
+		if len(boxes) > 0 {
+			err = fmt.Errorf("%w; %w", err, &selectors.TooWide{Parts: boxes})
+		}
+		return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	var err error
+	if n.Box, err = selectors.Union(boxes...); err != nil {
+		return nil, fmt.Errorf("%w: %w", errSelector, err)
+	}
+	return n, nil
+}
+
+// boxOf is what one rule allows, if selectors see the version of the object that its condition does.
+func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served) (selectors.Box, error) {
+	if err := seenAsSelected(c, req, served); err != nil {
+		return selectors.Box{}, err
+	}
+	return expr.Narrow(c.rule, req, selectable(served, req))
+}

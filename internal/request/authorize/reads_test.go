@@ -1,0 +1,98 @@
+package authorize
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// RD-1, RD-2, RD-8: what the gate hands over for a read under a condition, and what a review says about it.
+func TestReadsAtTheGate(t *testing.T) {
+	where := func(text string) policyv1alpha1.PolicyRule {
+		return policyv1alpha1.PolicyRule{Verbs: []string{"get", "list", "watch"}, ResourceKinds: []string{"configmaps"}, Where: text}
+	}
+	const good, other = `resource.metadata.labels["good"] == "yes"`, `resource.data.x == "y"`
+	anybody := rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}
+	stored := func(authorizer.Attributes) error { return nil }
+	for _, tc := range []struct {
+		name, verb, selector string
+		rules                []policyv1alpha1.PolicyRule
+		rbac                 []rbacv1.PolicyRule
+		reaches              func(authorizer.Attributes) error
+		narrowed, refused    string
+	}{
+		{name: "one rule", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good)}, reaches: stored, narrowed: "labelSelector good=yes"},
+		{name: "a watch", verb: "watch", rules: []policyv1alpha1.PolicyRule{where(good)}, reaches: stored, narrowed: "labelSelector good=yes"},
+		{name: "the selector says it", verb: "list", selector: "good=yes", rules: []policyv1alpha1.PolicyRule{where(good)}, reaches: stored, narrowed: "no selector"},
+		{name: "two rules in one key", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good), where(`resource.metadata.labels["good"] == "no"`)}, reaches: stored, narrowed: "labelSelector good in (no,yes)"},
+		{name: "two keys", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good), where(`resource.metadata.labels["a"] == "b"`)}, reaches: stored,
+			refused: "give one of these selectors: labelSelector a=b, or labelSelector good=yes"},
+		{name: "what no selector says", verb: "list", rules: []policyv1alpha1.PolicyRule{where(other)}, reaches: stored, refused: "not about labels and fields"},
+		{name: "what no selector says, beside what one does", verb: "list", rules: []policyv1alpha1.PolicyRule{where(other), where(good)}, reaches: stored, refused: "give one of these selectors: labelSelector good=yes"},
+		{name: "RBAC allows it without", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good)}, rbac: []rbacv1.PolicyRule{anybody}, reaches: stored},
+		{name: "off", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good)}, refused: "a list or watch needs a label or field selector"},
+		{name: "not stored here", verb: "list", rules: []policyv1alpha1.PolicyRule{where(good)}, reaches: func(authorizer.Attributes) error { return errors.New("not stored here") }, refused: "not stored here"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := storeWith(t, &published{index: world(t, tc.rules, tc.rbac...)})
+			gate := &Gate{Chain: tiers(t, store), Conditional: true}
+			if tc.reaches != nil {
+				gate.Reads = &Reads{Reaches: tc.reaches}
+			}
+			attrs := asks(tc.verb)
+			if tc.selector != "" {
+				attrs.LabelSelectorRequirements, _ = kubelabels.ParseToRequirements(tc.selector)
+			}
+			ctx := requestctx.With(t.Context(), store.Current())
+			holder := requestctx.From(ctx)
+			decision, reason, err := gate.decide(ctx, holder, requestctx.Request, attrs)
+			n := holder.Get(requestctx.Request).Narrowing()
+			switch {
+			case tc.refused != "":
+				if decision == authorizer.DecisionAllow || !strings.Contains(reason, tc.refused) || n != nil {
+					t.Errorf("%v %q %v, want a refusal with %q", decision, reason, err, tc.refused)
+				}
+			case decision != authorizer.DecisionAllow || (n == nil) != (tc.narrowed == "") || n != nil && n.Box.String() != tc.narrowed:
+				t.Errorf("%v %q %v: %v, want %q", decision, reason, err, n, tc.narrowed)
+			}
+			if tc.reaches != nil {
+				said, want := gate.Narrowed(ctx, store.Current(), attrs), tc.refused
+				if tc.narrowed != "" {
+					want = tc.narrowed
+				}
+				if !strings.Contains(said, want) || (said == "") != (want == "") {
+					t.Errorf("a review says %q, want %q", said, want)
+				}
+			}
+		})
+	}
+}
+
+// RD-4, RD-8: a get waits for the object, and a review shows it as conditional.
+func TestGetAtTheGate(t *testing.T) {
+	store := storeWith(t, &published{index: world(t, []policyv1alpha1.PolicyRule{onlyGoodRule})})
+	gate := &Gate{Chain: tiers(t, store), Conditional: true, Reads: &Reads{Reaches: func(authorizer.Attributes) error { return nil }}}
+	attrs := asks("get")
+	attrs.Name = "x"
+	ctx := requestctx.With(t.Context(), store.Current())
+	decision, reason, err := gate.decide(ctx, requestctx.From(ctx), requestctx.Request, attrs)
+	pending := requestctx.From(ctx).Get(requestctx.Request).Pending()
+	if decision != authorizer.DecisionAllow || pending == nil {
+		t.Fatalf("%v %q %v", decision, reason, err)
+	}
+	for label, want := range map[string]authorizer.Decision{"yes": authorizer.DecisionAllow, "no": authorizer.DecisionNoOpinion} {
+		if got := pending.Resolve(ctx, created(label)); got.Decision != want {
+			t.Errorf("good=%s: %v", label, got)
+		}
+	}
+	if err := gate.Evaluated(attrs); err != nil {
+		t.Errorf("a review does not show it: %v", err)
+	}
+}

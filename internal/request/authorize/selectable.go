@@ -1,0 +1,81 @@
+package authorize
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// builtinFields are the fields that built-in resources can be listed by, beside metadata.name and metadata.namespace,
+// which all resources can. Left out are those that stand for more than one field: the source of an event, all addresses
+// of a pod. A field that is missing here only makes a list under a condition need a label or a name. A test compares it
+// with what every resource is stored by.
+var builtinFields = typed(map[schema.GroupResource][]expr.SelectableField{
+	{Resource: "pods"}: {
+		{Key: "spec.nodeName"}, {Key: "spec.restartPolicy"}, {Key: "spec.schedulerName"}, {Key: "spec.serviceAccountName"}, {Key: "spec.hostNetwork", Type: expr.BoolField},
+		{Key: "status.phase"}, {Key: "status.podIP"}, {Key: "status.nominatedNodeName"},
+	},
+	{Resource: "nodes"}:                          {{Key: "spec.unschedulable", Type: expr.BoolField}},
+	{Resource: "replicationcontrollers"}:         {{Key: "status.replicas", Type: expr.IntField}},
+	{Resource: "events"}:                         append(eventFields("involvedObject"), expr.SelectableField{Key: "reportingComponent"}),
+	{Resource: "secrets"}:                        {{Key: "type"}},
+	{Resource: "services"}:                       {{Key: "spec.clusterIP"}, {Key: "spec.type"}},
+	{Resource: "namespaces"}:                     {{Key: "status.phase"}},
+	{Group: "events.k8s.io", Resource: "events"}: append(eventFields("regarding"), expr.SelectableField{Key: "reportingController"}),
+	{Group: "batch", Resource: "jobs"}:           {{Key: "status.successful", Path: "status.succeeded", Type: expr.IntField}},
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {{Key: "spec.signerName"}},
+	{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:        {{Key: "spec.signerName"}},
+	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     {{Key: "spec.signerName"}, {Key: "spec.podName"}, {Key: "spec.nodeName"}},
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:                 {{Key: "spec.nodeName"}, {Key: "spec.driver"}, {Key: "spec.pool.name"}},
+})
+
+func typed(table map[schema.GroupResource][]expr.SelectableField) map[schema.GroupResource][]expr.SelectableField {
+	for _, fields := range table {
+		for i := range fields {
+			fields[i].Typed = true
+		}
+	}
+	return table
+}
+
+// eventFields are those of an event, which calls the object that it is about differently in each of its groups.
+func eventFields(about string) []expr.SelectableField {
+	fields := []expr.SelectableField{{Key: "reason"}, {Key: "type"}}
+	for _, f := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
+		fields = append(fields, expr.SelectableField{Key: about + "." + f})
+	}
+	return fields
+}
+
+// seenAsSelected is an error if the selectors of a request may be about another version of the object than the
+// condition is. Versions differ in their labels only if a webhook converts them.
+func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served) error {
+	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
+	if !served.Converted(resource) {
+		return nil
+	}
+	version := ""
+	if rule := c.hit.PolicyRule(); rule != nil {
+		version = rule.APIVersion
+	}
+	seen, err := served.Seen(schema.GroupVersionKind{Group: req.APIGroup, Kind: served.OwnKind(resource)}, version)
+	if err != nil {
+		return err
+	}
+	if seen.Version != req.APIVersion {
+		return fmt.Errorf("the resource is converted by a webhook: read it in version %s, which the condition is about", seen.Version)
+	}
+	return nil
+}
+
+// selectable are the fields that the resource of a request can be listed by in its version (CA-16).
+func selectable(served *snapshot.Served, req *expr.Request) []expr.SelectableField {
+	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
+	if fields := builtinFields[resource]; fields != nil {
+		return fields
+	}
+	return served.Selectable(resource.WithVersion(req.APIVersion))
+}

@@ -1,0 +1,55 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Unsynced stands right behind system:masters and, until the policy snapshot has synced, refuses everything but GET on
+// the health endpoints (SV-8). Afterwards it has no opinion, unless the policy is too old to decide by (OP-6).
+type Unsynced struct {
+	Store *snapshot.Store
+	// Stale says why the policy is too old; empty if it is not. Nil is never.
+	Stale func() string
+}
+
+var _ authorizer.Authorizer = Unsynced{}
+
+// Authorize denies while nothing is known, or nothing new: a deny rule may exist that nobody has read yet.
+func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	why := "the server has not read its policy yet: try again in a moment"
+	if SnapshotOf(ctx, u.Store).Synced {
+		if u.Stale == nil {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		if why = u.Stale(); why == "" {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+	}
+	if isHealth(attrs) {
+		return authorizer.DecisionAllow, "health endpoint", nil
+	}
+	return authorizer.DecisionDeny, why, nil
+}
+
+// ConditionsAwareAuthorize never has conditions.
+func (u Unsynced) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(u.Authorize(ctx, attrs))
+}
+
+// EvaluateConditions fails closed: there is nothing to evaluate.
+func (u Unsynced) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
+// SnapshotOf is the policy a call is decided by: the one pinned to the request, or the current one outside of requests.
+func SnapshotOf(ctx context.Context, store *snapshot.Store) *snapshot.Snapshot {
+	if h := requestctx.From(ctx); h != nil && h.Snapshot != nil {
+		return h.Snapshot
+	}
+	return store.Current()
+}

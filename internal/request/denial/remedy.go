@@ -1,0 +1,93 @@
+package denial
+
+import (
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Question is what somebody who was refused should ask, to see why, and which grant is missing (TR-12).
+type Question struct {
+	Attributes authorizer.Attributes
+	// Verb is what to ask about instead of the verb of the request; empty if it is that.
+	Verb string
+	// Object is set if the answer depends on the object.
+	Object bool
+}
+
+// Advise adds the remedy to a message: the command that says more. Without a question there is none.
+func (q *Question) Advise(message string) string {
+	command := q.command()
+	if command == "" {
+		return message
+	}
+	return strings.TrimPrefix(message+"; `"+command+"` says what would allow it", "; ")
+}
+
+// command can be pasted into a shell as it is. It says nothing that the caller has not said himself.
+func (q *Question) command() string {
+	if q == nil || q.Attributes == nil {
+		return ""
+	}
+	a := q.Attributes
+	verb := a.GetVerb()
+	if q.Verb != "" {
+		verb = q.Verb
+	}
+	words := []string{"proviso", "explain", verb}
+	if !a.IsResourceRequest() {
+		return join(append(words, a.GetPath()))
+	}
+	target := a.GetResource()
+	if a.GetAPIGroup() != "" {
+		target += "." + a.GetAPIGroup()
+	}
+	if a.GetName() != "" {
+		target += "/" + a.GetName()
+	}
+	words = append(words, target)
+	if a.GetSubresource() != "" {
+		words = append(words, "--subresource", a.GetSubresource())
+	}
+	switch {
+	case a.GetAPIGroup() == "" && a.GetResource() == "namespaces": // it is in itself, which nobody says
+	case a.GetNamespace() != "":
+		words = append(words, "-n", a.GetNamespace())
+	case a.GetName() == "" && verb != "create":
+		words = append(words, "-A")
+	}
+	if !q.Object {
+		return join(words)
+	}
+	switch verb {
+	case "create":
+		words = append(words, "-f", "FILE")
+	case "update", "patch":
+		words = append(words, "--stored", "-f", "FILE")
+	case "delete":
+		words = append(words, "--stored")
+	}
+	return join(words)
+}
+
+// join is the words as a shell reads them; nothing if one of them cannot be said in a line.
+func join(words []string) string {
+	for i, word := range words {
+		switch {
+		case word == "", strings.ContainsFunc(word, func(r rune) bool { return printable(r) != r || r == '\'' || r == '`' }):
+			return ""
+		case strings.ContainsFunc(word, special):
+			words[i] = "'" + word + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// special tells what a shell could take for something else.
+func special(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("-_./:@%+=,", r):
+		return false
+	}
+	return true
+}

@@ -1,0 +1,50 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// connect requires create of every connect request whose own verb is another one.
+func (p *Plugin) connect(ctx context.Context, holder *requestctx.Holder, known *facts) error {
+	decided := holder.Attributes()
+	if p.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
+		return nil
+	}
+	return settle(ctx, known, p.Connect(ctx, holder, known))
+}
+
+var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")
+
+// Trusted refuses a proxied path that means another one than it says: a condition on options.path must see what the
+// backend will see.
+func (f *facts) Trusted() error {
+	if f.GetOperation() != admission.Connect {
+		return nil
+	}
+	if f.unreadable != nil {
+		return f.unreadable
+	}
+	var proxied string
+	switch o := f.data.Options().(type) {
+	case *corev1.NodeProxyOptions:
+		proxied = o.Path
+	case *corev1.PodProxyOptions:
+		proxied = o.Path
+	case *corev1.ServiceProxyOptions:
+		proxied = o.Path
+	}
+	// Upstream swallows one slash of two when it cuts the proxied path out of the URL, so that this is looked for
+	// there.
+	if proxied != "" && (path.Clean(proxied) != proxied || strings.Contains(f.path, "//")) {
+		return errUncleanPath
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+const (
+	// maxDependents is how many dependents of one object are looked at; with more of them a deletion is refused.
+	maxDependents = 500
+	// maxListed is how many objects one request may have listed to find them.
+	maxListed = 10_000
+)
+
+const leaveThem = "; delete with propagationPolicy Orphan (kubectl delete --cascade=orphan) to leave them"
+
+// dependents refuses if the caller is denied to delete something that would go with the owner.
+func (c *cause) dependents(ctx context.Context, owner types.UID) error {
+	namespace := c.GetNamespace()
+	if c.GetResource().GroupResource() == namespaceResource {
+		namespace = "" // upstream gives a namespace itself as its namespace
+	}
+	if !c.reached(namespace) {
+		return nil
+	}
+	family := c.family(ctx, namespace)
+	if family.err != nil {
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell whether the garbage collector would make one of them: "+family.err.Error()+leaveThem)
+	}
+	return c.each(ctx, family.below[owner], leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
+}
+
+// each refuses if the caller is denied to delete one of the objects. Their names are not said: the caller need not be
+// allowed to know them.
+func (c *cause) each(ctx context.Context, objects []member, advice, refusal string) error {
+	for i, m := range objects {
+		if i == maxDependents {
+			return forbidden(c, fmt.Sprintf("rules deny you some deletes, and deleting this would delete more than %d objects that must be checked%s", maxDependents, advice))
+		}
+		kind := schema.GroupVersionKind{Group: m.resource.Group, Version: m.resource.Version, Kind: m.resource.Kind}
+		request := c.deletes(m.resource.GroupVersionResource, m.namespace, m.name)
+		if why, denied := c.denied(ctx, kind, request, c.read(ctx, m.resource, m.namespace, m.name)); denied {
+			return forbidden(c, fmt.Sprintf(refusal, m.resource.GroupResource(), why)+advice)
+		}
+	}
+	return nil
+}
+
+// member is a stored object of a kind that the caller's denies cover.
+type member struct {
+	resource        snapshot.Resource
+	namespace, name string
+}
+
+// family is what of those kinds is below which owner, directly or through others.
+type family struct {
+	below map[types.UID][]member
+	err   error // it could not be found out
+}
+
+type familyKey struct{ namespace string }
+
+// family is found once per request and namespace. An object knows its owners and no owner knows its dependents, so that
+// the walk goes upwards, from the objects that the caller's denies could be about.
+func (c *cause) family(ctx context.Context, namespace string) *family {
+	found := notes.Of(ctx).Keep(familyKey{namespace}, func() any {
+		w := &climb{cause: c, ctx: ctx, namespace: namespace, family: family{below: map[types.UID][]member{}}, lists: map[listKey]listing{}}
+		w.family.err = w.all()
+		return &w.family
+	})
+	f, _ := found.(*family)
+	return f
+}
+
+// climb is the walk in progress.
+type climb struct {
+	*cause
+	ctx       context.Context
+	namespace string // "" is everywhere
+	family    family
+	lists     map[listKey]listing
+	listed    int
+}
+
+type listing map[types.UID]*metav1.PartialObjectMetadata
+
+type listKey struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// all visits every object that is of a kind that the caller's denies cover and has an owner.
+func (w *climb) all() error {
+	for _, r := range w.snapshot().Resources {
+		if !r.Deletable || !r.Namespaced && w.namespace != "" {
+			continue
+		}
+		for _, namespace := range w.covered(r, w.namespace) {
+			objects, err := w.list(r, namespace)
+			if err != nil {
+				return err
+			}
+			for _, o := range objects {
+				if namespace != "" && o.Namespace != namespace {
+					continue
+				}
+				if err := w.up(r, o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// covered lists where the caller's denies could be about objects of a resource, within the namespace or ("")
+// everywhere.
+func (c *cause) covered(r snapshot.Resource, within string) []string {
+	rules := c.snapshot().Rules
+	may := func(namespace string) bool {
+		_, may := rules.MayDeny(c.deletes(r.GroupVersionResource, namespace, ""))
+		return may
+	}
+	if may(within) {
+		return []string{within}
+	}
+	var in []string
+	if within == "" && r.Namespaced {
+		for _, namespace := range rules.DeniesDeleteIn(c.GetUserInfo()) {
+			if may(namespace) {
+				in = append(in, namespace)
+			}
+		}
+	}
+	return in
+}
+
+// up notes an object below each of its owners, and theirs.
+func (w *climb) up(r snapshot.Resource, object *metav1.PartialObjectMetadata) error {
+	seen := map[types.UID]bool{}
+	next := object.OwnerReferences
+	for len(next) > 0 {
+		var further []metav1.OwnerReference
+		for _, owner := range next {
+			if seen[owner.UID] {
+				continue
+			}
+			seen[owner.UID] = true
+			w.family.below[owner.UID] = append(w.family.below[owner.UID], member{r, object.Namespace, object.Name})
+			above, err := w.owners(object.Namespace, owner)
+			if err != nil {
+				return err
+			}
+			further = append(further, above...)
+		}
+		next = further
+	}
+	return nil
+}
+
+// owners are those of an owner. One that does not exist has none.
+func (w *climb) owners(namespace string, of metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+	gv, err := schema.ParseGroupVersion(of.APIVersion)
+	if err != nil {
+		return nil, nil //nolint:nilerr // an owner that cannot be named does not exist
+	}
+	r, served := w.snapshot().Resources.Of(schema.GroupKind{Group: gv.Group, Kind: of.Kind})
+	if !served {
+		return nil, nil // the garbage collector cannot find it either, and leaves what it owns alone
+	}
+	if !r.Namespaced {
+		namespace = ""
+	}
+	objects, err := w.list(r, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if owner, ok := objects[of.UID]; ok {
+		return owner.OwnerReferences, nil
+	}
+	return nil, nil
+}
+
+// list reads the objects of a resource, once.
+func (w *climb) list(r snapshot.Resource, namespace string) (listing, error) {
+	for _, within := range []string{namespace, ""} {
+		if objects, ok := w.lists[listKey{r.GroupVersionResource, within}]; ok {
+			return objects, nil
+		}
+	}
+	objects, err := w.fetch(r, namespace)
+	if err != nil {
+		return nil, err
+	}
+	found := make(listing, len(objects))
+	for i := range objects {
+		found[objects[i].UID] = &objects[i]
+	}
+	w.lists[listKey{r.GroupVersionResource, namespace}] = found
+	return found, nil
+}
+
+func (w *climb) fetch(r snapshot.Resource, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	if r.Unlisted {
+		return nil, fmt.Errorf("%s are stored, and no version of them is served", r.GroupResource())
+	}
+	if w.listed >= maxListed {
+		return nil, errTooMany
+	}
+	objects, more, err := w.Stored.List(w.ctx, r.GroupVersionResource, namespace, maxListed-w.listed)
+	switch {
+	case apierrors.IsMethodNotSupported(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		// It has just ceased to be served. Whether anything is left of it, the next policy knows.
+		return nil, fmt.Errorf("%s are not served any more; try again", r.GroupResource())
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be listed", r.GroupResource())
+	case more:
+		return nil, errTooMany
+	}
+	w.listed += len(objects)
+	return objects, nil
+}
+
+var errTooMany = fmt.Errorf("there are more than %d objects of kinds that must be checked", maxListed)

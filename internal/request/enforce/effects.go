@@ -1,0 +1,182 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Effects refuses requests by which somebody else would delete what the caller is denied to delete: the garbage
+// collector, the namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed
+// to delete something, and is not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of
+// delete costs one look at his roles.
+type Effects struct {
+	// Denied asks the chain whether a request is denied, and MayBeDenied whether some object could make it so.
+	Denied      func(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool)
+	MayBeDenied func(ctx context.Context, attrs authorizer.Attributes) bool
+	// Stored reads what is stored.
+	Stored Stored
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+}
+
+// Stored reads objects as the server itself, whoever the caller is.
+type Stored interface {
+	// List gives the metadata of at most so many objects, of a namespace or ("") of all, and whether there are more.
+	List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) (_ []metav1.PartialObjectMetadata, more bool, _ error)
+	Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// check looks at what a request sets in motion. It runs when everything else about the request is allowed.
+func (e *Effects) check(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces) (by denial.By, err error) {
+	if e == nil || holder.Snapshot.Rules == nil || known.GetUserInfo() == nil || slices.Contains(known.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
+		return by, nil // no deny reaches the server itself and system:masters
+	}
+	c := &cause{Effects: e, holder: holder, facts: known, objects: objects}
+	switch known.GetOperation() {
+	case admission.Create:
+		err = c.eviction(ctx)
+	case admission.Update:
+		err = c.update(ctx)
+	case admission.Delete:
+		err = c.delete(ctx)
+	}
+	c.by.Stage = denial.Effects
+	return c.by, err
+}
+
+// cause is one request whose effects are looked at.
+type cause struct {
+	*Effects
+	*facts
+	holder  *requestctx.Holder
+	objects admission.ObjectInterfaces
+	// by is what denied last.
+	by denial.By
+}
+
+func (c *cause) snapshot() *snapshot.Snapshot { return c.holder.Snapshot }
+
+// deletes is the request by which the caller would delete an object himself.
+func (c *cause) deletes(resource schema.GroupVersionResource, namespace, name string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: c.GetUserInfo(), Verb: "delete", Namespace: namespace, APIGroup: resource.Group, APIVersion: resource.Version,
+		Resource: resource.Resource, Name: name, ResourceRequest: true,
+	}
+}
+
+// denied tells whether the caller is denied to delete a stored object, and why.
+func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, request authorizer.AttributesRecord, stored expr.Objects) (string, bool) {
+	resource := schema.GroupVersionResource{Group: request.APIGroup, Version: request.APIVersion, Resource: request.Resource}
+	out, denied := c.Denied(ctx, request, &facts{
+		Attributes: admission.NewAttributesRecord(nil, nil, kind, request.Namespace, request.Name, resource, "", admission.Delete,
+			&metav1.DeleteOptions{}, c.IsDryRun(), c.GetUserInfo()),
+		data: c.deletion(ctx, request.Namespace, stored),
+	})
+	if denied {
+		if c.by.Rules = out.Conditions; len(c.by.Rules) == 0 {
+			c.by.Rules = []string{out.Reason}
+		}
+		request.Name = "" // the caller need not know it
+		c.by.Ask = &denial.Question{Attributes: request}
+	}
+	return out.Reason, denied
+}
+
+// deletion is what conditions see of the deletion of a stored object.
+func (c *cause) deletion(ctx context.Context, namespace string, stored expr.Objects) *expr.Data {
+	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}, Shared: expr.BudgetOf(ctx)}
+	if namespace != "" && c.Namespace != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return c.Namespace(namespace) }
+	}
+	return expr.NewData(cfg)
+}
+
+// old is the metadata of the stored object, or nil if the request has none.
+func (c *cause) old() metav1.Object {
+	if c.GetOldObject() == nil {
+		return nil
+	}
+	m, err := meta.Accessor(c.GetOldObject())
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// name is that of the object. The request for a collection has none.
+func (c *cause) name() string {
+	if was := c.old(); c.GetName() == "" && was != nil {
+		return was.GetName()
+	}
+	return c.GetName()
+}
+
+// itself tells whether the caller is denied to delete the object that the request is about.
+func (c *cause) itself(ctx context.Context) (string, bool) {
+	namespace := c.GetNamespace()
+	if c.GetResource().GroupResource() == namespaceResource {
+		namespace = c.name() // as requests for a namespace have it
+	}
+	return c.denied(ctx, c.GetKind(), c.deletes(c.GetResource(), namespace, c.name()),
+		onlyOld{(&versions{attrs: c.facts.Attributes, objects: c.objects, served: c.snapshot().Served}).OldObject})
+}
+
+// onlyOld is the objects of a deletion.
+type onlyOld struct {
+	old func(apiVersion string) (runtime.Object, error)
+}
+
+func (onlyOld) Object(string) (runtime.Object, error)              { return nil, nil }
+func (o onlyOld) OldObject(version string) (runtime.Object, error) { return o.old(version) }
+
+// read is a stored object that is read when a condition asks for it, in the version it asks for.
+func (c *cause) read(ctx context.Context, resource snapshot.Resource, namespace, name string) expr.Objects {
+	return onlyOld{func(version string) (runtime.Object, error) {
+		gk := schema.GroupKind{Group: resource.Group, Kind: resource.Kind}
+		if version == "" {
+			if version = c.snapshot().Served.PreferredVersion(gk); version == "" {
+				return nil, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", gk)
+			}
+		}
+		object, err := c.Stored.Get(ctx, resource.GroupResource().WithVersion(version), namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		return object, nil
+	}}
+}
+
+var pods = snapshot.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true, Deletable: true}
+
+func evicts(attrs admission.Attributes) bool {
+	return attrs.GetOperation() == admission.Create && attrs.GetResource().GroupResource() == pods.GroupResource() && attrs.GetSubresource() == "eviction"
+}
+
+// eviction deletes a pod, without asking for delete. The rules of Policy have seen that already; this asks the rest of
+// the chain.
+func (c *cause) eviction(ctx context.Context) error {
+	if !evicts(c) {
+		return nil
+	}
+	why, denied := c.denied(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, c.deletes(pods.GroupVersionResource, c.GetNamespace(), c.GetName()),
+		c.read(ctx, pods, c.GetNamespace(), c.GetName()))
+	if !denied {
+		return nil
+	}
+	return forbidden(c, "evicting the pod deletes it, and a rule denies you that: "+why)
+}

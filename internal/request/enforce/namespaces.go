@@ -1,0 +1,120 @@
+package enforce
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+var (
+	namespaceResource  = schema.GroupResource{Resource: "namespaces"}
+	definitionResource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+)
+
+// namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at:
+// it could be something else by the time it is deleted.
+func (c *cause) namespace(ctx context.Context) error {
+	rules, namespace := c.snapshot().Rules, c.name()
+	if !rules.DeniesDelete(c.GetUserInfo(), namespace) {
+		return nil
+	}
+	refuse := func(what, why string) error {
+		c.by.Rules = []string{why}
+		return forbidden(c, "this would delete everything in the namespace, and a rule denies you delete on "+what+" in it: "+why)
+	}
+	for _, r := range c.snapshot().Resources {
+		if !r.Deletable || !r.Namespaced {
+			continue
+		}
+		request := c.deletes(r.GroupVersionResource, namespace, "")
+		if hit, may := rules.MayDeny(request); may && c.MayBeDenied(ctx, request) {
+			c.by.Ask = &denial.Question{Attributes: request}
+			return refuse(r.GroupResource().String(), hit.Reason())
+		}
+	}
+	if hit, found := rules.UnservedDeny(c.GetUserInfo(), namespace); found {
+		return refuse("a kind of which it is not known whether it is served", hit.Reason())
+	}
+	return nil
+}
+
+// definition refuses to delete the definition of a custom resource if the caller is denied to delete one of its
+// objects, or what one of them owns: all of them are deleted with it.
+func (c *cause) definition(ctx context.Context) error {
+	if !c.reached("") {
+		return nil
+	}
+	plural, group, _ := strings.Cut(c.name(), ".")
+	for _, r := range c.snapshot().Resources {
+		if r.Resource == plural && r.Group == group {
+			return c.objectsOf(ctx, r)
+		}
+	}
+	// What is not served can have been served before.
+	return forbidden(c, unknownObjects+"it is not served")
+}
+
+const unknownObjects = "rules deny you some deletes, and the server cannot tell what would be deleted because of the definition: "
+
+func (c *cause) objectsOf(ctx context.Context, r snapshot.Resource) error {
+	w := &climb{cause: c, ctx: ctx}
+	for _, namespace := range c.covered(r, "") {
+		objects, err := w.fetch(r, namespace)
+		if err != nil {
+			return forbidden(c, unknownObjects+err.Error())
+		}
+		members := make([]member, len(objects))
+		for i, o := range objects {
+			members[i] = member{r, o.Namespace, o.Name}
+		}
+		if err := c.each(ctx, members, "", "all objects of the definition would be deleted, and a rule denies you delete on %s: %s"); err != nil {
+			return err
+		}
+	}
+	return c.ownedBy(ctx, w, r)
+}
+
+// unserves refuses to stop serving a version if the caller is denied to delete what objects of the definition own: the
+// garbage collector takes an owner that it is not given for one that is gone.
+func (c *cause) unserves(ctx context.Context) error {
+	if !c.reached("") {
+		return nil
+	}
+	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
+	if !ok || !too {
+		return forbidden(c, unknownObjects+"it cannot be read")
+	}
+	gone := slices.ContainsFunc(was.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool {
+		return v.Served && !slices.ContainsFunc(is.Spec.Versions, func(n apiextensions.CustomResourceDefinitionVersion) bool { return n.Name == v.Name && n.Served })
+	})
+	if !gone {
+		return nil
+	}
+	for _, r := range c.snapshot().Resources {
+		if r.Resource == was.Spec.Names.Plural && r.Group == was.Spec.Group {
+			return c.ownedBy(ctx, &climb{cause: c, ctx: ctx}, r)
+		}
+	}
+	return forbidden(c, unknownObjects+"it is not known yet; try again")
+}
+
+// ownedBy refuses if the caller is denied to delete what some object of a resource owns.
+func (c *cause) ownedBy(ctx context.Context, w *climb, r snapshot.Resource) error {
+	owners, err := w.fetch(r, "")
+	if err != nil {
+		return forbidden(c, unknownObjects+err.Error())
+	}
+	for _, owner := range owners {
+		if err := c.dependents(ctx, owner.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// Name is how the plugin shows up in metrics and in the list of plugins.
+const Name = "AuthorizationConditionsEnforcer"
+
+// Audit annotations of the final decision. Upstream's own decision annotation was written before the object was seen.
+const (
+	AnnotationDecision   = "authorization.proviso.dev/decision"
+	AnnotationAuthorizer = "authorization.proviso.dev/authorizer"
+	AnnotationConditions = "authorization.proviso.dev/conditions"
+	AnnotationDetail     = "authorization.proviso.dev/detail"
+)
+
+// Plugin resolves the passes that travelled with a request.
+type Plugin struct {
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
+	// as upstream does.
+	Connect func(ctx context.Context, holder *requestctx.Holder, data authorizer.ConditionsData) requestctx.Outcome
+	// Fields looks at the fields that a write changes; nil while that system is off.
+	Fields *Fields
+	// Effects looks at what others would do because of the request; nil while no rule can deny.
+	Effects *Effects
+	// Protected looks at protected attributes that are not enforced; those that are stand in After.
+	Protected *ProtectedAttributes
+	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	Explain bool
+	// After is asked in order once the conditions are met; each can only refuse.
+	After []admission.ValidationInterface
+}
+
+var _ admission.ValidationInterface = (*Plugin)(nil)
+
+// Handles is true for every operation: connect requests carry conditions too.
+func (p *Plugin) Handles(admission.Operation) bool { return true }
+
+// Validate refuses unless every pass the request needs is, or resolves to, Allow.
+func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	holder := requestctx.From(ctx)
+	if holder == nil || holder.Snapshot == nil {
+		return forbidden(attrs, "this request has no authorization decision")
+	}
+	by, err := p.validate(ctx, holder, attrs, objects)
+	if err != nil {
+		denial.Note(holder.Attributes(), by)
+		return p.advise(by, err)
+	}
+	notes.Of(ctx).Admit()
+	return nil
+}
+
+// advise adds the remedy to a refusal. Other errors stay as they are.
+func (p *Plugin) advise(by denial.By, err error) error {
+	var refused *apierrors.StatusError
+	if !p.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
+		return err
+	}
+	status := refused.ErrStatus
+	status.Message = by.Ask.Advise(status.Message)
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// validate also says at which stage, and by what, a request was refused.
+func (p *Plugin) validate(ctx context.Context, holder *requestctx.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
+	known := p.facts(holder, attrs, objects)
+	by, err := p.admit(ctx, holder, known, objects)
+	p.suppose(ctx, holder, known, objects, err == nil)
+	return by, err
+}
+
+// suppose settles what would have become of it if everything was enforced that is not, after all is decided (TR-6).
+func (p *Plugin) suppose(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+	for _, slot := range slotsOf(holder, known.Attributes) {
+		for _, s := range holder.Supposed(slot) {
+			s.Settle(expr.WithBudget(ctx, nil), known.Aside(), allowed)
+		}
+	}
+	if len(holder.Snapshot.Shadow.Fields) > 0 {
+		p.Fields.suppose(ctx, holder, known, objects, allowed)
+	}
+	if len(holder.Snapshot.Shadow.Protect.Each) > 0 && p.Protected != nil {
+		p.Protected.suppose(ctx, holder, known, objects, allowed)
+	}
+}
+
+// admit decides.
+func (p *Plugin) admit(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
+	attrs := known.Attributes
+	mode := fieldperm.General
+	for _, slot := range slotsOf(holder, attrs) {
+		granular, out, err := p.resolve(ctx, holder, slot, known)
+		if err != nil {
+			return denial.By{Stage: denial.Conditions, Authorizer: out.Authorizer, Rules: out.Conditions, Ask: &denial.Question{Attributes: holder.Attributes(), Object: true}}, err
+		}
+		if granular {
+			mode = fieldperm.Granular
+			notes.Of(ctx).Granular()
+		}
+	}
+	if attrs.GetOperation() == admission.Connect {
+		if err := p.connect(ctx, holder, known); err != nil {
+			return denial.By{Stage: denial.Connection, Ask: &denial.Question{Attributes: holder.Attributes(), Verb: connect.Verb}}, err
+		}
+	}
+	if by, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+		return by, err
+	}
+	for _, next := range p.After {
+		if !next.Handles(attrs.GetOperation()) {
+			continue
+		}
+		if err := next.Validate(ctx, attrs, objects); err != nil {
+			return byGuard(err)
+		}
+	}
+	if by, err := p.Effects.check(ctx, holder, known, objects); err != nil {
+		return by, err
+	}
+	return denial.By{}, nil
+}
+
+// slotsOf lists the passes an admission needs. An update or apply that creates needs its own and the create's.
+func slotsOf(holder *requestctx.Holder, attrs admission.Attributes) []requestctx.Slot {
+	if attrs.GetOperation() == admission.Create {
+		if decided := holder.Attributes(); decided != nil && (decided.GetVerb() == "update" || decided.GetVerb() == "patch") {
+			return []requestctx.Slot{requestctx.Request, requestctx.Create}
+		}
+	}
+	return []requestctx.Slot{requestctx.Request}
+}
+
+// resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
+// the fields he changes: granular then is true.
+func (p *Plugin) resolve(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, known *facts) (granular bool, out requestctx.Outcome, err error) {
+	d := holder.Get(slot)
+	pending := d.Pending()
+	switch {
+	case d.IsAllowed():
+		return false, out, nil
+	case pending == nil && !d.IsGranular():
+		return false, out, forbidden(known, "this request has no authorization decision")
+	}
+	out = requestctx.Outcome{Decision: authorizer.DecisionNoOpinion}
+	if pending != nil {
+		out = authorize.Enforce(ctx, pending, known)
+	}
+	if out.Decision == authorizer.DecisionNoOpinion {
+		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
+		if reach.Decision == authorizer.DecisionAllow {
+			authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "allow", Authorizer: reach.Authorizer})
+			return true, out, nil
+		}
+		if d.IsGranular() {
+			out = reach
+		}
+	}
+	return false, out, settle(ctx, known, out)
+}
+
+// settle turns an outcome into the answer of admission and records it.
+func settle(ctx context.Context, attrs admission.Attributes, out requestctx.Outcome) error {
+	annotate(ctx, out)
+	if out.Decision == authorizer.DecisionNoOpinion {
+		authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "deny"})
+	}
+	if out.Decision == authorizer.DecisionAllow {
+		return nil
+	}
+	if out.Detail != nil {
+		// The caller learns that a condition failed, the log learns why.
+		klog.FromContext(ctx).V(2).Info("Condition failed to evaluate", "authorizer", out.Authorizer, "conditions", out.Conditions, "err", out.Detail)
+	}
+	reason := out.Reason
+	if reason == "" {
+		reason = "no condition under which this is allowed is met"
+	}
+	return forbidden(attrs, reason)
+}
+
+func annotate(ctx context.Context, out requestctx.Outcome) {
+	decision := "forbid"
+	if out.Decision == authorizer.DecisionAllow {
+		decision = "allow"
+	}
+	audit.AddAuditAnnotations(ctx, authorize.AnnotationOutcome, authorize.Spell(out.Decision), AnnotationDecision, decision, AnnotationAuthorizer, out.Authorizer,
+		AnnotationConditions, strings.Join(out.Conditions, ","))
+	if out.Detail != nil {
+		audit.AddAuditAnnotation(ctx, AnnotationDetail, out.Detail.Error())
+	}
+}
+
+// ruled is a refusal with the rules behind it, and what to ask next, on its way to whoever counts, logs and advises
+// (OP-7, TR-12).
+type ruled struct {
+	error
+	rules []string
+	ask   *denial.Question
+}
+
+func (r *ruled) Unwrap() error { return r.error }
+
+// byGuard takes the rules off a refusal.
+func byGuard(err error) (denial.By, error) {
+	by := denial.By{Stage: denial.Attributes}
+	var r *ruled
+	if errors.As(err, &r) {
+		by.Rules, by.Ask, err = r.rules, r.ask, r.error
+	}
+	return by, err
+}
+
+func forbidden(attrs admission.Attributes, reason string) error {
+	return apierrors.NewForbidden(attrs.GetResource().GroupResource(), attrs.GetName(), fmt.Errorf("%s", reason))
+}

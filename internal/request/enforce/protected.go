@@ -1,0 +1,252 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/protectedattr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/denial"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// ProtectedAttributes refuses writes that touch a protected label or annotation without membership in its role, and
+// bindings by which somebody would join such a role.
+type ProtectedAttributes struct {
+	// Chain is asked for the verb bind.
+	Chain authorizer.UnconditionalAuthorizer
+	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
+	// means that none is.
+	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
+	// Behind knows what the body does not show.
+	Behind *Behind
+	// Shadow is told what attributes that are not enforced would have refused.
+	Shadow *shadow.Recorder
+}
+
+var _ admission.ValidationInterface = (*ProtectedAttributes)(nil)
+
+// Handles: deleting or connecting sets nothing.
+func (*ProtectedAttributes) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate compares the stored object with the final one, on the snapshot of the request.
+func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	holder := requestctx.From(ctx)
+	if holder == nil || holder.Snapshot == nil {
+		return forbidden(attrs, "this request has no authorization decision")
+	}
+	if !holder.Snapshot.Synced {
+		// Before the sync only the server itself and system:masters get this far, and both may touch everything.
+		return nil
+	}
+	return p.check(ctx, holder, holder.Snapshot.Protect, attrs, objects)
+}
+
+// suppose takes down which protected attributes that are not enforced would have refused the write (TR-6).
+func (p *ProtectedAttributes) suppose(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+	shadows := holder.Snapshot.Shadow.Protect
+	if !allowed || !p.Handles(known.GetOperation()) || p.check(ctx, holder, shadows.Index, known.Attributes, objects) == nil {
+		return
+	}
+	left := authorize.MaxSuppositions
+	for _, one := range shadows.Each {
+		if in := known.GetNamespace(); in != "" && one.Rule.Namespace != "" && one.Rule.Namespace != in {
+			continue // it protects nothing of this object
+		}
+		if left--; left < 0 {
+			p.Shadow.Count(one.Rule, holder.Attributes(), shadow.Allow, shadow.Undecided)
+			continue
+		}
+		if p.check(ctx, holder, one.Index, known.Attributes, objects) != nil {
+			p.Shadow.Note(ctx, one.Rule, holder.Attributes(), shadow.Allow, shadow.Deny)
+		}
+	}
+}
+
+// check holds the write against an index of protections.
+func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Holder, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	if index.Len() == 0 {
+		return nil
+	}
+	req := ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs)
+	req.Everywhere = func() bool {
+		return p.Everywhere != nil && p.Everywhere(ctx, holder.Snapshot, holder.Attributes())
+	}
+	old, new, err := p.written(ctx, index, attrs, objects)
+	if err != nil {
+		var answer apierrors.APIStatus
+		if isBinding(attrs) && errors.As(err, &answer) {
+			return err // its pod is not there, or has changed
+		}
+		if !index.Exempts(req) {
+			return forbidden(attrs, "protected attributes could not be examined: "+err.Error())
+		}
+	} else if result := index.Check(req, old, new); !result.Allowed() {
+		return &ruled{forbidden(attrs, result.Reason()), protecting(result), nil}
+	}
+	for _, other := range p.Behind.versions(attrs, objects) {
+		// What a conversion adds or takes away, this write does.
+		if other.err != nil {
+			if index.Exempts(req) {
+				continue
+			}
+			return forbidden(attrs, fmt.Sprintf("protected attributes could not be examined in version %s: %v", other.version, other.err))
+		}
+		if result := index.Check(req, new, body(other.object)); !result.Allowed() {
+			return &ruled{forbidden(attrs, fmt.Sprintf("converted to version %s: %s", other.version, result.Reason())), protecting(result), nil}
+		}
+	}
+	return p.guardBinding(ctx, holder.Snapshot, index, attrs, objects)
+}
+
+// written is what is stored and what will be: behind a Binding its pod, in a ControllerRevision what its data holds.
+func (p *ProtectedAttributes) written(ctx context.Context, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) (old, new any, err error) {
+	old, new = body(attrs.GetOldObject()), body(attrs.GetObject())
+	switch {
+	case isBinding(attrs):
+		binding, err := meta.Accessor(attrs.GetObject())
+		if err != nil || !index.Touches(binding.GetLabels(), binding.GetAnnotations()) {
+			return old, new, err
+		}
+		stored, err := p.Behind.pod(ctx, attrs)
+		return stored, new, err
+	case isRevision(attrs) && attrs.GetSubresource() == "":
+		var before, after runtime.Object
+		kind := appsv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
+		if after, err = admission.ConvertToGVK(attrs.GetObject(), kind, objects); err != nil {
+			return nil, nil, err
+		}
+		if attrs.GetOldObject() != nil {
+			if before, err = admission.ConvertToGVK(attrs.GetOldObject(), kind, objects); err != nil {
+				return nil, nil, err
+			}
+		}
+		was, is, err := revealed(before, after)
+		if was == nil {
+			return nil, is, err
+		}
+		return was, is, err
+	}
+	return old, new, nil
+}
+
+// body keeps a nil object a nil interface.
+func body(object runtime.Object) any {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// target is what both an admission and a review know about the resource.
+type target interface {
+	GetName() string
+	GetNamespace() string
+	GetSubresource() string
+}
+
+// ProtectRequest is the question to the index of protections, for an admission or for a review.
+func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protectedattr.Request {
+	req := &protectedattr.Request{Name: t.GetName(), Namespace: t.GetNamespace(), Subresource: t.GetSubresource()}
+	switch a := t.(type) {
+	case admission.Attributes:
+		req.Group, req.Resource = a.GetResource().Group, a.GetResource().Resource
+	case authorizer.Attributes:
+		req.Group, req.Resource = a.GetAPIGroup(), a.GetResource()
+	}
+	if u == nil {
+		return req
+	}
+	req.User, req.Groups = u.GetName(), u.GetGroups()
+	rules := snap.Rules
+	req.Member = func(namespace string, role protectedattr.Role) bool {
+		return rules != nil && rules.Bound(u, roleRef(role), namespace)
+	}
+	return req
+}
+
+func roleRef(r protectedattr.Role) ruleset.RoleRef {
+	if r.Kind == protectedattr.KindClusterRole {
+		return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: r.Name}
+	}
+	return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
+}
+
+// guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
+// Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
+func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+	resource := attrs.GetResource().GroupResource()
+	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {
+		return nil
+	}
+	converted, err := admission.ConvertToGVK(attrs.GetObject(), rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind), objects)
+	if err != nil {
+		return forbidden(attrs, "the binding cannot be read: "+err.Error())
+	}
+	var ref rbacv1.RoleRef
+	switch binding := converted.(type) {
+	case *rbacv1.RoleBinding:
+		ref = binding.RoleRef
+	case *rbacv1.ClusterRoleBinding:
+		ref = binding.RoleRef
+	default:
+		return forbidden(attrs, fmt.Sprintf("the binding cannot be read: %T", converted))
+	}
+	namespace := attrs.GetNamespace()
+	role := protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
+	if ref.Kind == protectedattr.KindRole {
+		role.Namespace = namespace
+	}
+	if !index.GuardsRole(role, namespace) {
+		return nil
+	}
+	caller := attrs.GetUserInfo()
+	if caller == nil {
+		return forbidden(attrs, "the caller is not known")
+	}
+	if snap.Rules != nil && snap.Rules.Bound(caller, roleRef(role), namespace) {
+		return nil
+	}
+	plural := "clusterroles"
+	if ref.Kind == protectedattr.KindRole {
+		plural = "roles"
+	}
+	bind := authorizer.AttributesRecord{
+		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
+		Resource: plural, Name: ref.Name, ResourceRequest: true,
+	}
+	decision, _, err := p.Chain.Authorize(ctx, bind)
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	reason := fmt.Sprintf("%s guards protected attributes: binding it requires the verb bind on %s %q, or being bound to it at the same or a wider scope; holding its rules is not enough", role, plural, ref.Name)
+	if err != nil {
+		reason = errors.Join(errors.New(reason), err).Error()
+	}
+	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
+}
+
+// protecting names the protections that refused.
+func protecting(result protectedattr.Result) (rules []string) {
+	if refused := result.Refusal(); refused != nil {
+		for _, p := range refused.Protections {
+			rules = append(rules, p.Kind+" "+p.Name)
+		}
+	}
+	return rules
+}

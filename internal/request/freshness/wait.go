@@ -1,0 +1,176 @@
+package freshness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"proviso.dev/proviso/internal/engine/revision"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+const (
+	// Patience is how long a caller waits for newer policy.
+	Patience = 2 * time.Second
+	// maxWaiters bounds how many requests wait at a time, and maxEach how many of them may be one user's, so that
+	// nobody keeps others from waiting.
+	maxWaiters, maxEach = 256, 32
+)
+
+// Waiting lets requests wait for newer policy.
+type Waiting struct {
+	Store *snapshot.Store
+	// Newest is the revision that a source has where it is stored.
+	Newest func(ctx context.Context, source string) (uint64, error)
+	// Patience replaces the usual one, in tests.
+	Patience time.Duration
+
+	mu      sync.Mutex
+	all     int
+	waiting map[string]int
+}
+
+// Reach returns a snapshot that has everything that the token names, source by source, or an API status that says how
+// far the policy of this server is. The snapshot that it returns is never older than the current one of the moment of
+// the call.
+func (w *Waiting) Reach(ctx context.Context, user, token string) (*snapshot.Snapshot, error) {
+	wanted, err := revision.Parse(token)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("atLeastRevision: " + err.Error())
+	}
+	if now := w.Store.Current(); now.Synced && len(lacks(now, wanted)) == 0 {
+		return now, nil
+	}
+	if err := w.enter(user); err != nil {
+		return nil, err
+	}
+	defer w.leave(user)
+	patience := w.Patience
+	if patience == 0 {
+		patience = Patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	asked := false
+	for {
+		next := w.Store.Next() // before Current: what comes in between is not missed
+		now := w.Store.Current()
+		missing := lacks(now, wanted)
+		if now.Synced && len(missing) == 0 {
+			return now, nil
+		}
+		if !asked && now.Synced {
+			asked = true
+			if err := w.exist(ctx, now, missing); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, behind(now, missing, "the policy of this server is not there yet; try again")
+		}
+	}
+}
+
+// Renew gives the policy that a question is answered by, in the context, and its revision: that of the request, or,
+// with a token, one that is at least as new as that says.
+func (w *Waiting) Renew(ctx context.Context, atLeast string) (context.Context, string, error) {
+	if atLeast == "" {
+		if h := requestctx.From(ctx); h != nil && h.Snapshot != nil {
+			return ctx, h.Snapshot.Revision.Token(), nil
+		}
+		now := w.Store.Current()
+		return requestctx.With(ctx, now), now.Revision.Token(), nil
+	}
+	name := ""
+	if user, ok := request.UserFrom(ctx); ok {
+		name = user.GetName()
+	}
+	newer, err := w.Reach(ctx, name, atLeast)
+	if err != nil {
+		return nil, "", err
+	}
+	return requestctx.With(ctx, newer), newer.Revision.Token(), nil
+}
+
+func lacks(now *snapshot.Snapshot, wanted revision.Vector) revision.Vector {
+	if now.Revision == nil {
+		return wanted
+	}
+	return now.Revision.Vector.Lacks(wanted)
+}
+
+// exist refuses revisions that do not exist yet: nobody can wait for what nobody has written.
+func (w *Waiting) exist(ctx context.Context, now *snapshot.Snapshot, missing revision.Vector) error {
+	for _, m := range missing {
+		if _, found := entryOf(now, m.Source); !found {
+			return behind(now, revision.Vector{m}, "it is no source of the policy of this server")
+		}
+		newest, err := w.Newest(ctx, m.Source)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return behind(now, missing, "the policy of this server is not there yet; try again")
+		case err != nil:
+			return apierrors.NewInternalError(fmt.Errorf("the newest revision of %s is not known: %w", m.Source, err))
+		case m.At > newest:
+			return behind(now, revision.Vector{m}, fmt.Sprintf("the revision does not exist yet: the newest is %d", newest))
+		}
+	}
+	return nil
+}
+
+func entryOf(now *snapshot.Snapshot, source string) (revision.Entry, bool) {
+	if now.Revision == nil {
+		return revision.Entry{}, false
+	}
+	return now.Revision.Vector.Entry(source)
+}
+
+// behind is a conflict that says how far the server is.
+func behind(now *snapshot.Snapshot, missing revision.Vector, why string) error {
+	var parts []string
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Details: &metav1.StatusDetails{}}
+	for _, m := range missing {
+		at := "unknown"
+		if have, found := entryOf(now, m.Source); found {
+			at = fmt.Sprint(have.At)
+		}
+		parts = append(parts, fmt.Sprintf("%s at %s, and not at %d", m.Source, at, m.At))
+		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: "PolicyRevision", Field: m.Source, Message: at})
+	}
+	status.Message = fmt.Sprintf("atLeastRevision: %s (%s)", why, strings.Join(parts, "; "))
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// enter takes a place among those who wait.
+func (w *Waiting) enter(user string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= maxWaiters || w.waiting[user] >= maxEach {
+		return apierrors.NewTooManyRequests("atLeastRevision: too many requests wait for newer policy; try again", 1)
+	}
+	if w.waiting == nil {
+		w.waiting = map[string]int{}
+	}
+	w.all++
+	w.waiting[user]++
+	return nil
+}
+
+func (w *Waiting) leave(user string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.waiting[user]--; w.waiting[user] == 0 {
+		delete(w.waiting, user)
+	}
+}

@@ -1,0 +1,110 @@
+package readfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/apiserver/pkg/warning"
+
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+var (
+	errPassedBy  = errors.New("a conditional permission cannot be used here: nothing decides what of this request may be seen")
+	errUndecided = errors.New("a conditional permission cannot be used here: the resource does not come from where conditions of reads are decided")
+)
+
+// Filter narrows lists and watches whose caller may see some objects only, and lets no answer to a conditional read out
+// that nobody has decided. It stands behind authorization and in front of every server.
+func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		holder := requestctx.From(req.Context())
+		attrs, ok := conditional(holder)
+		if !ok {
+			next.ServeHTTP(w, req)
+			return
+		}
+		r := &reading{holder: holder, attrs: attrs}
+		narrowed, err := r.narrow(req)
+		if err != nil {
+			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, req)
+			return
+		}
+		fence := newFence(w, r)
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(fence), narrowed)
+		if fence.keeps() {
+			refused := apierrors.NewForbidden(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetName(), errUndecided)
+			responsewriters.ErrorNegotiated(refused, codecs, schema.GroupVersion{Version: "v1"}, w, req)
+		}
+	})
+}
+
+// narrow is the request with the selectors that its caller's right needs. The parameters are replaced: there is one of
+// each, and it says what the caller asked for and what was added.
+func (r *reading) narrow(req *http.Request) (*http.Request, error) {
+	ctx := context.WithValue(req.Context(), key{}, r)
+	n := r.holder.Get(requestctx.Request).Narrowing()
+	if n == nil {
+		return req.WithContext(ctx), nil
+	}
+	var err error
+	if r.labels, r.fields, err = n.Box.Selectors(); err != nil {
+		return nil, apierrors.NewForbidden(schema.GroupResource{Group: r.attrs.GetAPIGroup(), Resource: r.attrs.GetResource()}, "", err)
+	}
+	query := req.URL.Query()
+	ls, err := labels.ParseToRequirements(query.Get("labelSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	fs, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	asked := fs.Requirements()
+	if name := r.attrs.GetName(); name != "" && len(r.fields) > 0 {
+		// One object is watched by its path: the handler wants its name in a field selector that is there.
+		if _, ok := fs.RequiresExactMatch("metadata.name"); !ok {
+			asked = append(asked, fields.Requirement{Operator: selection.Equals, Field: "metadata.name", Value: name})
+		}
+	}
+	set(query, "labelSelector", selectors.LabelText(append(ls, r.labels...)))
+	set(query, "fieldSelector", selectors.FieldText(append(slices.Clone(asked), r.fields...)))
+	out := req.Clone(ctx)
+	out.URL.RawQuery = query.Encode()
+	out.RequestURI = out.URL.RequestURI()
+	if !n.Box.IsEverything() {
+		warning.AddWarning(ctx, "", added(n))
+	}
+	return out, nil
+}
+
+// added says what was added, and by which rules.
+func added(n *requestctx.Narrowing) string {
+	rules := strings.Join(n.Rules, ", ")
+	if n.Box.IsNothing() {
+		return "nothing is shown: what you ask for is nothing that you may see by condition " + rules
+	}
+	return fmt.Sprintf("only what you may see is shown: %s was added by condition %s", n.Box, rules)
+}
+
+func set(query url.Values, name, value string) {
+	if value == "" {
+		query.Del(name)
+		return
+	}
+	query.Set(name, value)
+}

@@ -1,0 +1,56 @@
+package readfilter
+
+import (
+	"context"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/discovery"
+)
+
+// reading is a read under a condition, on its way from the filter to the storage.
+type reading struct {
+	holder *requestctx.Holder
+	attrs  authorizer.Attributes
+	// what a list or watch must be narrowed to.
+	labels []labels.Requirement
+	fields []fields.Requirement
+	// decided tells that the storage has done its part.
+	decided atomic.Bool
+}
+
+type key struct{}
+
+// conditional tells whether the request of a holder is a read that somebody has yet to decide.
+func conditional(holder *requestctx.Holder) (authorizer.Attributes, bool) {
+	if holder == nil {
+		return nil, false
+	}
+	attrs := holder.Attributes()
+	if attrs == nil || !authorize.IsRead(attrs) {
+		return nil, false
+	}
+	d := holder.Get(requestctx.Request)
+	return attrs, d.Pending() != nil || d.Narrowing() != nil
+}
+
+// of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about
+// another resource that the handler looks up. A read that has not come through the filter fails.
+func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
+	attrs, ok := conditional(requestctx.From(ctx))
+	if !ok || discovery.StoredAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {
+		return nil, nil
+	}
+	r, _ := ctx.Value(key{}).(*reading)
+	if r == nil {
+		return nil, apierrors.NewForbidden(resource, attrs.GetName(), errPassedBy)
+	}
+	return r, nil
+}

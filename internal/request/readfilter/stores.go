@@ -1,0 +1,72 @@
+package readfilter
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Config is what the storage needs to decide reads.
+type Config struct {
+	Gate  *authorize.Gate
+	Store *snapshot.Store
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
+	// Served is told what is stored, and thereby decided here.
+	Served *discovery.Directory
+	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
+	RecheckAll bool
+}
+
+// Stores decorates the storage of a process.
+type Stores struct {
+	cfg     Config
+	watches watches
+}
+
+// New makes it.
+func New(cfg Config) *Stores { return &Stores{cfg: cfg} }
+
+// Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
+type Converter interface {
+	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// Decorate wraps the storage of every resource that the getter is asked for.
+func (s *Stores) Decorate(inner generic.RESTOptionsGetter, convert Converter) generic.RESTOptionsGetter {
+	return getter{inner, s, convert}
+}
+
+type getter struct {
+	generic.RESTOptionsGetter
+	stores  *Stores
+	convert Converter
+}
+
+func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	opts, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil || opts.Decorator == nil {
+		return opts, err
+	}
+	inner := opts.Decorator
+	opts.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+		attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		made, destroy, err := inner(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		if err != nil {
+			return made, destroy, err
+		}
+		if g.convert != nil { // custom resources come and go
+			g.stores.cfg.Served.Keep(resource)
+		}
+		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, keyOf: keyFunc}, destroy, nil
+	}
+	return opts, nil
+}

@@ -1,0 +1,219 @@
+package requestctx
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/revision"
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Slot tells to which of a request's checks a pass belongs.
+type Slot int
+
+const (
+	// Request is the check of the request's own verb, made by the authorization filter.
+	Request Slot = iota
+	// Create is the second check that the handlers make when an update or an apply turns into a create.
+	Create
+	// Connect is the check for create of a connect request, made in admission.
+	Connect
+
+	slots
+)
+
+// Pending is what of a verdict waits for the object: the rest of the authorizer chain, bound to the snapshot it began
+// with.
+type Pending interface {
+	// Resolve gives the outcome. It is called once per object (deletecollection has many) and must be a pure
+	// function of the request and the data.
+	Resolve(ctx context.Context, data authorizer.ConditionsData) Outcome
+}
+
+// Outcome is the final decision on one object, with what decided. What a caller may see (Reason) and what only logs and
+// audit may hold (Detail) are separate values. The zero Outcome denies.
+type Outcome struct {
+	Decision authorizer.Decision
+	Reason   string
+	Detail   error
+	// Authorizer and Conditions name what decided, for audit annotations and metrics.
+	Authorizer string
+	Conditions []string
+	// Types are the types of the conditions, sorted and joined by commas.
+	Types string
+}
+
+// Pass is what authorization hands over to admission. The zero value denies.
+type Pass struct {
+	allowed  bool
+	pending  Pending
+	granular bool
+	fields   Pending
+	narrowed *Narrowing
+}
+
+// Allowed is an unconditional allowance.
+func Allowed() Pass { return Pass{allowed: true} }
+
+// Conditional is an allowance that depends on the object.
+func Conditional(p Pending) Pass { return Pass{pending: p} }
+
+// Narrowing is what is added to the selectors of a list or watch, so that it reads what its caller may see and nothing
+// else (RD-1).
+type Narrowing struct {
+	Box selectors.Box
+	// Rules are the IDs of the conditions that it comes from.
+	Rules []string
+}
+
+// Narrowed is an allowance of a list or watch that returns only what is in the box.
+func Narrowed(n *Narrowing) Pass { return Pass{narrowed: n} }
+
+// Narrowing is what has to be added to the selectors; nil unless the pass is that.
+func (p Pass) Narrowing() *Narrowing { return p.narrowed }
+
+// Granular is the pass of a caller who does not have the verb of the request, and may have the right to some fields:
+// every field that changes has to be covered. What denies the verb under a condition still has to be resolved; it may
+// be nil.
+func Granular(denies Pending) Pass { return Pass{pending: denies, granular: true} }
+
+// Answered adds what authorization has found out already: whether the caller may write single fields at all.
+func (p Pass) Answered(fields Pending) Pass {
+	p.fields = fields
+	return p
+}
+
+// IsGranular tells whether the request was let through for the sake of single fields only.
+func (p Pass) IsGranular() bool { return p.granular }
+
+// Fields resolves whether the caller may write single fields; nil if that was not asked.
+func (p Pass) Fields() Pending { return p.fields }
+
+// IsAllowed tells whether the pass needs no object.
+func (p Pass) IsAllowed() bool { return p.allowed }
+
+// Pending returns what is left to decide, or nil.
+func (p Pass) Pending() Pending { return p.pending }
+
+// Holder travels with one request.
+type Holder struct {
+	// Snapshot is the policy of this request, from its authorization to its admission.
+	Snapshot *snapshot.Snapshot
+
+	mu       sync.Mutex
+	passes   [slots]Pass
+	attrs    authorizer.Attributes
+	supposed [slots][]Supposition
+	atLeast  string
+	refused  error
+	written  revision.Vector
+}
+
+// Supposition is a rule that is not enforced and whose answer waits for the object.
+type Supposition interface {
+	// Settle takes down what the rule would have made of it; allowed is what became of it. It is called once per
+	// object.
+	Settle(ctx context.Context, data authorizer.ConditionsData, allowed bool)
+}
+
+// Suppose adds a supposition to a slot.
+func (h *Holder) Suppose(slot Slot, s Supposition) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.supposed[slot] = append(h.supposed[slot], s)
+}
+
+// Supposed are the suppositions of a slot.
+func (h *Holder) Supposed(slot Slot) []Supposition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.supposed[slot]
+}
+
+type key struct{}
+
+// With returns a context that carries an empty holder pinned to the given snapshot.
+func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
+	return context.WithValue(ctx, key{}, &Holder{Snapshot: s})
+}
+
+// From returns the holder of a request, or nil.
+func From(ctx context.Context) *Holder {
+	h, _ := ctx.Value(key{}).(*Holder)
+	return h
+}
+
+// WithAtLeast returns a context whose holder is pinned to the given snapshot until it is known who asks, and then to
+// one that is at least as new as the token says.
+func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *Holder) {
+	h := &Holder{Snapshot: s, atLeast: token}
+	return context.WithValue(ctx, key{}, h), h
+}
+
+// Waits tells whether the caller asks for newer policy than is pinned.
+func (h *Holder) Waits() bool { return h.atLeast != "" }
+
+// Renew lets a caller who wants newer policy than was pinned have it, once, and pins that. It is called before the
+// first decision, by the goroutine of the request. An error refuses the request, now and later.
+func (h *Holder) Renew(newer func(token string) (*snapshot.Snapshot, error)) error {
+	if !h.Waits() || h.refused != nil {
+		return h.refused
+	}
+	s, err := newer(h.atLeast)
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.refused = err
+		return err
+	}
+	h.Snapshot, h.atLeast = s, ""
+	return nil
+}
+
+// Refused is why the caller did not get newer policy; nil if that was not asked for or is there.
+func (h *Holder) Refused() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
+
+// Wrote notes the revision of an object of policy that the request has written or deleted.
+func (h *Holder) Wrote(e revision.Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.written = h.written.With(e)
+}
+
+// Written is what the request has written, with the newest revision of each source.
+func (h *Holder) Written() revision.Vector {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.written
+}
+
+// Put fills a slot. Attributes are those the pass is about; the enforcer compares them with what it admits.
+func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.passes[slot] = p
+	if slot == Request {
+		h.attrs = attrs
+	}
+}
+
+// Get reads a slot; an empty slot is the denying zero value.
+func (h *Holder) Get(slot Slot) Pass {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.passes[slot]
+}
+
+// Attributes returns what the Request slot was decided about, or nil while it is empty.
+func (h *Holder) Attributes() authorizer.Attributes {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attrs
+}

@@ -1,0 +1,109 @@
+package shadow
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Kind is what kind of object is not enforced.
+type Kind string
+
+// The kinds.
+const (
+	Role                      Kind = "Role"
+	ProtectedAttribute        Kind = "ProtectedAttribute"
+	ClusterProtectedAttribute Kind = "ClusterProtectedAttribute"
+	FieldPermission           Kind = "FieldPermission"
+)
+
+// ID names a rule: the object that has it, and its position in a role.
+type ID struct {
+	Kind            Kind
+	Namespace, Name string
+	Index           int
+}
+
+// String is the ID as it stands in audit events: role.hammer.dev-volumes.0.
+func (id ID) String() string {
+	parts := []string{strings.ToLower(string(id.Kind))}
+	if id.Namespace != "" {
+		parts = append(parts, id.Namespace)
+	}
+	return strings.Join(append(parts, id.local()), ".")
+}
+
+// Object is the name under which the rule is served, in its namespace.
+func (id ID) Object() string { return strings.ToLower(string(id.Kind)) + "." + id.local() }
+
+func (id ID) local() string {
+	if id.Kind == Role {
+		return fmt.Sprintf("%s.%d", id.Name, id.Index)
+	}
+	return id.Name
+}
+
+// Rule is a rule that is not enforced.
+type Rule struct {
+	ID
+	Enforcement policyv1alpha1.Enforcement
+	// Denies tells that it takes away; otherwise it gives.
+	Denies      bool
+	Description string
+	// text tells whether it still is the same rule.
+	text uint64
+}
+
+// OfRole is a rule of a role of Policy.
+func OfRole(ref ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) Rule {
+	return Rule{
+		ID: ID{Role, ref.Namespace, ref.Name, index}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description, text: textOf(rule),
+	}
+}
+
+// OfHit is the rule that was found for a request. What it says is not looked at: see Recorder.Keep.
+func OfHit(hit ruleset.Hit) Rule {
+	rule := hit.PolicyRule()
+	return Rule{ID: ID{Role, hit.Role().Namespace, hit.Role().Name, hit.RuleIndex()}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description}
+}
+
+// OfAttribute is a protected attribute of a namespace.
+func OfAttribute(a *policyv1alpha1.ProtectedAttribute) Rule {
+	return Rule{
+		ID: ID{Kind: ProtectedAttribute, Namespace: a.Namespace, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
+		Description: attribute(a.AttributeKind, a.AttributeName), text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
+	}
+}
+
+// OfClusterAttribute is a protected attribute of the cluster.
+func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
+	return Rule{
+		ID: ID{Kind: ClusterProtectedAttribute, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
+		Description: attribute(a.AttributeKind, a.AttributeName), text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
+	}
+}
+
+// OfField is a field permission.
+func OfField(p *policyv1alpha1.FieldPermission) Rule {
+	return Rule{
+		ID: ID{Kind: FieldPermission, Name: p.Name}, Enforcement: p.Spec.Enforcement, Denies: p.Spec.Exclusive,
+		Description: p.Spec.Permission + " of " + p.Spec.Field, text: textOf([]any{p.UID, p.Spec}),
+	}
+}
+
+func attribute(kind policyv1alpha1.AttributeKind, name string) string {
+	return strings.ToLower(string(kind)) + " " + name
+}
+
+func textOf(v any) uint64 {
+	h := fnv.New64a()
+	if data, err := json.Marshal(v); err == nil {
+		_, _ = h.Write(data)
+	}
+	return h.Sum64()
+}

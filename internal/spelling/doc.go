@@ -1,2 +1,0 @@
-// Package spelling tells how far one word is from another, for messages that say what was probably meant.
-package spelling

@@ -1,0 +1,361 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"proviso.dev/proviso/internal/state/selfclient"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+const (
+	// remoteSettle lets a burst of changes become one.
+	remoteSettle = 100 * time.Millisecond
+	// remoteInterval catches what no event announces: another server that changed what it serves.
+	remoteInterval = 30 * time.Second
+	// remoteRetry is for servers that have not said anything yet.
+	remoteRetry = 5 * time.Second
+	// remoteTimeout bounds what one server that hangs can hold up.
+	remoteTimeout = 10 * time.Second
+)
+
+// Config is what a directory needs before anything is served.
+type Config struct {
+	// Changed is called when something else is served.
+	Changed func()
+	// Reserved are the groups that are built in, served or not.
+	Reserved []string
+	// Clients reach other servers, through this one; nil if there are none.
+	Clients *selfclient.Clients
+	// Codecs write errors.
+	Codecs runtime.NegotiatedSerializer
+}
+
+// World is what is known once the servers of a process are made.
+type World struct {
+	// Local is what this process serves by itself.
+	Local []*metav1.APIResourceList
+	// Services are the APIServices; nil if there are none.
+	Services snapshot.Objects
+	// Definitions are the custom resource definitions; nil if there are none.
+	Definitions snapshot.Objects
+	// Remote is what other servers have said, for a host that asks nobody.
+	Remote []*metav1.APIResourceList
+}
+
+// Directory is the part of the snapshot that knows what is served (SV-8). What this server serves, it knows from the
+// process and from the custom resource definitions. It asks other servers, each for the group versions that its
+// APIServices give it, and never asks the document that puts all of it together: everybody has a say in that.
+//
+// It is made before the servers are, and told once of the world. Until then nothing is served, nothing is local and
+// nothing is synced.
+type Directory struct {
+	cfg   Config
+	world atomic.Pointer[watched]
+	wake  chan struct{}
+	// stored is filled while the servers are made.
+	stored stored
+
+	mu     sync.Mutex
+	custom map[string]*apiextensions.CustomResourceDefinition
+	from   snapshot.Sources
+	remote map[schema.GroupVersion]*metav1.APIResourceList
+	stale  bool
+	served *snapshot.Served
+	// resources are those of them that can be listed, and heard the other servers that have said what they serve.
+	resources snapshot.Resources
+	heard     map[schema.GroupVersion]bool
+}
+
+// watched is the world with what follows it.
+type watched struct {
+	known      *knownAPIs
+	proxied    *proxied
+	services   snapshot.Objects
+	definition func(schema.GroupKind) *apiextensions.CustomResourceDefinition
+	synced     []cache.InformerSynced
+}
+
+// NewDirectory returns a directory of nothing.
+func NewDirectory(cfg Config) *Directory {
+	return &Directory{cfg: cfg, wake: make(chan struct{}, 1),
+		custom: map[string]*apiextensions.CustomResourceDefinition{}, remote: map[schema.GroupVersion]*metav1.APIResourceList{},
+		from: snapshot.Sources{Reserved: cfg.Reserved}, stale: true}
+}
+
+// Watch tells it of the world, once.
+func (d *Directory) Watch(world World) error {
+	if d.world.Load() != nil {
+		return errors.New("what is served is known already")
+	}
+	w := &watched{known: newKnownAPIs(world), services: world.Services, definition: noDefinition}
+	d.mu.Lock()
+	d.from.Local, d.stale = world.Local, true
+	d.mu.Unlock()
+	if err := d.watchServices(w); err != nil {
+		return err
+	}
+	if err := d.watchDefinitions(w, world.Definitions); err != nil {
+		return err
+	}
+	for _, list := range world.Remote {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		d.remote[gv] = list
+		d.mu.Unlock()
+		w.proxied.until[groupVersion{gv.Group, gv.Version}] = time.Time{}
+	}
+	d.world.Store(w)
+	return nil
+}
+
+func noDefinition(schema.GroupKind) *apiextensions.CustomResourceDefinition { return nil }
+
+func (d *Directory) watchServices(w *watched) error {
+	var err error
+	if w.proxied, err = watchAPIServices(w.services); err != nil || w.services == nil {
+		return err
+	}
+	poke := func(any) {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+	registration, err := w.services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: poke, UpdateFunc: func(_, obj any) { poke(obj) }, DeleteFunc: poke,
+	})
+	if err != nil {
+		return err
+	}
+	w.synced = append(w.synced, registration.HasSynced)
+	return nil
+}
+
+func (d *Directory) watchDefinitions(w *watched, definitions snapshot.Objects) error {
+	if definitions == nil {
+		return nil
+	}
+	var err error
+	if w.definition, err = definitionsByKind(definitions); err != nil {
+		return err
+	}
+	registration, err := definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { d.define(obj, false) },
+		UpdateFunc: func(_, obj any) { d.define(obj, false) },
+		DeleteFunc: func(obj any) { d.define(obj, true) },
+	})
+	if err != nil {
+		return err
+	}
+	w.synced = append(w.synced, registration.HasSynced)
+	return nil
+}
+
+// Local tells whether this process serves a group version; without a version, or with *, whether it serves all of the
+// group's.
+func (d *Directory) Local(group, version string) bool {
+	w := d.world.Load()
+	return w != nil && w.proxied.local(group, version)
+}
+
+// Serves tells whether this process serves a group version by itself.
+func (d *Directory) Serves(gv schema.GroupVersion) bool {
+	w := d.world.Load()
+	return w != nil && w.known.local[gv]
+}
+
+// Custom tells whether only custom resource definitions can serve a group in this process.
+func (d *Directory) Custom(group string) bool {
+	w := d.world.Load()
+	return w != nil && !w.known.groups[group]
+}
+
+// Definition is the definition of a custom kind; nil if there is none.
+func (d *Directory) Definition(kind schema.GroupKind) *apiextensions.CustomResourceDefinition {
+	if w := d.world.Load(); w != nil {
+		return w.definition(kind)
+	}
+	return nil
+}
+
+// define takes in a custom resource definition.
+func (d *Directory) define(obj any, gone bool) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.custom[definition.Name]
+	if gone {
+		delete(d.custom, definition.Name)
+	} else {
+		d.custom[definition.Name] = definition
+	}
+	was, is := []*apiextensions.CustomResourceDefinition{old}, []*apiextensions.CustomResourceDefinition{definition}
+	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
+		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) ||
+		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is)) {
+		d.stale = true
+		d.cfg.Changed()
+	}
+}
+
+// Name implements snapshot.Part.
+func (d *Directory) Name() string { return snapshot.WhatIsServed }
+
+// HasSynced implements snapshot.Part. It does not wait for other servers.
+func (d *Directory) HasSynced() bool {
+	w := d.world.Load()
+	return w != nil && !slices.ContainsFunc(w.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
+// Apply implements snapshot.Part.
+func (d *Directory) Apply(next *snapshot.Snapshot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stale {
+		custom := slices.Collect(maps.Values(d.custom))
+		d.from.Custom, d.from.Selectable = snapshot.CustomLists(custom), snapshot.SelectableFields(custom)
+		d.from.Converted = snapshot.ConvertedResources(custom)
+		d.from.Remote = byPreference(d.remote)
+		d.served, d.resources, d.stale = d.from.Served(), d.from.Resources(), false
+		d.heard = map[schema.GroupVersion]bool{}
+		for gv := range d.remote {
+			d.heard[gv] = true
+		}
+	}
+	next.Served, next.Resources, next.Heard = d.served, d.resources, d.heard
+}
+
+// Run asks other servers until the context ends.
+func (d *Directory) Run(ctx context.Context) {
+	w := d.world.Load()
+	if d.cfg.Clients == nil || w == nil || w.services == nil {
+		return
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(d.cfg.Clients.Config())
+	if err != nil {
+		klog.ErrorS(err, "Discovery of what other servers serve")
+		return
+	}
+	for {
+		next := remoteInterval
+		if !d.ask(ctx, client.RESTClient(), w.services) {
+			next = remoteRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		case <-d.wake:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(remoteSettle):
+			}
+		}
+	}
+}
+
+// ask asks every other server once. What is known of one that does not answer is kept, and that of one that is gone is
+// forgotten. It tells whether all of them have been heard.
+func (d *Directory) ask(ctx context.Context, client rest.Interface, services snapshot.Objects) bool {
+	wanted := map[schema.GroupVersion]bool{}
+	for _, s := range snapshot.Of[*apiregistration.APIService](services) {
+		if s.Spec.Service != nil {
+			wanted[schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}] = true
+		}
+	}
+	d.mu.Lock()
+	for gv := range d.remote {
+		if !wanted[gv] {
+			delete(d.remote, gv)
+			d.stale = true
+		}
+	}
+	if d.stale {
+		d.cfg.Changed()
+	}
+	d.mu.Unlock()
+	var asked sync.WaitGroup
+	for gv := range wanted {
+		asked.Go(func() {
+			if list, err := askRemote(ctx, client, gv); err != nil {
+				klog.V(4).InfoS("Discovery of what another server serves", "groupVersion", gv, "err", err)
+			} else {
+				d.hear(gv, list)
+			}
+		})
+	}
+	asked.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.remote) == len(wanted)
+}
+
+func (d *Directory) hear(gv schema.GroupVersion, list *metav1.APIResourceList) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old, known := d.remote[gv]; !known || !reflect.DeepEqual(old, list) {
+		d.remote[gv] = list
+		d.stale = true
+		d.cfg.Changed()
+	}
+}
+
+// askRemote reads what another server says about a group version, and takes it for that one, whatever it claims. A
+// server that answers with something else serves no kinds.
+func askRemote(ctx context.Context, client rest.Interface, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	body, err := client.Get().AbsPath("/apis", gv.Group, gv.Version).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.APIResourceList{}
+	if err := json.Unmarshal(body, list); err != nil {
+		klog.InfoS("What another server says about the resources that it serves cannot be read", "groupVersion", gv, "err", err)
+		list = &metav1.APIResourceList{}
+	}
+	list.GroupVersion = gv.String()
+	return list, nil
+}
+
+// byPreference puts the lists of other servers into the order in which Kubernetes prefers versions, so that every
+// replica sees the same.
+func byPreference(remote map[schema.GroupVersion]*metav1.APIResourceList) (lists []*metav1.APIResourceList) {
+	versions := slices.SortedFunc(maps.Keys(remote), func(a, b schema.GroupVersion) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+	})
+	for _, gv := range versions {
+		lists = append(lists, remote[gv])
+	}
+	return lists
+}

@@ -1,0 +1,152 @@
+package discovery
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// knownAPIs compares what a request was decided by with what would serve it at this moment. They can differ: a
+// definition may be newer than the request's snapshot. Rules by kind have then said nothing about it.
+type knownAPIs struct {
+	local                 map[schema.GroupVersion]bool
+	groups                map[string]bool
+	services, definitions snapshot.Objects // may be nil
+}
+
+func newKnownAPIs(world World) *knownAPIs {
+	k := &knownAPIs{local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, services: world.Services, definitions: world.Definitions}
+	for _, list := range world.Local {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+			k.local[gv], k.groups[gv.Group] = true, true
+		}
+	}
+	return k
+}
+
+// OnlyKnown lets a request pass only to a resource that its snapshot knows by the kind that it has. Nothing is served
+// that a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back,
+// and what nobody serves is not found.
+func (d *Directory) OnlyKnown(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		holder := requestctx.From(r.Context())
+		if !ok || holder == nil || !info.IsResourceRequest || !holder.Snapshot.Synced {
+			next.ServeHTTP(w, r) // before the snapshot is synced, only those come this far whom no rule concerns
+			return
+		}
+		gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+		switch d.check(holder.Snapshot, gv, info.Resource) {
+		case passes:
+			next.ServeHTTP(w, r)
+		case isNew:
+			err := apierrors.NewServiceUnavailable(fmt.Sprintf("what serves %s in %s has just changed and is not known to the policy yet: try again", info.Resource, gv))
+			err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+			responsewriters.ErrorNegotiated(err, d.cfg.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+		default:
+			http.NotFound(w, r) // as at the end of the delegation chain
+		}
+	})
+}
+
+// acquaintance is how a request's snapshot stands to what would serve it. The zero value is that nothing does.
+type acquaintance int
+
+const (
+	isNowhere acquaintance = iota
+	isNew
+	passes
+)
+
+func (d *Directory) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) acquaintance {
+	w := d.world.Load()
+	if w == nil {
+		return isNew
+	}
+	return w.known.check(snap, gv, resource)
+}
+
+func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) acquaintance {
+	if k.local[gv] {
+		return passes
+	}
+	if k.proxied(gv) {
+		if k.groups[gv.Group] || snap.Heard[gv] {
+			return passes
+		}
+		return isNew
+	}
+	if k.definitions == nil || k.groups[gv.Group] {
+		return isNowhere
+	}
+	obj, exists, err := k.definitions.GetIndexer().GetByKey(resource + "." + gv.Group)
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	switch {
+	case err != nil || !exists || !ok:
+		return isNowhere
+	case strings.EqualFold(snap.Served.OwnKind(schema.GroupResource{Group: gv.Group, Resource: resource}), snapshot.CustomKind(definition)):
+		return passes
+	}
+	return isNew
+}
+
+// Known is an error if requests to the target of a review are refused at this moment, as OnlyKnown does.
+func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
+	if !attrs.IsResourceRequest() || !snap.Synced {
+		return nil
+	}
+	if w := d.world.Load(); w != nil && !w.known.isNew(snap, attrs.GetAPIGroup(), attrs.GetAPIVersion(), attrs.GetResource()) {
+		return nil
+	}
+	return fmt.Errorf("what serves %s in %q has just changed and is not known to the policy yet: ask again", attrs.GetResource(), attrs.GetAPIGroup())
+}
+
+// Unknown is an error if a request in one version is for something that the snapshot does not know by its kind, whether
+// it is new or there is nothing. It is for a host that does not serve what it decides about, and cannot answer that
+// there is nothing.
+func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
+	version := attrs.GetAPIVersion()
+	if !attrs.IsResourceRequest() || version == "" || version == "*" {
+		return d.Known(snap, attrs)
+	}
+	if d.check(snap, schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: version}, attrs.GetResource()) == passes {
+		return nil
+	}
+	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
+}
+
+// isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in
+// any.
+func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
+	if version != "" && version != "*" {
+		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == isNew
+	}
+	for _, service := range snapshot.Of[*apiregistration.APIService](k.services) {
+		if service.Spec.Group == group && k.check(snap, schema.GroupVersion{Group: group, Version: service.Spec.Version}, resource) == isNew {
+			return true
+		}
+	}
+	return false
+}
+
+// proxied tells whether another server serves a group version.
+func (k *knownAPIs) proxied(gv schema.GroupVersion) bool {
+	if k.services == nil {
+		return false
+	}
+	obj, exists, err := k.services.GetIndexer().GetByKey(gv.Version + "." + gv.Group)
+	service, ok := obj.(*apiregistration.APIService)
+	return err == nil && exists && ok && service.Spec.Service != nil
+}

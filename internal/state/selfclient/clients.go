@@ -1,0 +1,83 @@
+package selfclient
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/source"
+)
+
+// Clients reach the server itself.
+type Clients struct {
+	config *rest.Config
+	// own reaches our groups; elsewhere than config if another process serves everything else.
+	own  *rest.Config
+	core func() (kubernetes.Interface, error)
+}
+
+// New takes the loopback configuration, which may be completed later.
+func New(config *rest.Config) *Clients {
+	return Beside(config, config)
+}
+
+// Beside is for a host that serves our groups itself, and stands beside a server that serves everything else.
+func Beside(cluster, own *rest.Config) *Clients {
+	return &Clients{config: cluster, own: own, core: sync.OnceValues(func() (kubernetes.Interface, error) { return kubernetes.NewForConfig(cluster) })}
+}
+
+// Config is the configuration as it is now.
+func (c *Clients) Config() *rest.Config { return c.config }
+
+// JSON is the configuration for clients of objects that have no protobuf.
+func (c *Clients) JSON() *rest.Config {
+	config := rest.CopyConfig(c.config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return config
+}
+
+// Kubernetes is a client of the built-in kinds.
+func (c *Clients) Kubernetes() (kubernetes.Interface, error) { return c.core() }
+
+// Group is a client of one of our groups. The registry knows its requests for the server's own.
+func (c *Clients) Group(gv schema.GroupVersion) (*rest.RESTClient, error) {
+	config := rest.CopyConfig(c.own)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownTransport{next} })
+	return source.Client(config, gv)
+}
+
+// ownHeader and ownMark tell the requests of these clients from those of the controllers, which use the same loopback.
+// The mark is known in this process only.
+const ownHeader = "X-Proviso-Own"
+
+var ownMark = rand.Text()
+
+type ownTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t ownTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(ownHeader, ownMark)
+	return t.next.RoundTrip(r)
+}
+
+// Context tells the registry of a request of such a client. Nobody else can have the mark.
+func Context(r *http.Request) context.Context {
+	mark := r.Header.Get(ownHeader)
+	if mark == "" {
+		return r.Context()
+	}
+	r.Header.Del(ownHeader)
+	if subtle.ConstantTimeCompare([]byte(mark), []byte(ownMark)) != 1 {
+		return r.Context()
+	}
+	return registry.AsServer(r.Context())
+}

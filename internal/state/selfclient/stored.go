@@ -1,0 +1,53 @@
+package selfclient
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"proviso.dev/proviso/internal/request/enforce"
+)
+
+// Stored reads objects through the loopback, whichever server of the process serves them.
+type Stored struct {
+	metadata func() (metadata.Interface, error)
+	dynamic  func() (dynamic.Interface, error)
+}
+
+var _ enforce.Stored = (*Stored)(nil)
+
+// Stored reads what is stored.
+func (c *Clients) Stored() *Stored {
+	return &Stored{
+		metadata: sync.OnceValues(func() (metadata.Interface, error) { return metadata.NewForConfig(c.config) }),
+		dynamic:  sync.OnceValues(func() (dynamic.Interface, error) { return dynamic.NewForConfig(c.config) }),
+	}
+}
+
+// List implements enforce.Stored.
+func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) ([]metav1.PartialObjectMetadata, bool, error) {
+	client, err := s.metadata()
+	if err != nil {
+		return nil, false, err
+	}
+	// A page is a consistent read; what is left of it would only be counted.
+	list, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: int64(limit)})
+	if err != nil {
+		return nil, false, err
+	}
+	return list.Items, list.Continue != "" || len(list.Items) > limit, nil
+}
+
+// Get implements enforce.Stored.
+func (s *Stored) Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	client, err := s.dynamic()
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+}

@@ -1,0 +1,206 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+)
+
+// FieldsConfig says what the table of field permissions is made of.
+type FieldsConfig struct {
+	// Source has the declarations at run time and the definitions of custom resources.
+	Source Source
+	// Read tells what a definition declares.
+	Read func(definition any) CustomFields
+	// Expressions compiles CEL. It must not take long, as the CompileRule of rules.
+	Expressions fieldperm.Expressions
+	// Warmer compiles expressions before requests need them; nil leaves it to the requests.
+	Warmer *Warmer
+}
+
+// CustomFields is what the definition of a custom resource has to say about field permissions.
+type CustomFields struct {
+	Declared []fieldperm.Declaration
+	// Resource has its scale field at Scale, in different versions perhaps at different places; nil if it has none.
+	Resource fieldperm.Resource
+	Scale    []fieldperm.Path
+	// Problem is set if the declarations cannot be read; as many as could be are there. Which fields the others
+	// withhold nobody knows, so that writing the resource then takes a right that is granted for the whole cluster.
+	Problem string
+}
+
+func (c CustomFields) isEmpty() bool {
+	return len(c.Declared) == 0 && c.Scale == nil && c.Problem == ""
+}
+
+// Fields is the part that keeps the table of field permissions. Definitions of custom resources change often, and
+// mostly without anything that concerns it: only what they declare is compared.
+type Fields struct {
+	cfg    FieldsConfig
+	synced []cache.InformerSynced
+	dirty  atomic.Bool
+	table  *fieldperm.Table
+	shadow []ShadowFields
+	issues []fieldperm.Issue
+	// version is that of the definitions when they were looked at last, and declared what was found then.
+	version  string
+	declared map[string]declared
+	// permissions and definitions are nil if there are none.
+	permissions, definitions Objects
+}
+
+// NewFields registers with the source. changed is called after every event.
+func NewFields(cfg FieldsConfig, changed func()) (*Fields, error) {
+	f := &Fields{cfg: cfg}
+	var err error
+	if f.permissions, err = cfg.Source.Objects(FieldPermissions); err != nil {
+		return nil, err
+	}
+	if f.definitions, err = cfg.Source.Objects(Definitions); err != nil {
+		return nil, err
+	}
+	f.dirty.Store(true)
+	touch := func(any) {
+		f.dirty.Store(true)
+		changed()
+	}
+	declares := func(definition any) {
+		if gone, ok := definition.(cache.DeletedFinalStateUnknown); ok {
+			definition = gone.Obj
+		}
+		if !cfg.Read(definition).isEmpty() {
+			touch(definition)
+		}
+	}
+	registrations := []struct {
+		objects  Objects
+		handlers cache.ResourceEventHandlerFuncs
+	}{
+		{f.permissions, cache.ResourceEventHandlerFuncs{AddFunc: touch, UpdateFunc: func(_, obj any) { touch(obj) }, DeleteFunc: touch}},
+		{f.definitions, cache.ResourceEventHandlerFuncs{AddFunc: declares, DeleteFunc: declares, UpdateFunc: func(old, new any) {
+			if !reflect.DeepEqual(cfg.Read(old), cfg.Read(new)) {
+				touch(new)
+			}
+		}}},
+	}
+	for _, r := range registrations {
+		if r.objects == nil {
+			continue
+		}
+		registration, err := r.objects.AddEventHandler(r.handlers)
+		if err != nil {
+			return nil, err
+		}
+		f.synced = append(f.synced, registration.HasSynced)
+	}
+	if cfg.Warmer != nil {
+		cfg.Warmer.OnBroken(func() { touch(nil) })
+	}
+	return f, nil
+}
+
+// Name implements Part.
+func (f *Fields) Name() string { return "field permissions" }
+
+// HasSynced implements Part.
+func (f *Fields) HasSynced() bool {
+	for _, synced := range f.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply implements Part. A declaration that does not compile is reported, covers nothing and excludes what it says.
+func (f *Fields) Apply(next *Snapshot) {
+	if !f.HasSynced() {
+		next.Fields = f.table
+		return
+	}
+	if dirty := f.dirty.Swap(false); f.redeclared() || dirty {
+		f.build()
+		if f.cfg.Warmer != nil {
+			f.cfg.Warmer.Wake()
+		}
+	}
+	next.Fields, next.Shadow.Fields = f.table, f.shadow
+}
+
+// declared is what a version of a definition says.
+type declared struct {
+	version string
+	fields  CustomFields
+}
+
+// redeclared tells whether the definitions say something else than when they were looked at last. Their events come
+// through a queue: what has arrived, only they themselves can say (TR-13).
+func (f *Fields) redeclared() (changed bool) {
+	if f.definitions == nil {
+		return false
+	}
+	version := f.definitions.GetIndexer().LastStoreSyncResourceVersion() // before they are listed
+	if version == f.version && f.declared != nil {
+		return false
+	}
+	now := map[string]declared{}
+	for _, definition := range Of[*apiextensionsv1.CustomResourceDefinition](f.definitions) {
+		known, found := f.declared[definition.Name]
+		if v := string(definition.UID) + "/" + definition.ResourceVersion; !found || known.version != v {
+			before := known.fields
+			known = declared{version: v, fields: f.cfg.Read(definition)}
+			changed = changed || !reflect.DeepEqual(before, known.fields)
+		}
+		now[definition.Name] = known
+	}
+	for name, known := range f.declared {
+		if _, still := now[name]; !still && !known.fields.isEmpty() {
+			changed = true
+		}
+	}
+	f.version, f.declared = version, now
+	return changed
+}
+
+func (f *Fields) build() {
+	cfg := fieldperm.Config{Expressions: f.cfg.Expressions, Scaled: map[fieldperm.Resource][]fieldperm.Path{}}
+	var shadowed []*policyv1alpha1.FieldPermission
+	for _, p := range Of[*policyv1alpha1.FieldPermission](f.permissions) {
+		if p.Shadowed() {
+			shadowed = append(shadowed, p)
+		} else {
+			cfg.FieldPermissions = append(cfg.FieldPermissions, p)
+		}
+	}
+	var unreadable []fieldperm.Issue
+	definitions := Of[*apiextensionsv1.CustomResourceDefinition](f.definitions)
+	slices.SortFunc(definitions, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
+	for _, definition := range definitions {
+		custom := f.cfg.Read(definition)
+		cfg.Declared = append(cfg.Declared, custom.Declared...)
+		if custom.Scale != nil {
+			cfg.Scaled[custom.Resource] = custom.Scale
+		}
+		if custom.Problem != "" {
+			unreadable = append(unreadable, fieldperm.Issue{Source: definition.Name, Message: custom.Problem})
+			cfg.Unreadable = append(cfg.Unreadable, fieldperm.Unreadable{Source: fmt.Sprintf("CustomResourceDefinition %q", definition.Name), Resource: custom.Resource})
+		}
+	}
+	table, issues := fieldperm.New(cfg)
+	issues = append(issues, unreadable...)
+	if !reflect.DeepEqual(issues, f.issues) {
+		for _, issue := range issues {
+			klog.InfoS("Field permission has no effect, or only a part of it", "source", issue.Source, "reason", issue.Message)
+		}
+	}
+	f.table, f.issues, f.shadow = table, issues, newShadowFields(cfg, shadowed)
+}

@@ -1,0 +1,38 @@
+package snapshot
+
+import (
+	"slices"
+	"sync"
+
+	"proviso.dev/proviso/internal/engine/revision"
+)
+
+// Revision is how new a snapshot is, with the token that callers get. Snapshots in a row that are as new as each other
+// have the same one.
+type Revision struct {
+	Vector revision.Vector
+	token  func() string
+}
+
+func (r *Revision) at(v revision.Vector) *Revision {
+	if r != nil && slices.Equal(r.Vector, v) {
+		return r
+	}
+	return &Revision{Vector: v, token: sync.OnceValue(v.Token)}
+}
+
+// Token is made when it is first asked for; empty if nobody knows how new the snapshot is.
+func (r *Revision) Token() string {
+	if r == nil || len(r.Vector) == 0 {
+		return ""
+	}
+	return r.token()
+}
+
+// Follow lets the source say how new snapshots are. Call it before Run.
+func (s *Store) Follow(source Dated) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dated = source.Revision
+	source.OnMoved(s.Changed)
+}

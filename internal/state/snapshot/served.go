@@ -1,0 +1,97 @@
+package snapshot
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Served is what the server serves at one moment: which kind a resource has, and in which version conditions see it. It
+// is immutable; a nil *Served knows nothing.
+type Served struct {
+	kinds    *ruleset.Kinds
+	own      map[schema.GroupResource]string
+	versions map[schema.GroupKind]string
+	// selectable are the fields that custom resources can be listed by, beside those that all can.
+	selectable map[schema.GroupVersionResource][]expr.SelectableField
+	// converted are the custom resources whose versions a webhook converts, and which may differ in anything.
+	converted map[schema.GroupResource]bool
+	// clusterScoped are the resources of others that belong to no namespace.
+	clusterScoped []schema.GroupResource
+}
+
+// Selectable are the fields that a custom resource can be listed by in a version.
+func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableField {
+	if s == nil {
+		return nil
+	}
+	return s.selectable[gvr]
+}
+
+// Converted tells whether a webhook converts the versions of a resource.
+func (s *Served) Converted(gr schema.GroupResource) bool { return s != nil && s.converted[gr] }
+
+func isSubresource(name string) bool {
+	for i := range len(name) {
+		if name[i] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+// Kinds is the mapping that rules are compiled with.
+func (s *Served) Kinds() *ruleset.Kinds {
+	if s == nil {
+		return nil
+	}
+	return s.kinds
+}
+
+// PreferredVersion is the version in which conditions see a kind, or "" if it is not served.
+func (s *Served) PreferredVersion(gk schema.GroupKind) string {
+	if s == nil {
+		return ""
+	}
+	return s.versions[gk]
+}
+
+// Seen is a kind in the version in which a condition sees it, whatever version the request uses: the one the condition
+// is written for or, if apiVersion is empty, the preferred one.
+func (s *Served) Seen(kind schema.GroupVersionKind, apiVersion string) (schema.GroupVersionKind, error) {
+	kind.Version = apiVersion
+	if kind.Version == "" {
+		if kind.Version = s.PreferredVersion(kind.GroupKind()); kind.Version == "" {
+			return kind, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", kind.GroupKind())
+		}
+	}
+	return kind, nil
+}
+
+// OwnKind is the kind of a resource itself, or "" if it is not served.
+func (s *Served) OwnKind(gr schema.GroupResource) string {
+	if s == nil {
+		return ""
+	}
+	return s.own[gr]
+}
+
+// HasFields tells whether the body of a request to a resource, or to one of its subresources, is the object that is
+// stored, or stands for fields of it as a Scale and a Binding do.
+func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
+	own := s.OwnKind(gr)
+	if own == "" || subresource == "" {
+		return own != ""
+	}
+	kind := s.OwnKind(schema.GroupResource{Group: gr.Group, Resource: gr.Resource + "/" + subresource})
+	switch {
+	case kind == "":
+		return false
+	case subresource == "scale", subresource == "binding" && gr == schema.GroupResource{Resource: "pods"}:
+		return true
+	}
+	return kind == own
+}

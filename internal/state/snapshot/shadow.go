@@ -1,0 +1,114 @@
+package snapshot
+
+import (
+	"slices"
+	"sync"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/protectedattr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/shadow"
+)
+
+// Shadow is what is evaluated and not enforced (TR-6).
+type Shadow struct {
+	// Rules is the index of such rules of Policy; nil if there are none.
+	Rules *ruleset.Index
+	// Protect are such protected attributes.
+	Protect ShadowProtections
+	// Fields are such field permissions.
+	Fields []ShadowFields
+}
+
+// All lists what is not enforced, in no order.
+func (s *Shadow) All() []shadow.Rule {
+	var all []shadow.Rule
+	s.Rules.Shadows(func(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) {
+		all = append(all, shadow.OfRole(role, index, rule))
+	})
+	for _, p := range s.Protect.Each {
+		all = append(all, p.Rule)
+	}
+	for _, f := range s.Fields {
+		all = append(all, f.Rule)
+	}
+	return all
+}
+
+// ShadowProtections are protected attributes that are not enforced.
+type ShadowProtections struct {
+	// Index is of all of them; nil if there are none. What it allows, each of them allows.
+	Index *protectedattr.Index
+	// Each is an index of one of them.
+	Each []ShadowProtection
+}
+
+// ShadowProtection is one protected attribute that is not enforced.
+type ShadowProtection struct {
+	Rule  shadow.Rule
+	Index *protectedattr.Index
+}
+
+type shadowedProtection struct {
+	rule       shadow.Rule
+	protection protectedattr.Protection
+}
+
+// newShadowProtections makes indexes with the same exemptions as the one that decides. Of one that does not say what it
+// protects nothing can be told; such an object cannot be written.
+func newShadowProtections(decides protectedattr.Config, shadowed []shadowedProtection) (s ShadowProtections) {
+	if len(shadowed) == 0 {
+		return s
+	}
+	of := func(protections ...protectedattr.Protection) *protectedattr.Index {
+		index, err := protectedattr.New(protectedattr.Config{Protections: protections, ExemptUsers: decides.ExemptUsers, ExemptGroups: decides.ExemptGroups})
+		if err != nil {
+			return nil
+		}
+		return index
+	}
+	var all []protectedattr.Protection
+	for _, one := range shadowed {
+		if index := of(one.protection); index != nil {
+			s.Each = append(s.Each, ShadowProtection{one.rule, index})
+			all = append(all, one.protection)
+		}
+	}
+	s.Index = of(all...)
+	return s
+}
+
+// ShadowFields is one field permission that is not enforced.
+type ShadowFields struct {
+	Rule shadow.Rule
+	// Resources are those that it is about.
+	Resources []fieldperm.Resource
+	// Table is the table as if it was enforced. It is made when a request needs it.
+	Table func() *fieldperm.Table
+}
+
+// Concerns tells whether a write of the resource could be answered differently. The zero resource is any; what carries
+// others in it, such as the template of a pod, is looked at for the sake of them.
+func (s *ShadowFields) Concerns(r fieldperm.Resource) bool {
+	return slices.ContainsFunc(s.Resources, func(own fieldperm.Resource) bool {
+		return own == fieldperm.Resource{} || fieldperm.Carries(r, own)
+	})
+}
+
+func newShadowFields(decides fieldperm.Config, shadowed []*policyv1alpha1.FieldPermission) []ShadowFields {
+	var all []ShadowFields
+	for _, p := range shadowed {
+		declared, err := fieldperm.FromFieldPermission(p)
+		if err != nil {
+			continue
+		}
+		cfg := decides
+		cfg.FieldPermissions = append(slices.Clone(decides.FieldPermissions), p)
+		all = append(all, ShadowFields{Rule: shadow.OfField(p), Resources: declared.Resources, Table: sync.OnceValue(func() *fieldperm.Table {
+			table, _ := fieldperm.New(cfg)
+			return table
+		})})
+	}
+	return all
+}

@@ -1,0 +1,93 @@
+package snapshot
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/revision"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Source is where policy comes from: informers of the server itself, a cluster elsewhere, files. Parts neither know nor
+// care.
+type Source interface {
+	// Objects are those of a kind. They are nil if the source does not have the kind: then there are no such objects,
+	// now and later.
+	Objects(Kind) (Objects, error)
+}
+
+// Dated is a source that knows how new it is.
+type Dated interface {
+	// Revision is how new the kinds are that were asked for. What it says has been handled by then: a snapshot that is
+	// made afterwards has all of it (TR-13).
+	Revision() revision.Vector
+	// OnMoved takes what is called when it becomes newer. It is called before anything is read.
+	OnMoved(func())
+}
+
+// Based is a source that is another one with changes. What they have in common is not compiled again.
+type Based interface {
+	// Base is the other one, and the index that was made of it; nil if there is none. Objects that both have are the
+	// same pointers.
+	Base() (Source, *ruleset.Index)
+}
+
+// Objects are the objects of one kind, and tell of their changes. Every informer is that.
+type Objects interface {
+	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+	// GetIndexer holds them, with cache.NamespaceIndex.
+	GetIndexer() cache.Indexer
+}
+
+// Kind is a kind of objects that policy is made of, or that it needs to be understood.
+type Kind struct {
+	schema.GroupVersionResource
+	// Example is an empty object of the kind.
+	Example runtime.Object
+}
+
+// The kinds that parts are made of.
+var (
+	Namespaces = Kind{corev1.SchemeGroupVersion.WithResource("namespaces"), &corev1.Namespace{}}
+
+	Roles               = Kind{rbacv1.SchemeGroupVersion.WithResource("roles"), &rbacv1.Role{}}
+	ClusterRoles        = Kind{rbacv1.SchemeGroupVersion.WithResource("clusterroles"), &rbacv1.ClusterRole{}}
+	RoleBindings        = Kind{rbacv1.SchemeGroupVersion.WithResource("rolebindings"), &rbacv1.RoleBinding{}}
+	ClusterRoleBindings = Kind{rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"), &rbacv1.ClusterRoleBinding{}}
+
+	Policies                   = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("policies"), &policyv1alpha1.Policy{}}
+	PolicyBindings             = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("policybindings"), &policyv1alpha1.PolicyBinding{}}
+	FieldPermissions           = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("fieldpermissions"), &policyv1alpha1.FieldPermission{}}
+	ProtectedAttributes        = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("protectedattributes"), &policyv1alpha1.ProtectedAttribute{}}
+	ClusterProtectedAttributes = Kind{policyv1alpha1.SchemeGroupVersion.WithResource("clusterprotectedattributes"), &policyv1alpha1.ClusterProtectedAttribute{}}
+
+	AuditSinks   = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
+	AuditClasses = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
+
+	Definitions = Kind{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), &apiextensionsv1.CustomResourceDefinition{}}
+)
+
+// Kinds are all of them.
+func Kinds() []Kind {
+	return []Kind{Namespaces, Roles, ClusterRoles, RoleBindings, ClusterRoleBindings, Policies, PolicyBindings, FieldPermissions,
+		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, Definitions}
+}
+
+// Of lists the objects of a Go type; nothing if there are none.
+func Of[T runtime.Object](objects Objects) (all []T) {
+	if objects == nil {
+		return nil
+	}
+	for _, obj := range objects.GetIndexer().List() {
+		if o, ok := obj.(T); ok {
+			all = append(all, o)
+		}
+	}
+	return all
+}

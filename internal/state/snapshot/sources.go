@@ -1,0 +1,108 @@
+package snapshot
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Sources say what is served. Each speaks for itself alone: what an earlier one has said, a later one cannot change
+// (SV-8).
+type Sources struct {
+	// Local is what this process serves by itself, with the versions of each group in order of preference. Nothing else
+	// counts in these groups.
+	Local []*metav1.APIResourceList
+	// Reserved are more groups that are built in, though nothing may be served in them at the moment.
+	Reserved []string
+	// Custom is what it serves because of custom resource definitions, see CustomLists.
+	Custom []*metav1.APIResourceList
+	// Selectable are the fields that these can be listed by, see SelectableFields.
+	Selectable map[schema.GroupVersionResource][]expr.SelectableField
+	// Converted are those of them whose versions a webhook converts, see ConvertedResources.
+	Converted map[schema.GroupResource]bool
+	// Remote is what other servers say, each about the group version that it was asked for.
+	Remote []*metav1.APIResourceList
+}
+
+// Served puts the sources together.
+func (from Sources) Served() *Served {
+	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted}
+	var all []ruleset.Served
+	for i, list := range from.lists() {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+			all = s.take(all, gv, list, i < len(from.Local))
+		}
+	}
+	s.kinds = ruleset.NewKinds(all, from.Reserved...).Scoped(s.clusterScoped)
+	return s
+}
+
+// Resources are those that can be listed.
+func (from Sources) Resources() Resources { return NewResources(from.lists()) }
+
+// lists is what each may say, the local ones first.
+func (from Sources) lists() []*metav1.APIResourceList {
+	lists := slices.Clone(from.Local)
+	local, known := map[string]bool{}, map[schema.GroupResource]bool{}
+	for _, list := range from.Local {
+		local[groupOf(list)] = true
+	}
+	for _, list := range from.Custom {
+		if group := groupOf(list); !local[group] {
+			lists = append(lists, list)
+			for _, r := range list.APIResources {
+				known[schema.GroupResource{Group: group, Resource: r.Name}] = true
+			}
+		}
+	}
+	for _, list := range from.Remote {
+		group := groupOf(list)
+		if local[group] {
+			continue
+		}
+		own := &metav1.APIResourceList{GroupVersion: list.GroupVersion}
+		for _, r := range list.APIResources {
+			main, _, _ := strings.Cut(r.Name, "/")
+			if !known[schema.GroupResource{Group: group, Resource: main}] {
+				own.APIResources = append(own.APIResources, r)
+			}
+		}
+		lists = append(lists, own)
+	}
+	return lists
+}
+
+func groupOf(list *metav1.APIResourceList) string {
+	gv, _ := schema.ParseGroupVersion(list.GroupVersion) // what cannot be read is left out later
+	return gv.Group
+}
+
+// take adds one list. Only this process may say something about kinds of other groups, which subresources have: scale,
+// eviction, token.
+func (s *Served) take(all []ruleset.Served, gv schema.GroupVersion, list *metav1.APIResourceList, local bool) []ruleset.Served {
+	for _, r := range list.APIResources {
+		gvk := gv.WithKind(r.Kind)
+		if r.Group != "" || r.Version != "" {
+			gvk = schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+		}
+		if _, known := s.versions[gvk.GroupKind()]; !known && (local || gvk.GroupVersion() == gv) {
+			s.versions[gvk.GroupKind()] = gvk.Version
+		}
+		resource := schema.GroupResource{Group: gv.Group, Resource: r.Name}
+		if _, known := s.own[resource]; !known {
+			s.own[resource] = r.Kind
+			if !strings.Contains(r.Name, "/") {
+				all = append(all, ruleset.Served{Group: gv.Group, Resource: r.Name, Kind: r.Kind, Builtin: local})
+				if !r.Namespaced && !local {
+					s.clusterScoped = append(s.clusterScoped, resource)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/revision"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Dump reads from a cluster all that ReadFiles reads: the objects that policy is made of, and what is served. Nothing
+// secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are.
+// If something may not be read, nothing is returned: half a policy is no policy.
+func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
+	return new(Held).Dump(ctx, config)
+}
+
+// Dump is Dump for somebody who asks again: objects that are still the same are the same pointers, and a kind of which
+// the server says that it is the same is not read again.
+func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200
+	finder, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	asked := server{finder}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := servedBy(asked.DiscoveryClient)
+	if err != nil {
+		return nil, err
+	}
+	var all []*unstructured.Unstructured
+	has := map[schema.GroupVersionResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			has[gv.WithResource(r.Name)] = true
+		}
+		list.Kind, list.APIVersion = "APIResourceList", "v1"
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h.served(list.GroupVersion, content))
+	}
+	var now revision.Vector
+	if len(h.kinds) > 0 && has[authz.SchemeGroupVersion.WithResource("subjectaccessreviews")] {
+		now = asked.revision(ctx)
+	}
+	kinds := slices.DeleteFunc(snapshot.Kinds(), func(kind snapshot.Kind) bool { return !has[kind.GroupVersionResource] })
+	results, errs := make([][]*unstructured.Unstructured, len(kinds)), make([]error, len(kinds))
+	var some sync.WaitGroup
+	turns := make(chan struct{}, dumpers)
+	for i, kind := range kinds {
+		some.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if results[i], errs[i] = h.list(ctx, client, kind, now); errs[i] == nil {
+				results[i] = h.known(kind, results[i])
+			}
+		})
+	}
+	some.Wait()
+	var refused []string
+	for i, kind := range kinds {
+		if err := errs[i]; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			refused = append(refused, kind.GroupResource().String())
+		} else if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.GroupResource(), err)
+		}
+		all = append(all, results[i]...)
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("you may not list %s in all namespaces, and without them the policy is not known; ask for a cluster role that allows it, "+
+			"or let somebody who may run `proviso dump > policy.yaml`, and use --from policy.yaml", strings.Join(refused, ", "))
+	}
+	return all, nil
+}
+
+// servedBy lists what a server serves, the preferred version of each group first.
+func servedBy(client discovery.DiscoveryInterface) (lists []*metav1.APIResourceList, err error) {
+	groups, err := client.ServerGroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups.Groups {
+		versions := slices.Clone(group.Versions)
+		slices.SortStableFunc(versions, func(a, b metav1.GroupVersionForDiscovery) int {
+			switch group.PreferredVersion.Version {
+			case a.Version:
+				return -1
+			case b.Version:
+				return 1
+			}
+			return 0
+		})
+		for _, version := range versions {
+			list, err := client.ServerResourcesForGroupVersion(version.GroupVersion)
+			if apierrors.IsServiceUnavailable(err) || apierrors.IsNotFound(err) {
+				continue // another server, which does not answer: the cluster does not know either what it serves
+			}
+			if err != nil {
+				return nil, fmt.Errorf("what is served of %s: %w", version.GroupVersion, err)
+			}
+			for i := range list.APIResources {
+				list.APIResources[i].StorageVersionHash = "" // tells nothing about policy, and differs between servers
+			}
+			lists = append(lists, list)
+		}
+	}
+	return lists, nil
+}
+
+// dumpers is how many kinds are read at a time, and pageSize how many objects: a page costs the server a request.
+const (
+	dumpers  = 3
+	pageSize = 5000
+)
+
+func listed(ctx context.Context, client dynamic.Interface, kind snapshot.Kind) (all []*unstructured.Unstructured, err error) {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := client.Resource(kind.GroupVersionResource).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			all = append(all, disclosed(kind, &page.Items[i]))
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// disclosed is an object without what is nobody's business. What containers hold has metadata of its own.
+func disclosed(kind snapshot.Kind, object *unstructured.Unstructured) *unstructured.Unstructured {
+	undress(object.Object)
+	for _, field := range []string{"roles", "roleBindings"} {
+		inside, _ := object.Object[field].(map[string]any)
+		for _, one := range inside {
+			if content, ok := one.(map[string]any); ok {
+				undress(content)
+			}
+		}
+	}
+	if kind != snapshot.Definitions && kind != snapshot.Namespaces { // these are used as their status says
+		delete(object.Object, "status")
+	}
+	if kind == snapshot.AuditSinks {
+		// An address can hold a token; it decides nothing.
+		if _, found, err := unstructured.NestedString(object.Object, "spec", "webhook", "clientConfig", "url"); found && err == nil {
+			_ = unstructured.SetNestedField(object.Object, "https://withheld.invalid", "spec", "webhook", "clientConfig", "url")
+		}
+	}
+	return object
+}
+
+// undress takes the metadata off that tells who wrote what, and what kubectl has kept for itself.
+func undress(content map[string]any) {
+	unstructured.RemoveNestedField(content, "metadata", "managedFields")
+	unstructured.RemoveNestedField(content, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+}

@@ -1,0 +1,418 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// FilesConfig says which files are read.
+type FilesConfig struct {
+	// Paths are files, and directories, which are read with what is below them: *.yaml, *.yml and *.json.
+	Paths []string
+	// Texts are read after them.
+	Texts []Text
+	// MasterNamespace is the namespace whose policy holds everywhere.
+	MasterNamespace string
+	// Roles and RoleBindings are there unless the files say otherwise, as those that a server makes by itself.
+	Roles        []*authz.Role
+	RoleBindings []*authz.RoleBinding
+}
+
+// Text is what a file would hold.
+type Text struct {
+	// Name appears in errors.
+	Name string
+	Data []byte
+	// Object is what Data says, if that is known already: it is not read again.
+	Object *unstructured.Unstructured
+	// Read keeps what Object was read as, for all who read the same text.
+	Read *Reading
+}
+
+// Reading is an object as it was read, which nobody changes.
+type Reading struct{ typed runtime.Object }
+
+// IsTest tells the files that hold tests of policy, which are no policy.
+func IsTest(name string) bool {
+	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
+}
+
+// Files is policy as it stands in files: manifests as they are applied, or a dump of what a cluster has (`kubectl get
+// -o yaml`). It does not change once it is read.
+type Files struct {
+	objects map[schema.GroupVersionResource]*fixed
+	// Others are the objects of kinds that policy is not made of, in the order of the files.
+	Others []*unstructured.Unstructured
+	// Served are lists of what a server serves, if the files hold some (`kubectl get --raw /apis/apps/v1`).
+	Served []*metav1.APIResourceList
+
+	own   map[any]bool // objects that were made here, and are not shared
+	base  *Files
+	index *ruleset.Index
+}
+
+// From says that the files are others with changes, of which an index was made.
+func (f *Files) From(base *Files, index *ruleset.Index) { f.base, f.index = base, index }
+
+// Base implements snapshot.Based.
+func (f *Files) Base() (snapshot.Source, *ruleset.Index) {
+	if f.base == nil {
+		return nil, nil
+	}
+	return f.base, f.index
+}
+
+var (
+	_ snapshot.Source = (*Files)(nil)
+	_ snapshot.Based  = (*Files)(nil)
+)
+
+// ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is no policy.
+func ReadFiles(cfg FilesConfig) (*Files, error) {
+	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}}
+	views := &views{cfg: cfg}
+	for _, path := range cfg.Paths {
+		names, err := filesBelow(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			if err := f.read(name, data, views); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, text := range cfg.Texts {
+		var err error
+		if text.Object == nil {
+			err = f.read(text.Name, text.Data, views)
+		} else if err = f.object(text.Object, text.Read, views); err != nil {
+			err = fmt.Errorf("%s: %w", text.Name, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := views.fold(f); err != nil {
+		return nil, err
+	}
+	f.place()
+	return f, nil
+}
+
+// place does what the server does when it stores an object of policy: it belongs to the namespace of its name that is
+// there now. What a dump has stored already knows its own.
+func (f *Files) place() {
+	for _, kind := range []snapshot.Kind{snapshot.Policies, snapshot.PolicyBindings, snapshot.ProtectedAttributes} {
+		all := f.objects[kind.GroupVersionResource]
+		if all == nil {
+			continue
+		}
+		for _, obj := range all.List() {
+			object, err := meta.Accessor(obj)
+			if err != nil || object.GetUID() != "" || object.GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID] != "" {
+				continue
+			}
+			made := object.GetCreationTimestamp()
+			if live, err := f.Namespace(object.GetNamespace()); err == nil && live.UID != "" && made.IsZero() {
+				annotations := maps.Clone(object.GetAnnotations())
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[policyv1alpha1.AnnotationNamespaceUID] = string(live.UID)
+				if object, err = f.mine(all, obj); err == nil {
+					object.SetAnnotations(annotations)
+				}
+			}
+		}
+	}
+}
+
+// mine is an object that may be changed: a copy, unless it was made here.
+func (f *Files) mine(all *fixed, obj any) (metav1.Object, error) {
+	if !f.own[obj] {
+		object, ok := obj.(runtime.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is no object", obj)
+		}
+		obj = object.DeepCopyObject()
+		if f.own[obj] = true; all.Update(obj) != nil {
+			return nil, fmt.Errorf("%T cannot be kept", obj)
+		}
+	}
+	return meta.Accessor(obj)
+}
+
+func filesBelow(path string) (names []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !IsTest(name) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// read takes in the documents of one file.
+func (f *Files) read(name string, data []byte, views *views) error {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = f.document(document, views)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", name, n, err)
+		}
+	}
+}
+
+func (f *Files) document(document []byte, views *views) error {
+	content, err := Decode(document)
+	if err != nil || len(content) == 0 { // only a comment
+		return err
+	}
+	return f.object(&unstructured.Unstructured{Object: content}, nil, views)
+}
+
+// Decode reads one document, which no field may be in twice. JSON, as dumps and servers have it, takes a tenth of the
+// time.
+func Decode(document []byte) (content map[string]any, err error) {
+	if bytes.HasPrefix(bytes.TrimSpace(document), []byte("{")) {
+		if twice, err := kjson.UnmarshalStrict(document, &content); err == nil {
+			return content, errors.Join(twice...)
+		}
+		content = nil // it may be YAML all the same
+	}
+	if err = yaml.UnmarshalStrict(document, &content); err != nil {
+		var other any
+		if yaml.Unmarshal(document, &other) == nil {
+			if _, object := other.(map[string]any); !object {
+				return nil, errors.New("this is no object: want apiVersion, kind and metadata")
+			}
+		}
+	}
+	return content, err
+}
+
+func (f *Files) object(object *unstructured.Unstructured, read *Reading, views *views) error {
+	switch {
+	case object.GetKind() == "":
+		return errors.New("this is no Kubernetes object: it has no kind")
+	case object.GetKind() == "APIResourceList":
+		list := &metav1.APIResourceList{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, list); err != nil {
+			return err
+		}
+		f.Served = append(f.Served, list)
+		return nil
+	case object.IsList() && strings.HasSuffix(object.GetKind(), "List"):
+		return object.EachListItem(func(item runtime.Object) error {
+			return f.add(item.(*unstructured.Unstructured), nil, views)
+		})
+	}
+	return f.add(object, read, views)
+}
+
+// schemes know the kinds that policy is made of.
+var schemes = sync.OnceValue(func() []*runtime.Scheme {
+	extensions := runtime.NewScheme()
+	utilruntime.Must(apiextensionsv1.AddToScheme(extensions))
+	return []*runtime.Scheme{registry.VersionedScheme(), kubescheme.Scheme, extensions}
+})
+
+// add takes in one object. One of a group that policy is made of must be understood.
+func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *views) error {
+	if read == nil {
+		read = &Reading{}
+	}
+	if read.typed == nil {
+		typed, err := understand(object)
+		if err != nil {
+			return err
+		}
+		read.typed = typed
+	}
+	if read.typed == nil || views.take(read.typed) {
+		if read.typed == nil {
+			f.Others = append(f.Others, object)
+		}
+		return nil
+	}
+	if kind, ok := kindOf()[reflect.TypeOf(read.typed)]; ok {
+		return f.put(kind, read.typed)
+	}
+	f.Others = append(f.Others, object)
+	return nil
+}
+
+// kindOf are the kinds of objects by their Go type.
+var kindOf = sync.OnceValue(func() map[reflect.Type]snapshot.Kind {
+	kinds := map[reflect.Type]snapshot.Kind{}
+	for _, kind := range snapshot.Kinds() {
+		kinds[reflect.TypeOf(kind.Example)] = kind
+	}
+	return kinds
+})
+
+// understand reads an object; nil if it is of a kind that policy is not made of.
+func understand(object *unstructured.Unstructured) (runtime.Object, error) {
+	gvk := object.GroupVersionKind()
+	for _, scheme := range schemes() {
+		if !scheme.Recognizes(gvk) {
+			continue
+		}
+		typed, err := scheme.New(gvk)
+		if err != nil {
+			return nil, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", gvk.Kind, object.GetName(), err)
+		}
+		scheme.Default(typed)
+		DefaultRBAC(typed)
+		return typed, nil
+	}
+	if slices.Contains(append(registry.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
+		return nil, fmt.Errorf("%s %s: %s of %s is not known to this version", gvk.Kind, object.GetName(), gvk.Kind, gvk.GroupVersion())
+	}
+	return nil, nil
+}
+
+// DefaultRBAC fills in what the server fills in.
+func DefaultRBAC(obj runtime.Object) {
+	settle := func(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
+		ref.APIGroup = cmp.Or(ref.APIGroup, rbacv1.GroupName)
+		for i := range subjects {
+			if subjects[i].Kind != rbacv1.ServiceAccountKind {
+				subjects[i].APIGroup = cmp.Or(subjects[i].APIGroup, rbacv1.GroupName)
+			}
+		}
+	}
+	switch b := obj.(type) {
+	case *rbacv1.RoleBinding:
+		settle(&b.RoleRef, b.Subjects)
+	case *rbacv1.ClusterRoleBinding:
+		settle(&b.RoleRef, b.Subjects)
+	}
+}
+
+func (f *Files) put(kind snapshot.Kind, obj runtime.Object) error {
+	objects := f.objects[kind.GroupVersionResource]
+	if objects == nil {
+		objects = &fixed{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		f.objects[kind.GroupVersionResource] = objects
+	}
+	if _, twice, err := objects.Get(obj); err != nil || twice {
+		m, _ := meta.Accessor(obj)
+		return errors.Join(err, fmt.Errorf("%s %s/%s is there twice", kind.Resource, m.GetNamespace(), m.GetName()))
+	}
+	return objects.Add(obj)
+}
+
+// Objects implements snapshot.Source. Namespaces count only in a dump: in manifests nothing has been made yet that
+// could have outlived its namespace, and most do not have the namespaces with them.
+func (f *Files) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
+	objects := f.objects[kind.GroupVersionResource]
+	if objects == nil || kind == snapshot.Namespaces && !objects.wereStored() {
+		return nil, nil
+	}
+	return objects, nil
+}
+
+// Namespace finds a namespace by its name.
+func (f *Files) Namespace(name string) (*corev1.Namespace, error) {
+	if all := f.objects[snapshot.Namespaces.GroupVersionResource]; all != nil {
+		if obj, exists, err := all.GetByKey(name); err == nil && exists {
+			return obj.(*corev1.Namespace), nil
+		}
+	}
+	return nil, fmt.Errorf("namespace %q is not in the files", name)
+}
+
+// fixed are objects that do not change.
+type fixed struct{ cache.Indexer }
+
+// wereStored tells objects of a dump from those of a manifest.
+func (f *fixed) wereStored() bool {
+	return !slices.ContainsFunc(f.List(), func(obj any) bool {
+		m, err := meta.Accessor(obj)
+		return err != nil || m.GetUID() == ""
+	})
+}
+
+// AddEventHandler implements snapshot.Objects: the handler hears of every object before it returns.
+func (f *fixed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	for _, obj := range f.List() {
+		handler.OnAdd(obj, true)
+	}
+	return delivered{}, nil
+}
+
+// GetIndexer implements snapshot.Objects.
+func (f *fixed) GetIndexer() cache.Indexer { return f.Indexer }
+
+// delivered is the registration of somebody who has heard everything.
+type delivered struct{}
+
+func (delivered) HasSynced() bool { return true }
+
+// HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
+func (delivered) HasSyncedChecker() cache.DoneChecker { return delivered{} }
+
+// Name implements cache.DoneChecker.
+func (delivered) Name() string { return "files" }
+
+// Done implements cache.DoneChecker.
+func (delivered) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}

@@ -1,0 +1,154 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// InformersConfig says where informers get their objects.
+type InformersConfig struct {
+	// Cluster reaches the built-in kinds.
+	Cluster func() (kubernetes.Interface, error)
+	// Given are informers that others run, by the kind they have: those of custom resource definitions.
+	Given map[schema.GroupVersionResource]snapshot.Objects
+	// Client reaches one of our own groups.
+	Client func(schema.GroupVersion) (cache.Getter, error)
+	// Serves tells which kinds of ours are served.
+	Serves func(snapshot.Kind) (bool, error)
+	// Health is told how they fare.
+	Health *Health
+	// Unreadable tells why an object of a built-in kind stands for bytes that cannot be read; nil if none does.
+	Unreadable func(runtime.Object) string
+	// Tell tells whoever looks at an object that something is wrong with it; nil if nobody is told.
+	Tell func(obj runtime.Object, reason, message string)
+}
+
+// Informers is the source of a host that runs beside what it decides about: in the server itself, or with a cluster
+// elsewhere.
+type Informers struct {
+	cfg InformersConfig
+
+	mu      sync.Mutex
+	mirrors map[schema.GroupVersionResource]*mirror
+	given   map[schema.GroupVersionResource]*dated
+	moved   func()
+}
+
+var (
+	_ snapshot.Source = (*Informers)(nil)
+	_ snapshot.Dated  = (*Informers)(nil)
+)
+
+// NewInformers returns the source; it asks nobody yet.
+func NewInformers(cfg InformersConfig) *Informers {
+	return &Informers{cfg: cfg, mirrors: map[schema.GroupVersionResource]*mirror{}, given: map[schema.GroupVersionResource]*dated{}, moved: func() {}}
+}
+
+// Objects implements snapshot.Source. The first who asks for a kind makes its mirror; nothing is asked for before Run.
+func (s *Informers) Objects(kind snapshot.Kind) (snapshot.Objects, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if objects, given := s.cfg.Given[kind.GroupVersionResource]; given {
+		if s.given[kind.GroupVersionResource] == nil {
+			s.given[kind.GroupVersionResource] = &dated{name: kind.GroupResource().String(), objects: objects}
+		}
+		return objects, nil
+	}
+	if m := s.mirrors[kind.GroupVersionResource]; m != nil {
+		return m, nil
+	}
+	m, err := s.mirror(kind)
+	if m == nil {
+		return nil, err
+	}
+	s.mirrors[kind.GroupVersionResource] = m
+	return m, err
+}
+
+// mirror makes the mirror of a kind. Readiness depends on ours and on RBAC: only those are policy.
+func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
+	changed := func() { s.moved() }
+	if !isOwn(kind) {
+		client, err := s.builtin(kind)
+		if err != nil {
+			return nil, err
+		}
+		m := newMirror(kind, client, changed)
+		if kind.Group != rbacv1.GroupName {
+			return m, nil
+		}
+		s.cfg.Health.watch(kind.Resource, m)
+		if s.cfg.Unreadable != nil {
+			return m, watchUnreadable(kind.Resource, m, s.cfg.Health, s.cfg.Unreadable)
+		}
+		return m, nil
+	}
+	if served, err := s.cfg.Serves(kind); err != nil || !served {
+		return nil, err
+	}
+	client, err := s.cfg.Client(kind.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	m := newMirror(kind, client, changed)
+	s.cfg.Health.watch(kind.Resource, m)
+	return m, watchQuarantined(kind.Resource, m, s.cfg.Health, s.cfg.Tell)
+}
+
+// builtin reaches the kinds that are not ours.
+func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
+	client, err := s.cfg.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	switch kind.Group {
+	case rbacv1.GroupName:
+		return client.RbacV1().RESTClient(), nil
+	case corev1.GroupName:
+		return client.CoreV1().RESTClient(), nil
+	}
+	return nil, fmt.Errorf("%s are no source of policy", kind.GroupResource())
+}
+
+// RoleExists implements registry.Roles.
+func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
+	of, key := snapshot.Roles, namespace+"/"+name
+	if kind == "ClusterRole" {
+		of, key = snapshot.ClusterRoles, name
+	}
+	s.mu.Lock()
+	roles := s.mirrors[of.GroupVersionResource]
+	s.mu.Unlock()
+	if roles == nil || !roles.hasSynced() {
+		return false, fmt.Errorf("%s are not known here yet", of.Resource)
+	}
+	_, exists, err := roles.GetIndexer().GetByKey(key)
+	return exists, err
+}
+
+// isOwn tells the kinds of our groups.
+func isOwn(kind snapshot.Kind) bool { return slices.Contains(registry.Groups(), kind.Group) }
+
+// Run asks for objects until the context ends. All of them must have been asked for by then.
+func (s *Informers) Run(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.mirrors {
+		go m.run(ctx)
+	}
+	if s.cfg.Health != nil {
+		s.cfg.Health.follow(ctx, s.Newest)
+	}
+}

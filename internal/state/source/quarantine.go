@@ -1,0 +1,82 @@
+package source
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// quarantinedObjects counts what cannot be understood (SV-8, SV-10).
+var (
+	quarantinedObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "proviso", Subsystem: "policy", Name: "quarantined_objects", StabilityLevel: metrics.ALPHA,
+		Help: "Stored objects that this version does not understand, by resource. They grant nothing; deny rules and protections in them hold without conditions.",
+	}, []string{"resource"})
+
+	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(quarantinedObjects) })
+)
+
+// watchUnreadable names what stands for bytes that cannot be read, for kinds that are not ours.
+func watchUnreadable(resource string, objects snapshot.Objects, health *Health, why func(runtime.Object) string) error {
+	note := func(obj any, gone bool) {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return
+		}
+		reason := ""
+		if o, ok := obj.(runtime.Object); ok && !gone {
+			reason = why(o)
+		}
+		if reason != "" {
+			klog.ErrorS(nil, "An object cannot be read and grants nothing; write it again or delete it", "resource", resource, "object", key, "reason", reason)
+		}
+		health.found(resource, key, reason)
+	}
+	_, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
+	})
+	return err
+}
+
+// watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes,
+// and counts them, with an event for those who look at it. It lives in the handlers, so that it needs no goroutine.
+func watchQuarantined(resource string, objects snapshot.Objects, health *Health, tell func(obj runtime.Object, reason, message string)) error {
+	registerMetrics()
+	gauge := quarantinedObjects.WithLabelValues(resource)
+	gauge.Set(0)
+	bad := map[string]string{} // handlers of one registration run one after the other
+	note := func(obj any, gone bool) {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return
+		}
+		why, unreadable := "", ""
+		if o, ok := obj.(runtime.Object); ok && !gone {
+			why, unreadable = registry.Quarantined(o), registry.CannotRead(o)
+		}
+		health.found(resource, key, unreadable)
+		switch {
+		case why == "" && bad[key] != "":
+			delete(bad, key)
+			klog.InfoS("No longer quarantined", "resource", resource, "object", key)
+		case why != "" && bad[key] != why:
+			bad[key] = why
+			klog.ErrorS(nil, "Quarantined an object: it grants nothing, and denies and protects without conditions; upgrade the server or delete the object", "resource", resource, "object", key, "reason", why)
+			if o, ok := obj.(runtime.Object); ok && tell != nil {
+				tell(o, "Quarantined", "This version of the server does not understand the object: it grants nothing, and denies and protects without conditions. Upgrade the server, or delete the object.")
+			}
+		}
+		gauge.Set(float64(len(bad)))
+	}
+	_, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { note(obj, false) }, UpdateFunc: func(_, obj any) { note(obj, false) }, DeleteFunc: func(obj any) { note(obj, true) },
+	})
+	return err
+}

@@ -1,0 +1,109 @@
+package internal_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRulesCanFail breaks each rule once and checks its positive twin, which differs in one thing.
+func TestRulesCanFail(t *testing.T) {
+	long := "package server\n" + strings.Repeat("\n", maxLines)
+	tests := []struct {
+		name string
+		rule func([]file) []string
+		path string
+		bad  string
+		good string
+		want string
+	}{
+		{"outward import", outward, "internal/engine/ruleset/x.go",
+			`package ruleset; import _ "proviso.dev/proviso/internal/request/authorize"`,
+			`package ruleset; import _ "proviso.dev/proviso/internal/engine/expr"`,
+			"ring engine may import [engine], not stage"},
+		{"stage imports host", outward, "internal/request/enforce/x.go",
+			`package enforce; import _ "proviso.dev/proviso/internal/hosts/apiserver"`,
+			`package enforce; import _ "proviso.dev/proviso/internal/engine/fieldperm"`,
+			", not host"},
+		{"stage imports a closed foundation", outward, "internal/features/dynamicaudit/sink/x.go",
+			`package auditsink; import _ "proviso.dev/proviso/internal/platform/pki"`,
+			`package auditsink; import _ "proviso.dev/proviso/internal/platform/atomicfile"`,
+			", not foundation"},
+		{"engine imports a foundation", outward, "internal/engine/expr/x.go",
+			`package expr; import _ "proviso.dev/proviso/internal/platform/atomicfile"`,
+			`package expr; import _ "proviso.dev/proviso/internal/engine/connect"`,
+			", not foundation"},
+		{"host imports host", outward, "internal/cli/x.go",
+			`package cli; import _ "proviso.dev/proviso/internal/hosts/apiserver"`,
+			`package cli; import _ "proviso.dev/proviso/internal/engine/whocan"`,
+			", not host"},
+		{"api imports internal", outward, "api/policy/v1alpha1/x.go",
+			`package v1alpha1; import _ "proviso.dev/proviso/internal/engine/expr"`,
+			`package v1alpha1; import _ "proviso.dev/proviso/api/meta/v1alpha1"`,
+			"types only"},
+		{"engine links Kubernetes in code", kubernetesLinks, "internal/engine/expr/x.go",
+			`package expr; import _ "k8s.io/kubernetes/pkg/apis/core"`,
+			`package expr; import _ "k8s.io/apiserver/pkg/cel"`,
+			"only [internal/hosts/apiserver"},
+		{"wide comment", wideComments, "internal/engine/expr/x.go",
+			"package expr\n\n// " + strings.Repeat("word ", 24), "package expr\n\n// " + strings.Repeat("word ", 23), "columns wide"},
+		{"engine does I/O", impurities, "internal/engine/expr/x.go",
+			`package expr; import _ "net/http"`, `package expr; import _ "net/url"`, "the engine is pure"},
+		{"engine reads the clock", impurities, "internal/engine/expr/x.go",
+			`package expr; import "time"; func f() { _ = time.Now() }`,
+			`package expr; import "time"; func f(now time.Time) { _ = now.Add(time.Second) }`,
+			"reads the clock with time.Now"},
+		{"engine starts goroutines", impurities, "internal/engine/expr/x.go",
+			`package expr; func f() { go f() }`, `package expr; func f() { f() }`, "starts a goroutine"},
+		{"engine changes a global", impurities, "internal/engine/expr/x.go",
+			`package expr; var seen = map[string]bool{}; func f() { seen["x"] = true }`,
+			`package expr; var seen = map[string]bool{}; func f() { seen := seen; _ = seen }`,
+			"package variable seen"},
+		{"local of the same name", impurities, "internal/engine/expr/x.go",
+			`package expr; var n int; func f() { n++ }`, `package expr; var n int; func f() { var n int; n++ }`,
+			"package variable n"},
+		{"package name", badNames, "internal/hosts/apiserver/x.go", `package util`, `package server`, `"util" says nothing`},
+		{"directory name", badNames, "internal/hosts/apiserver/policy/x.go", `package x`, "", "says nothing"},
+		{"long file", tooLong, "internal/hosts/apiserver/x.go", long, long[:len(long)-1], "more than 500"},
+		{"no doc.go", undocumented, "internal/hosts/apiserver/doc.go", `package server`, "// Package server serves.\npackage server",
+			"has no doc.go"},
+		{"unknown module", func(files []file) []string { return unreviewed(files, "| `github.com/spf13/cobra` |") }, "cmd/proviso/x.go",
+			`package main; import _ "github.com/spf13/viper/remote"`, `package main; import _ "github.com/spf13/cobra/doc"`, "github.com/spf13/viper, which docs/dependencies.md does not name"},
+		{"a word with two meanings", misusedWords, "internal/request/enforce/x.go", `package enforce; type verdict bool`, `package enforce; type sentence bool`,
+			"lives in package authorize"},
+		{"a function by a word", misusedWords, "internal/request/enforce/x.go", `package enforce; func (p Plugin) Outcome() string`,
+			`package enforce; func (p Plugin) Outcome() handoff.Outcome`, "lives in package handoff"},
+		{"init", inits, "internal/hosts/apiserver/x.go", `package server; func init() {}`,
+			`package server; type T int; func (T) init() {}`, "declares init"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.rule(parsed(t, tt.path, tt.bad))
+			if len(got) == 0 || !strings.Contains(got[0], tt.want) {
+				t.Errorf("bad file: got %q, want a message with %q", got, tt.want)
+			}
+			if tt.good == "" {
+				return
+			}
+			if got := tt.rule(parsed(t, tt.path, tt.good)); len(got) != 0 {
+				t.Errorf("good file: got %q, want nothing", got)
+			}
+		})
+	}
+}
+
+// TestUnknownPackageSaysWhatToDecide: a package in no ring must not pass unnoticed.
+func TestUnknownPackageSaysWhatToDecide(t *testing.T) {
+	got := outward(parsed(t, "internal/newthing/x.go", `package newthing`))
+	if len(got) != 1 || !strings.Contains(got[0], "in no ring: decide") {
+		t.Errorf("got %q, want a message that says what to decide", got)
+	}
+}
+
+func parsed(t *testing.T, path, text string) []file {
+	t.Helper()
+	f, err := parse(path, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []file{f}
+}
