@@ -35,19 +35,19 @@ func delivery(b *bench) error {
 	}
 	defer os.RemoveAll(dir)
 	var arrived atomic.Int64
-	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var list struct{ Items []json.RawMessage }
 		if json.NewDecoder(r.Body).Decode(&list) == nil {
 			arrived.Add(int64(len(list.Items)))
 		}
 	}))
-	defer sink.Close()
+	defer endpoint.Close()
 
 	router, err := sink.New(sink.Config{Dir: filepath.Join(dir, "spool"), AllowInsecure: true})
 	if err != nil {
 		return err
 	}
-	url, qps, burst := sink.URL, int64(10_000), int64(10_000)
+	url, qps, burst := endpoint.URL, int64(10_000), int64(10_000)
 	router.Update([]*v1alpha1.AuditSink{{
 		ObjectMeta: metav1.ObjectMeta{Name: "local", UID: "0f3a7c5e"},
 		Spec: v1alpha1.AuditSinkSpec{
@@ -56,7 +56,7 @@ func delivery(b *bench) error {
 		},
 	}}, nil)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", sink.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", endpoint.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		return err
 	}

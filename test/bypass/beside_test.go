@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/test/stock/beside"
 )
 
@@ -33,7 +33,7 @@ func notAudited(o outcome) bool {
 
 // bodiless are our own groups: a stock server passes their requests on, and has no bodies of them (SC-9).
 func bodiless(o outcome) bool {
-	return besideStock() && slices.Contains(registry.Groups(), o.endpoint.Group)
+	return besideStock() && slices.Contains(policycodec.Groups(), o.endpoint.Group)
 }
 
 // typed is the selector that implies what a reader may see.

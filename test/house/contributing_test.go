@@ -1,4 +1,4 @@
-package internal_test
+package house
 
 import (
 	"os"
@@ -18,11 +18,11 @@ func TestContributorsFindTheirWay(t *testing.T) {
 			Steps []struct{ Run string }
 		}
 	}
-	read(t, "../.github/workflows/verify.yaml", &workflow)
+	read(t, "../../.github/workflows/verify.yaml", &workflow)
 	if !slices.ContainsFunc(workflow.Jobs["verify"].Steps, func(s struct{ Run string }) bool { return s.Run == "bash .ci/run" }) {
 		t.Error("the workflow does not run .ci/run")
 	}
-	templates, err := filepath.Glob("../.github/ISSUE_TEMPLATE/*.yaml")
+	templates, err := filepath.Glob("../../.github/ISSUE_TEMPLATE/*.yaml")
 	if err != nil || len(templates) == 0 {
 		t.Fatalf("no templates: %v", err)
 	}
@@ -35,7 +35,7 @@ func TestContributorsFindTheirWay(t *testing.T) {
 			t.Errorf("%s: a template has a name, a description and a body", file)
 		}
 	}
-	text, err := os.ReadFile("../CONTRIBUTING.md")
+	text, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func TestContributorsFindTheirWay(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md has no worked example about %s", example)
 		}
 	}
-	module, err := os.ReadFile("../go.mod")
+	module, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(module), "k8s.io/kubernetes v")
 	version, _, _ := strings.Cut(after, "\n")
-	if page := pages(t)["../docs/supported-versions.md"]; !strings.Contains(page, "| "+version+" |") {
+	if page := pages(t)["../../docs/supported-versions.md"]; !strings.Contains(page, "| "+version+" |") {
 		t.Errorf("docs/supported-versions.md does not name Kubernetes %s, which go.mod has", version)
 	}
 }

@@ -1,4 +1,4 @@
-package internal_test
+package house
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 // TestDependenciesAreReviewed: every module that our code imports is on the page that says why, and under which
 // licence.
 func TestDependenciesAreReviewed(t *testing.T) {
-	page, err := os.ReadFile("../docs/dependencies.md")
+	page, err := os.ReadFile("../../docs/dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package internal_test
+package house
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ const maxLines = 500
 
 // forbiddenNames say nothing about what a package does, or would shadow an upstream package at every call site.
 var forbiddenNames = []string{
-	"util", "utils", "common", "helper", "helpers", "shared", "types", "manager", "misc", "base", "core", "lib",
+	"util", "utils", "common", "helper", "helpers", "shared", "types", "manager", "misc", "core", "lib",
 	"audit", "authorizer", "admission", "policy",
 }
 
@@ -28,7 +28,7 @@ func badNames(files []file) (problems []string) {
 		case f.isGenerated(): // named after API groups
 		case slices.Contains(forbiddenNames, name) || slices.Contains(forbiddenNames, path.Base(f.dir())):
 			problems = append(problems, fmt.Sprintf("%s: package %s: name a package after what it decides or moves; %q says nothing or shadows an upstream package", f.path, name, name))
-		case ringDir(f.dir()) != "" && (strings.ToLower(name) != name || strings.Contains(name, "_")):
+		case folderOf(f.dir()) != "" && (strings.ToLower(name) != name || strings.Contains(name, "_")):
 			problems = append(problems, fmt.Sprintf("%s: package %s: a package name is one lower-case word", f.path, name))
 		}
 	}
@@ -60,7 +60,7 @@ func undocumented(files []file) (problems []string) {
 		}
 	}
 	for _, f := range files {
-		if ringDir(f.dir()) != "" && !f.isTest() && !documented[f.dir()] {
+		if folderOf(f.dir()) != "" && !f.isTest() && !documented[f.dir()] {
 			problems = append(problems, fmt.Sprintf("%s has no doc.go with a package comment: say what it decides or moves, and a stage its place in the request path", f.dir()))
 		}
 	}
@@ -74,7 +74,7 @@ func TestNoInit(t *testing.T) {
 
 func inits(files []file) (problems []string) {
 	for _, f := range files {
-		inside := ringDir(f.dir()) != "" || strings.HasPrefix(f.path, "cmd/")
+		inside := folderOf(f.dir()) != "" || strings.HasPrefix(f.path, "cmd/")
 		if !inside || f.isTest() || f.isGenerated() {
 			continue
 		}

@@ -1,7 +1,7 @@
-// Package internal_test keeps the house in order: which package belongs to which ring and what a ring may import
-// (layers_test.go), that the engine is pure (purity_test.go), what files and packages look like (files_test.go). It
-// reads source text only, so it takes milliseconds. rules_test.go shows that each rule can fail.
-package internal_test
+// Package house keeps the layout of the repository: folders below internal/ are rings and imports point down
+// (layers_test.go), the engine is pure (purity_test.go), files, packages and words look as they should (files_test.go,
+// words_test.go). It reads source text only, so it takes seconds. rules_test.go shows that each rule can fail.
+package house
 
 import (
 	"fmt"
@@ -24,49 +24,22 @@ const (
 	kube     = "k8s.io/kubernetes"
 )
 
-// ring is a layer of the house. A package imports its own ring and the rings listed for it, never one further out.
-type ring string
-
-const (
-	engine     ring = "engine"     // pure: no I/O, no clock, no goroutines, no changing globals
-	stage      ring = "stage"      // adapts the engine to one seam of Kubernetes
-	systems    ring = "system"     // bundles stages into one thing that can be switched on
-	foundation ring = "foundation" // what a host stands on and no decision depends on
-	filed      ring = "filed"      // composes systems over files, for the hosts that are commands
-	host       ring = "host"       // composes, nothing else
-)
-
-// rings says where each directory directly below internal/ belongs. Sub-packages belong to their parent's ring.
-var rings = map[string]ring{
-	"expr": engine, "ruleset": engine, "whocan": engine, "fieldperm": engine, "protect": engine, "auditrule": engine,
-	"restrict": engine, "compare": engine, "plan": engine, "lint": engine, "matrix": engine, "suggest": engine, "fieldexpr": engine, "connection": engine, "spelling": engine, "narrow": engine, "revision": engine,
-
-	"snapshot": stage, "authorize": stage, "handoff": stage, "enforce": stage, "review": stage, "inquire": stage, "auditsink": stage, "registry": stage,
-	"webhookauthz": stage, "crdschema": stage, "schemadoc": stage, "notes": stage, "shadow": stage, "source": stage, "served": stage, "loopback": stage, "withhold": stage,
-	"statusreport": stage, "settle": stage, "nodelimit": stage, "refusal": stage, "rbacguard": stage, "hooks": stage, "visible": stage, "fresh": stage, "journal": stage,
-
-	"system": systems, "ground": systems, "conditional": systems, "policies": systems, "attributes": systems, "fields": systems, "auditing": systems,
-	"lineup": systems, "reads": systems, "configured": systems,
-
-	"pki": foundation, "localetcd": foundation, "controllers": foundation, "replicas": foundation, "release": foundation, "logfile": foundation,
-	"durable": foundation, "progress": foundation,
-
-	"server": host, "offline": filed, "recorded": filed, "replay": filed, "sidecar": host, "tools": host, "cli": host, "backup": host, "docsite": host, "explorer": host,
+// folders are the rings of the house, from the outermost to the innermost. A package imports its own folder and those
+// below it, never one above. A new package goes into the folder that says what it is; a new folder needs an ADR.
+var folders = []string{
+	"cli",      // commands: flags and printing
+	"hosts",    // compose, nothing else
+	"features", // one package for each feature gate
+	"apis",     // what our API groups serve
+	"request",  // the path of a request
+	"state",    // objects become one immutable snapshot
+	"analysis", // pure; about whole policies
+	"engine",   // pure; decides
+	"platform", // knows no policy
 }
 
-// mayImport lists the rings that a ring sees. A host does not see another host: cmd/ puts them together, which keeps
-// kubectl-proviso free of the server's weight.
-var mayImport = map[ring][]ring{
-	engine:     {engine},
-	stage:      {engine, stage},
-	foundation: {foundation},
-	systems:    {engine, stage, systems},
-	filed:      {engine, stage, systems, filed},
-	host:       {engine, stage, systems, foundation, filed},
-}
-
-// open are foundations that stages and systems use, too: they know nothing of requests and policy.
-var open = []string{"durable"}
+// pure reports whether a directory belongs to the folders that only compute.
+func pure(dir string) bool { return under(dir, "internal/engine") || under(dir, "internal/analysis") }
 
 // linksKubernetes are the only places that may import k8s.io/kubernetes, which costs minutes to build and ten seconds
 // to link. Tests may do so anywhere, for differential tests against upstream's own code.
@@ -96,9 +69,19 @@ func (f file) imports() []string {
 	return all
 }
 
-// ringDir returns the directory below internal/ that decides the ring, or "" outside of internal/.
-func ringDir(dir string) string {
+// folderOf returns the folder of internal/ that a directory lies in, or "" outside of internal/.
+func folderOf(dir string) string {
 	rest, ok := strings.CutPrefix(dir, "internal/")
+	if !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first
+}
+
+// hostOf returns the host that a directory belongs to, such as internal/hosts/sidecar, or "" outside of hosts.
+func hostOf(dir string) string {
+	rest, ok := strings.CutPrefix(dir, "internal/hosts/")
 	if !ok {
 		return ""
 	}
@@ -112,7 +95,7 @@ var fset = token.NewFileSet()
 // left out.
 func tree(t *testing.T) []file {
 	t.Helper()
-	root := ".."
+	root := "../.."
 	var files []file
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -172,34 +155,36 @@ func report(t *testing.T, problems []string) {
 	}
 }
 
-func TestImportsNeverPointOutward(t *testing.T) {
-	report(t, outward(tree(t)))
+func TestImportsPointDown(t *testing.T) {
+	report(t, upward(tree(t)))
 }
 
-func outward(files []file) (problems []string) {
+func upward(files []file) (problems []string) {
 	for _, f := range files {
-		own := ringDir(f.dir())
-		if own != "" && rings[own] == "" {
-			problems = append(problems, fmt.Sprintf("internal/%s is in no ring: decide what it is and add it to rings in internal/layers_test.go — "+
-				"engine (pure, decides), stage (adapts the engine to one seam), system (bundles stages into what can be switched on), foundation (a host stands on it, decides nothing) or host (composes); "+
-				"if its code belongs to an existing package, move it there, and say why in an ADR if the layout changes", own))
+		own := folderOf(f.dir())
+		depth := slices.Index(folders, own)
+		if own != "" && depth < 0 {
+			problems = append(problems, fmt.Sprintf("%s: internal/%s is not one of the folders %v: put the package where it belongs (ARCHITECTURE.md), "+
+				"or say in an ADR why the house needs another folder", f.path, own, folders))
 			continue
 		}
 		if f.isTest() {
 			continue
 		}
 		for _, imp := range f.imports() {
-			rest, ours := strings.CutPrefix(imp, internal)
-			other, _, _ := strings.Cut(rest, "/")
+			dir, ours := strings.CutPrefix(imp, module+"/")
+			other := folderOf(dir)
 			switch {
 			case under(f.dir(), "api") && under(imp, module) && !under(imp, module+"/api"):
 				problems = append(problems, fmt.Sprintf("%s imports %s: api/ holds types only and imports nothing else of ours", f.path, imp))
 			case own != "" && (under(imp, module+"/cmd") || under(imp, module+"/test") || under(imp, module+"/bench")):
 				problems = append(problems, fmt.Sprintf("%s imports %s: internal packages import neither commands nor tests", f.path, imp))
-			case own == "" || !ours || other == own || rings[other] == "" || slices.Contains(open, other) && rings[own] != engine: // the last is reported once, at its own files
-			case !slices.Contains(mayImport[rings[own]], rings[other]):
-				problems = append(problems, fmt.Sprintf("%s imports internal/%s: ring %s may import %v, not %s. "+
-					"Turn the dependency round (an interface beside its consumer) or move the code inward", f.path, other, rings[own], mayImport[rings[own]], rings[other]))
+			case own == "" || !ours || other == "":
+			case slices.Index(folders, other) < depth:
+				problems = append(problems, fmt.Sprintf("%s imports %s: imports point down, and internal/%s is above internal/%s. "+
+					"Turn the dependency round (an interface beside its consumer) or move the code down", f.path, dir, other, own))
+			case own == "hosts" && other == "hosts" && hostOf(dir) != hostOf(f.dir()) && hostOf(dir) != "offline":
+				problems = append(problems, fmt.Sprintf("%s imports %s: a host does not see another host; cmd/ puts them together", f.path, dir))
 			}
 		}
 	}

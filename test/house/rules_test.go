@@ -1,4 +1,4 @@
-package internal_test
+package house
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 // TestRulesCanFail breaks each rule once and checks its positive twin, which differs in one thing.
 func TestRulesCanFail(t *testing.T) {
-	long := "package server\n" + strings.Repeat("\n", maxLines)
+	long := "package apiserver\n" + strings.Repeat("\n", maxLines)
 	tests := []struct {
 		name string
 		rule func([]file) []string
@@ -16,27 +16,43 @@ func TestRulesCanFail(t *testing.T) {
 		good string
 		want string
 	}{
-		{"outward import", outward, "internal/engine/ruleset/x.go",
+		{"engine imports request", upward, "internal/engine/ruleset/x.go",
 			`package ruleset; import _ "proviso.dev/proviso/internal/request/authorize"`,
 			`package ruleset; import _ "proviso.dev/proviso/internal/engine/expr"`,
-			"ring engine may import [engine], not stage"},
-		{"stage imports host", outward, "internal/request/enforce/x.go",
-			`package enforce; import _ "proviso.dev/proviso/internal/hosts/apiserver"`,
-			`package enforce; import _ "proviso.dev/proviso/internal/engine/fieldperm"`,
-			", not host"},
-		{"stage imports a closed foundation", outward, "internal/features/dynamicaudit/sink/x.go",
-			`package auditsink; import _ "proviso.dev/proviso/internal/platform/pki"`,
-			`package auditsink; import _ "proviso.dev/proviso/internal/platform/atomicfile"`,
-			", not foundation"},
-		{"engine imports a foundation", outward, "internal/engine/expr/x.go",
-			`package expr; import _ "proviso.dev/proviso/internal/platform/atomicfile"`,
-			`package expr; import _ "proviso.dev/proviso/internal/engine/connect"`,
-			", not foundation"},
-		{"host imports host", outward, "internal/cli/x.go",
-			`package cli; import _ "proviso.dev/proviso/internal/hosts/apiserver"`,
-			`package cli; import _ "proviso.dev/proviso/internal/engine/whocan"`,
-			", not host"},
-		{"api imports internal", outward, "api/policy/v1alpha1/x.go",
+			"internal/request is above internal/engine"},
+		{"engine imports analysis", upward, "internal/engine/ruleset/x.go",
+			`package ruleset; import _ "proviso.dev/proviso/internal/analysis/plan"`,
+			`package ruleset; import _ "proviso.dev/proviso/internal/platform/editdistance"`,
+			"internal/analysis is above internal/engine"},
+		{"state imports request", upward, "internal/state/source/x.go",
+			`package source; import _ "proviso.dev/proviso/internal/request/requestctx"`,
+			`package source; import _ "proviso.dev/proviso/internal/engine/ruleset"`,
+			"internal/request is above internal/state"},
+		{"request imports apis", upward, "internal/request/enforce/x.go",
+			`package enforce; import _ "proviso.dev/proviso/internal/apis/registry"`,
+			`package enforce; import _ "proviso.dev/proviso/internal/state/snapshot"`,
+			"internal/apis is above internal/request"},
+		{"apis import features", upward, "internal/apis/registry/x.go",
+			`package registry; import _ "proviso.dev/proviso/internal/features/feature"`,
+			`package registry; import _ "proviso.dev/proviso/internal/request/freshness"`,
+			"internal/features is above internal/apis"},
+		{"feature imports host", upward, "internal/features/feature/x.go",
+			`package feature; import _ "proviso.dev/proviso/internal/hosts/sidecar/webhooks"`,
+			`package feature; import _ "proviso.dev/proviso/internal/apis/registry"`,
+			"internal/hosts is above internal/features"},
+		{"host imports command", upward, "internal/hosts/offline/x.go",
+			`package offline; import _ "proviso.dev/proviso/internal/cli"`,
+			`package offline; import _ "proviso.dev/proviso/internal/features"`,
+			"internal/cli is above internal/hosts"},
+		{"platform imports engine", upward, "internal/platform/pki/x.go",
+			`package pki; import _ "proviso.dev/proviso/internal/engine/expr"`,
+			`package pki; import _ "proviso.dev/proviso/internal/platform/atomicfile"`,
+			"internal/engine is above internal/platform"},
+		{"host imports host", upward, "internal/hosts/sidecar/x.go",
+			`package sidecar; import _ "proviso.dev/proviso/internal/hosts/apiserver/replicas"`,
+			`package sidecar; import _ "proviso.dev/proviso/internal/hosts/sidecar/webhooks"`,
+			"a host does not see another host"},
+		{"api imports internal", upward, "api/policy/v1alpha1/x.go",
 			`package v1alpha1; import _ "proviso.dev/proviso/internal/engine/expr"`,
 			`package v1alpha1; import _ "proviso.dev/proviso/api/meta/v1alpha1"`,
 			"types only"},
@@ -48,6 +64,8 @@ func TestRulesCanFail(t *testing.T) {
 			"package expr\n\n// " + strings.Repeat("word ", 24), "package expr\n\n// " + strings.Repeat("word ", 23), "columns wide"},
 		{"engine does I/O", impurities, "internal/engine/expr/x.go",
 			`package expr; import _ "net/http"`, `package expr; import _ "net/url"`, "the engine is pure"},
+		{"engine imports platform", impurities, "internal/engine/expr/x.go",
+			`package expr; import _ "proviso.dev/proviso/internal/platform/atomicfile"`, `package expr; import _ "proviso.dev/proviso/internal/platform/editdistance"`, "the engine is pure"},
 		{"engine reads the clock", impurities, "internal/engine/expr/x.go",
 			`package expr; import "time"; func f() { _ = time.Now() }`,
 			`package expr; import "time"; func f(now time.Time) { _ = now.Add(time.Second) }`,
@@ -61,19 +79,19 @@ func TestRulesCanFail(t *testing.T) {
 		{"local of the same name", impurities, "internal/engine/expr/x.go",
 			`package expr; var n int; func f() { n++ }`, `package expr; var n int; func f() { var n int; n++ }`,
 			"package variable n"},
-		{"package name", badNames, "internal/hosts/apiserver/x.go", `package util`, `package server`, `"util" says nothing`},
+		{"package name", badNames, "internal/hosts/apiserver/x.go", `package util`, `package apiserver`, `"util" says nothing`},
 		{"directory name", badNames, "internal/hosts/apiserver/policy/x.go", `package x`, "", "says nothing"},
 		{"long file", tooLong, "internal/hosts/apiserver/x.go", long, long[:len(long)-1], "more than 500"},
-		{"no doc.go", undocumented, "internal/hosts/apiserver/doc.go", `package server`, "// Package server serves.\npackage server",
+		{"no doc.go", undocumented, "internal/hosts/apiserver/doc.go", `package apiserver`, "// Package server serves.\npackage apiserver",
 			"has no doc.go"},
 		{"unknown module", func(files []file) []string { return unreviewed(files, "| `github.com/spf13/cobra` |") }, "cmd/proviso/x.go",
 			`package main; import _ "github.com/spf13/viper/remote"`, `package main; import _ "github.com/spf13/cobra/doc"`, "github.com/spf13/viper, which docs/dependencies.md does not name"},
 		{"a word with two meanings", misusedWords, "internal/request/enforce/x.go", `package enforce; type verdict bool`, `package enforce; type sentence bool`,
 			"lives in package authorize"},
 		{"a function by a word", misusedWords, "internal/request/enforce/x.go", `package enforce; func (p Plugin) Outcome() string`,
-			`package enforce; func (p Plugin) Outcome() handoff.Outcome`, "lives in package handoff"},
-		{"init", inits, "internal/hosts/apiserver/x.go", `package server; func init() {}`,
-			`package server; type T int; func (T) init() {}`, "declares init"},
+			`package enforce; func (p Plugin) Outcome() requestctx.Outcome`, "lives in package requestctx"},
+		{"init", inits, "internal/hosts/apiserver/x.go", `package apiserver; func init() {}`,
+			`package apiserver; type T int; func (T) init() {}`, "declares init"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,11 +109,13 @@ func TestRulesCanFail(t *testing.T) {
 	}
 }
 
-// TestUnknownPackageSaysWhatToDecide: a package in no ring must not pass unnoticed.
-func TestUnknownPackageSaysWhatToDecide(t *testing.T) {
-	got := outward(parsed(t, "internal/newthing/x.go", `package newthing`))
-	if len(got) != 1 || !strings.Contains(got[0], "in no ring: decide") {
-		t.Errorf("got %q, want a message that says what to decide", got)
+// TestUnknownFolderSaysWhatToDo: a package outside of the folders must not pass unnoticed.
+func TestUnknownFolderSaysWhatToDo(t *testing.T) {
+	for _, at := range []string{"internal/newthing/x.go", "internal/newthing/below/x_test.go"} {
+		got := upward(parsed(t, at, `package newthing`))
+		if len(got) != 1 || !strings.Contains(got[0], "is not one of the folders") {
+			t.Errorf("%s: got %q, want a message that says what to do", at, got)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package internal_test
+package house
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ var onWindows = []string{"EADDRINUSE", "EADDRNOTAVAIL", "EWOULDBLOCK", "RawConn"
 // OP-1: kubectl-proviso is released for Windows. Nothing that it is built of asks for what only Unix has.
 func TestThePluginIsForWindowsToo(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles", "./cmd/kubectl-proviso")
-	list.Dir, list.Env = "..", append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	list.Dir, list.Env = "../..", append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Config says what becomes of the requests.
@@ -24,7 +23,7 @@ type Config struct {
 	Each func(worker int, r *Request)
 	// Workers is the number of goroutines; 0 means one for each processor.
 	Workers int
-	// Progress is called about once a second with what has been read so far; nil is nobody.
+	// Progress is called with what has been read so far, for each piece of the text; nil is nobody.
 	Progress func(Tally)
 	// MaxLine is the longest line that is read, in bytes; 0 means 16 MiB. A longer one counts as broken.
 	MaxLine int
@@ -133,14 +132,13 @@ func (r *reading) split(ctx context.Context, log io.Reader) error {
 	if err != nil {
 		return err
 	}
-	line, told := 1, time.Now()
+	line := 1
 	buffer, whole := r.buffer(), 0 // as many bytes of it are whole lines
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.Progress != nil && time.Since(told) >= time.Second {
-			told = time.Now()
+		if r.Progress != nil {
 			r.Progress(r.now())
 		}
 		if len(buffer) == cap(buffer) {

@@ -1,4 +1,5 @@
-// Package accessreview answers the access reviews of authorization.k8s.io, with conditions for callers that ask for them.
+// Package accessreview answers the access reviews of authorization.k8s.io, with conditions for callers that ask for
+// them.
 //
 // Place in the request path: it is the storage of the group, behind authorization and admission. It takes the place of
 // Kubernetes' provider of the whole group, since a version can only be added inside of a group's own provider. A caller

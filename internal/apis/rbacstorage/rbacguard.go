@@ -28,7 +28,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/policyreview"
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // Provider is a storage provider of upstream's.
@@ -58,7 +58,7 @@ var _ genericapiserver.PostStartHookProvider = rbacProvider{} // which writes th
 // NewRESTStorage guards every storage of the group. One that is not known is an error: it could be written unchecked.
 func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
 	// Bytes that cannot be decoded grant nothing, and keep no other object from being read (SV-8).
-	group, err := p.RESTStorageProvider.NewRESTStorage(resources, frugalStorage{registry.ReadableStorageOf(legacyscheme.Scheme, options)})
+	group, err := p.RESTStorageProvider.NewRESTStorage(resources, frugalStorage{policycodec.ReadableStorageOf(legacyscheme.Scheme, options)})
 	if err != nil {
 		return group, err
 	}
@@ -151,7 +151,7 @@ func Unreadable(obj runtime.Object) string {
 	if err != nil || len(kinds) == 0 {
 		return ""
 	}
-	return registry.StandsFor(kinds[0].GroupKind(), o)
+	return policycodec.StandsFor(kinds[0].GroupKind(), o)
 }
 
 // Update changes an object, or creates it by apply.

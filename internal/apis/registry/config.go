@@ -14,6 +14,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/state/namespacegc"
 )
 
 // Config is what the registry depends on. Every field is needed that does not say what nil means.
@@ -34,7 +35,7 @@ type Config struct {
 	Escalation Escalation
 
 	// Namespaces says which namespaces there are.
-	Namespaces Namespaces
+	Namespaces namespacegc.Namespaces
 
 	// Roles says which RBAC roles exist.
 	Roles Roles

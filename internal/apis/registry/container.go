@@ -19,6 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	kubestorage "k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
+
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 const (
@@ -129,7 +131,7 @@ func (s *containers[C, V]) update(ctx context.Context, namespace, name string, d
 		if err := s.visible(ctx, c); err != nil {
 			return existing, nil, err
 		}
-		if errs := refuseQuarantined(c); len(errs) > 0 {
+		if errs := policycodec.RefuseQuarantined(c); len(errs) > 0 {
 			return existing, nil, apierrors.NewConflict(s.store.DefaultQualifiedResource, c.GetName(), errs.ToAggregate())
 		}
 		was := s.excess(c)

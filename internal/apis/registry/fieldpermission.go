@@ -17,6 +17,7 @@ import (
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
@@ -110,7 +111,7 @@ func (s *fieldPermissions) mayRelease(validation rest.ValidateObjectFunc) rest.V
 			}
 		}
 		p := cast[*policy.FieldPermission](obj)
-		if !p.Spec.Exclusive && p.Spec.ExclusiveWhen == "" && Quarantined(p) == "" {
+		if !p.Spec.Exclusive && p.Spec.ExclusiveWhen == "" && policycodec.Quarantined(p) == "" {
 			return nil
 		}
 		return s.authorize(ctx, p.Name, toDelete)

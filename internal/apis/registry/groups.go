@@ -8,6 +8,7 @@ import (
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
@@ -72,8 +73,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 }
 
 func group(name, version string, storage map[string]rest.Storage) *genericapiserver.APIGroupInfo {
-	info := genericapiserver.NewDefaultAPIGroupInfo(name, Scheme, ParameterCodec, Codecs)
-	info.NegotiatedSerializer = negotiated{Codecs}
+	info := genericapiserver.NewDefaultAPIGroupInfo(name, policycodec.Scheme, policycodec.ParameterCodec, policycodec.Codecs)
+	info.NegotiatedSerializer = policycodec.Negotiated{NegotiatedSerializer: policycodec.Codecs}
 	info.VersionedResourcesStorageMap[version] = storage
 	return &info
 }

@@ -41,6 +41,9 @@ import (
 	"proviso.dev/proviso/api/openapi"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/namespacegc"
+	"proviso.dev/proviso/internal/state/policycodec"
+	"proviso.dev/proviso/internal/state/selfclient"
 )
 
 // etcdEndpoint is the one etcd of this package's tests. Each server has its own prefix in it.
@@ -112,7 +115,7 @@ type world struct {
 }
 
 // Known is what an informer knows; everything but what a test says otherwise.
-func (w *world) Known(ns string) *Namespace {
+func (w *world) Known(ns string) *namespacegc.Namespace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unknown[ns] {
@@ -121,7 +124,7 @@ func (w *world) Known(ns string) *Namespace {
 	return w.namespace(ns)
 }
 
-func (w *world) Live(_ context.Context, ns string) (*Namespace, error) {
+func (w *world) Live(_ context.Context, ns string) (*namespacegc.Namespace, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unknowable[ns] {
@@ -131,11 +134,11 @@ func (w *world) Live(_ context.Context, ns string) (*Namespace, error) {
 }
 
 // namespace is the nth of its name.
-func (w *world) namespace(ns string) *Namespace {
+func (w *world) namespace(ns string) *namespacegc.Namespace {
 	if w.gone[ns] {
 		return nil
 	}
-	return &Namespace{UID: types.UID(fmt.Sprintf("%s-%d", ns, w.again[ns])), Created: w.created[ns], Terminating: w.terminating[ns]}
+	return &namespacegc.Namespace{UID: types.UID(fmt.Sprintf("%s-%d", ns, w.again[ns])), Created: w.created[ns], Terminating: w.terminating[ns]}
 }
 
 // set changes what the world says, while servers ask it.
@@ -248,12 +251,12 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 			w.again, w.created = map[string]int{}, map[string]metav1.Time{}
 		}
 	})
-	storage := storagebackend.NewDefaultConfig(prefix, StorageCodec())
+	storage := storagebackend.NewDefaultConfig(prefix, policycodec.StorageCodec())
 	storage.Transport.ServerList = []string{etcdEndpoint}
 	etcd := options.NewEtcdOptions(storage)
 	etcd.SkipHealthEndpoints = true
 
-	config := genericapiserver.NewConfig(Codecs)
+	config := genericapiserver.NewConfig(policycodec.Codecs)
 	config.ExternalAddress = "127.0.0.1:443"
 	config.LoopbackClientConfig = &restclient.Config{}
 	config.EffectiveVersion = basecompatibility.NewEffectiveVersionFromString("1.37", "", "")
@@ -268,7 +271,7 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 		}
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
 	})
-	namer := openapinamer.NewDefinitionNamer(VersionedScheme())
+	namer := openapinamer.NewDefinitionNamer(policycodec.VersionedScheme())
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	if err := etcd.ApplyTo(config); err != nil {
@@ -290,7 +293,7 @@ func serveAt(t testing.TB, w *world, prefix string) *api {
 	// A small server of our own instead of Run: no listener, no hooks, and it ends with the test.
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-User") == user.APIServerUser && r.Header.Get("X-Controller") == "" {
-			r = r.WithContext(AsServer(r.Context()))
+			r = r.WithContext(selfclient.AsServer(r.Context()))
 		}
 		server.Handler.ServeHTTP(w, r)
 	}))

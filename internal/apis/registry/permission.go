@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // Permissions says which field permissions are in effect. An error that is an API status is the answer to the caller.
@@ -26,11 +26,6 @@ type Permissions interface {
 	// PermissionsOf lists those that guard a field of one resource, which is a plural, resource.group or kind.
 	PermissionsOf(ctx context.Context, resource string) ([]fieldperm.Entry, error)
 }
-
-const (
-	selectName     = "metadata.name"
-	selectResource = "resource"
-)
 
 // permissions serves the table of field permissions, for reading (FP-12): what the table is made of can be watched.
 type permissions = computed[authz.Permission, *authz.Permission]
@@ -57,7 +52,7 @@ func newPermissions(all Permissions) *permissions {
 func selectedPermissions(ctx context.Context, all Permissions, selector fields.Selector) ([]fieldperm.Entry, error) {
 	resource := ""
 	for _, r := range selector.Requirements() {
-		if r.Field != selectResource {
+		if r.Field != policycodec.SelectResource {
 			continue
 		}
 		if r.Operator == selection.NotEquals || r.Value == "" || resource != "" && r.Value != resource {
@@ -73,20 +68,11 @@ func selectedPermissions(ctx context.Context, all Permissions, selector fields.S
 
 func namesMatch(selector fields.Selector, name string) bool {
 	for _, r := range selector.Requirements() {
-		if r.Field == selectName && (r.Value == name) == (r.Operator == selection.NotEquals) {
+		if r.Field == policycodec.SelectName && (r.Value == name) == (r.Operator == selection.NotEquals) {
 			return false
 		}
 	}
 	return true
-}
-
-// permissionSelectors tells which field selectors there are; every other one is the caller's mistake.
-func permissionSelectors(label, value string) (string, string, error) {
-	switch label {
-	case selectName, selectResource:
-		return label, value, nil
-	}
-	return "", "", fmt.Errorf("field selector %q: permissions are selected by %s or %s, such as resource=deployments.apps", label, selectResource, selectName)
 }
 
 // permissionObjects gathers the entries of each permission, by name.

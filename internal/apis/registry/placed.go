@@ -16,6 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/state/namespacegc"
+	"proviso.dev/proviso/internal/state/policycodec"
+	"proviso.dev/proviso/internal/state/selfclient"
 )
 
 // placedStorage serves a stored kind whose objects restrict what can be done in their namespace. They belong to one
@@ -33,7 +36,7 @@ type placedStorage[C object] struct {
 // Get reads an object.
 func (s *placedStorage[C]) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	obj, err := s.storage.Get(ctx, name, options)
-	if err != nil || insider(ctx) {
+	if err != nil || selfclient.IsServer(ctx) {
 		return obj, err
 	}
 	switch hidden, err := s.places.hidden(ctx, cast[C](obj)); {
@@ -48,7 +51,7 @@ func (s *placedStorage[C]) Get(ctx context.Context, name string, options *metav1
 // List reads the objects of a namespace, or of all.
 func (s *placedStorage[C]) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	list, err := s.storage.List(ctx, options)
-	if err != nil || insider(ctx) {
+	if err != nil || selfclient.IsServer(ctx) {
 		return list, err
 	}
 	return list, withoutHidden[C](ctx, s.places, list)
@@ -147,7 +150,7 @@ func (s *placedStorage[C]) Delete(ctx context.Context, name string, validation r
 			return nil, false, err
 		}
 		dryRun := options != nil && dryrun.IsDryRun(options.DryRun)
-		switch belongs := Belongs(c, live); {
+		switch belongs := namespacegc.Belongs(c, live); {
 		case (!belongs || live.Terminating) && !s.expected(c, options):
 			return nil, false, apierrors.NewConflict(s.kind.resource(), name, fmt.Errorf("the preconditions of the deletion are not met"))
 		case !belongs:
@@ -171,7 +174,7 @@ func (s *placedStorage[C]) expected(c C, options *metav1.DeleteOptions) bool {
 
 // release marks an object as deleted with its namespace.
 func (s *placedStorage[C]) release(ctx context.Context, c C, validation rest.ValidateObjectFunc, dryRun bool) (runtime.Object, error) {
-	if hidden, err := s.places.hidden(ctx, c); err != nil || hidden && !insider(ctx) {
+	if hidden, err := s.places.hidden(ctx, c); err != nil || hidden && !selfclient.IsServer(ctx) {
 		if err == nil {
 			err = notFound(s.kind.resource(), c.GetName())
 		}
@@ -180,7 +183,7 @@ func (s *placedStorage[C]) release(ctx context.Context, c C, validation rest.Val
 	if err := validation(ctx, c.DeepCopyObject()); err != nil {
 		return nil, err
 	}
-	if dryRun || policy.Released(c) || Quarantined(c) != "" {
+	if dryRun || policy.Released(c) || policycodec.Quarantined(c) != "" {
 		return c, nil
 	}
 	key, err := s.KeyFunc(ctx, c.GetName())
@@ -244,7 +247,7 @@ func (s *placedStorage[C]) empty(validation rest.ValidateObjectFunc) rest.Valida
 			return err
 		}
 		c := cast[C](obj)
-		if s.names == nil || Quarantined(c) != "" { // what is quarantined cannot be emptied
+		if s.names == nil || policycodec.Quarantined(c) != "" { // what is quarantined cannot be emptied
 			return nil
 		}
 		names := s.names(c)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // release is the release whose fields are kept; `make keep-release` writes them anew.
@@ -17,8 +19,8 @@ const release = "testdata/fields-v0.1.txt"
 // may store that the other does not know is in the guide, because the other quarantines it (OP-4).
 func TestStoredFieldsOfReleases(t *testing.T) {
 	now := map[string]bool{}
-	for of, kind := range StoredKinds() {
-		object, err := VersionedScheme().New(kind)
+	for of, kind := range policycodec.StoredKinds() {
+		object, err := policycodec.VersionedScheme().New(kind)
 		if err != nil {
 			t.Fatalf("%s: %v", of, err)
 		}

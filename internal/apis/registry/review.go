@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // review is a question that is asked by creating it. Nothing is stored.
@@ -47,7 +48,7 @@ func (r *review[T]) Create(ctx context.Context, obj runtime.Object, validation r
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s: %T", r.singular, obj))
 	}
-	kinds, _, err := Scheme.ObjectKinds(question)
+	kinds, _, err := policycodec.Scheme.ObjectKinds(question)
 	if err != nil {
 		return nil, err
 	}

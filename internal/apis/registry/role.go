@@ -23,6 +23,7 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 func roleKind(cfg Config) *kind[*authz.Role] {
@@ -144,15 +145,7 @@ func roleLayout(master string) layout[*policy.Policy, *authz.Role] {
 			}
 			return role, true
 		},
-		put: func(p *policy.Policy, r *authz.Role) {
-			r = r.DeepCopy()
-			roles := maps.Clone(p.Roles)
-			if roles == nil {
-				roles = map[string]policy.PolicyRole{}
-			}
-			roles[r.Name] = policy.PolicyRole{ObjectMeta: r.ObjectMeta, Rules: r.Rules}
-			p.Roles = roles
-		},
+		put: policycodec.PutRole,
 		drop: func(p *policy.Policy, name string) {
 			p.Roles, p.Status.Roles = without(p.Roles, name), without(p.Status.Roles, name)
 		},

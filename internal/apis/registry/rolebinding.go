@@ -16,6 +16,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
@@ -28,7 +29,7 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
 			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
 		},
-		prepare: func(b, _ *authz.RoleBinding) { SettleRoleRef(b, masterNamespace) },
+		prepare: func(b, _ *authz.RoleBinding) { policycodec.SettleRoleRef(b, masterNamespace) },
 		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
 			return validate.RoleBinding(b, old, masterNamespace)
 		},
@@ -43,33 +44,8 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 	}
 }
 
-// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
-// so that applying the file again changes nothing. What says two different things is left for validation to refuse.
-func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
-	if b.RoleRef.Name == "" {
-		b.RoleRef.Name = b.RoleName
-	}
-	if b.ReferencesGlobalRole && b.RoleRef.Namespace == "" {
-		b.RoleRef.Namespace = masterNamespace
-	}
-	if b.RoleRef.Namespace == "" {
-		b.RoleRef.Namespace = b.Namespace
-	}
-}
-
 func sameBinding(a, b *authz.RoleBinding) bool {
 	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
-}
-
-// spellings are the fields of the original design that a role binding was written with.
-func spellings(b *authz.RoleBinding) (used []string) {
-	if b.RoleName != "" {
-		used = append(used, policy.SpellingRoleName)
-	}
-	if b.ReferencesGlobalRole {
-		used = append(used, policy.SpellingGlobalRole)
-	}
-	return used
 }
 
 // roleBindingLayout says where role bindings are in a PolicyBinding.
@@ -93,17 +69,7 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 			binding.ReferencesGlobalRole = slices.Contains(entry.Spellings, policy.SpellingGlobalRole)
 			return binding, true
 		},
-		put: func(b *policy.PolicyBinding, entry *authz.RoleBinding) {
-			entry = entry.DeepCopy()
-			all := maps.Clone(b.RoleBindings)
-			if all == nil {
-				all = map[string]policy.PolicyRoleBinding{}
-			}
-			all[entry.Name] = policy.PolicyRoleBinding{
-				ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames, Spellings: spellings(entry),
-			}
-			b.RoleBindings = all
-		},
+		put: policycodec.PutRoleBinding,
 		drop: func(b *policy.PolicyBinding, name string) {
 			b.RoleBindings = without(b.RoleBindings, name)
 			b.Status.Unresolved = slices.DeleteFunc(slices.Clone(b.Status.Unresolved), func(n string) bool { return n == name })

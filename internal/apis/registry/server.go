@@ -10,26 +10,28 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/informers"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // Configure makes a configuration one of a server of our groups: own scheme, own storage, own OpenAPI.
 func Configure(generic *genericapiserver.Config, etcd serveroptions.EtcdOptions, definitions openapicommon.GetOpenAPIDefinitions) error {
 	generic.RESTOptionsGetter = nil
-	generic.Serializer = Codecs
-	etcd.StorageConfig.Codec = StorageCodec()
+	generic.Serializer = policycodec.Codecs
+	etcd.StorageConfig.Codec = policycodec.StorageCodec()
 	etcd.StorageConfig.EncodeVersioner = nil
 	etcd.DefaultStorageMediaType = "application/json"
 	if err := etcd.ApplyTo(generic); err != nil {
 		return err
 	}
-	generic.RESTOptionsGetter = ReadableStorage(generic.RESTOptionsGetter)
+	generic.RESTOptionsGetter = policycodec.ReadableStorage(generic.RESTOptionsGetter)
 	resources := serverstorage.NewResourceConfig()
-	resources.EnableVersions(GroupVersions()...)
+	resources.EnableVersions(policycodec.GroupVersions()...)
 	generic.MergedResourceConfig = resources
 
 	definitions = needed(definitions)
 	// Versioned types only: with the internal ones, every definition would claim to be of two versions.
-	namer := openapinamer.NewDefinitionNamer(VersionedScheme())
+	namer := openapinamer.NewDefinitionNamer(policycodec.VersionedScheme())
 	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	generic.OpenAPIConfig.Info.Title = "Proviso"
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)

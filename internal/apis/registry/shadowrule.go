@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/request/shadow"
 )
 
@@ -54,7 +55,7 @@ func shadowRule(r shadow.Report, master string) authz.ShadowRule {
 	if out.Namespace == "" {
 		out.Namespace = master
 	}
-	if r.Kind == shadow.Role {
+	if r.Kind == shadowrule.Role {
 		index := int32(r.Index)
 		out.About.Rule = &index
 	}

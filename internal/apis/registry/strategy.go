@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // strategy is what the generic store asks about a kind.
@@ -22,7 +23,7 @@ type strategy[T object] struct {
 }
 
 func newStrategy[T object](k *kind[T]) strategy[T] {
-	return strategy[T]{ObjectTyper: Scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
+	return strategy[T]{ObjectTyper: policycodec.Scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
 }
 
 func (s strategy[T]) NamespaceScoped() bool                       { return s.kind.namespaced }
@@ -68,11 +69,11 @@ func sameTypeMeta(obj, old runtime.Object) {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var none T
-	return few(append(refuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...))
+	return few(append(policycodec.RefuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...))
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	if errs := refuseQuarantined(old, obj); len(errs) > 0 {
+	if errs := policycodec.RefuseQuarantined(old, obj); len(errs) > 0 {
 		return errs
 	}
 	return few(s.kind.validate(ctx, cast[T](obj), cast[T](old)))
@@ -122,7 +123,7 @@ func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.
 }
 
 func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	if errs := refuseQuarantined(old); len(errs) > 0 || s.kind.validateStatus == nil {
+	if errs := policycodec.RefuseQuarantined(old); len(errs) > 0 || s.kind.validateStatus == nil {
 		return errs
 	}
 	return s.kind.validateStatus(cast[T](obj))

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // Checked is what `proviso snapshot check` found.
@@ -97,7 +97,7 @@ func check(ctx context.Context, dir, file, prefix string) (*Checked, error) {
 		return nil, err
 	}
 	ours := func(key string) bool {
-		for of := range registry.StoredKinds() {
+		for of := range policycodec.StoredKinds() {
 			if strings.HasPrefix(key, strings.TrimSuffix(prefix, "/")+"/"+of+"/") {
 				return true
 			}
@@ -110,7 +110,7 @@ func check(ctx context.Context, dir, file, prefix string) (*Checked, error) {
 	}
 	found := &Checked{Kinds: map[string]int{}, NotUnderstood: []NotUnderstood{}}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		stored, ok := registry.Understand(prefix, key, values[key])
+		stored, ok := policycodec.Understand(prefix, key, values[key])
 		if !ok {
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // applier says who may write one object of a change.
@@ -92,7 +92,7 @@ func written(d document) (runtime.Object, string) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.object.Object, object); err != nil {
 		return nil, ""
 	}
-	registry.VersionedScheme().Default(object)
+	policycodec.VersionedScheme().Default(object)
 	return object, resource
 }
 

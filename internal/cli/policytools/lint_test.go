@@ -185,8 +185,8 @@ items:
 	}
 }
 
-// Every code has its section on the page, which is written from the code: go test ./internal/cli/policytools -run LintPage
-// -update.
+// Every code has its section on the page, which is written from the code: go test ./internal/cli/policytools -run
+// LintPage -update.
 func TestLintPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go test ./internal/cli/policytools -run LintPage -update. -->\n\n# What proviso lint finds\n\n" +

@@ -10,9 +10,9 @@ import (
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/apis/registry/validate"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -47,7 +47,7 @@ func (v validator) check(d document) field.ErrorList {
 		}
 		return validate.Role(o, had, v.master, nil)
 	case *authz.RoleBinding:
-		registry.SettleRoleRef(o, v.master)
+		policycodec.SettleRoleRef(o, v.master)
 		return validate.RoleBinding(o, v.binding(o), v.master)
 	case *rbacv1.Role:
 		return validate.RBACRole(o)
@@ -119,6 +119,6 @@ func asProtection(d document) runtime.Object {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.object.Object, object); err != nil {
 		return nil
 	}
-	registry.VersionedScheme().Default(object)
+	policycodec.VersionedScheme().Default(object)
 	return object
 }

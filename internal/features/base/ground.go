@@ -28,6 +28,7 @@ import (
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/namespacegc"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -37,7 +38,7 @@ type Config struct {
 	// Health is how the sources fare.
 	Health *source.Health
 	// Namespaces and Roles say to the registry which namespaces, and which roles of RBAC, there are.
-	Namespaces registry.Namespaces
+	Namespaces namespacegc.Namespaces
 	Roles      registry.Roles
 	// Convert reads content as the server would read it in a request, and converts it.
 	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
@@ -55,7 +56,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
 		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg) },
 		Enforce: func(p *enforce.Plugin) {
-			p.After = append(p.After, enforce.OurGroups{Groups: registry.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
+			p.After = append(p.After, enforce.OurGroups{Groups: policycodec.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
 			if k.Needs != nil {
 				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
 			}
@@ -73,7 +74,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	}
 	s.Filters = append(s.Filters,
 		feature.Filter{Name: "receipt", Wrap: freshness.Receipt},
-		feature.Filter{Name: "onlyKnown", Wrap: k.Served.OnlyKnown},
+		feature.Filter{Name: "onlyKnown", Wrap: func(next http.Handler) http.Handler { return freshness.OnlyKnown(k.Served, k.Codecs, next) }},
 		feature.Filter{Name: "withhold", Wrap: func(next http.Handler) http.Handler { return errorfilter.Filter(k.Gate.Chain, k.Codecs, next) }})
 	return s, nil
 }
@@ -146,7 +147,7 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config) {
 	c.MasterNamespace = k.Master
 	c.Fresh = k.Fresh
 	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-		return freshness.Decorate(inner, cfg.Journal.Around(registry.Scheme), freshness.Noted)
+		return freshness.Decorate(inner, cfg.Journal.Around(policycodec.Scheme), freshness.Noted)
 	}
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)

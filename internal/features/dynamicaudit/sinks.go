@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/statuswriter"
 )
@@ -72,7 +72,7 @@ func (s *sinks) Run(ctx context.Context) {
 	}
 	for {
 		// What a quarantined class selects is not known: the sinks that use it say that it is missing.
-		classes := slices.DeleteFunc(statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes), func(c *auditv1alpha1.AuditClass) bool { return registry.Quarantined(c) != "" })
+		classes := slices.DeleteFunc(statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes), func(c *auditv1alpha1.AuditClass) bool { return policycodec.Quarantined(c) != "" })
 		s.router.Update(statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), classes)
 		if !s.told.Swap(true) {
 			s.changedAfterTold()

@@ -8,7 +8,6 @@ import (
 
 	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/apis/registry"
-	"proviso.dev/proviso/internal/engine/fieldexpr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions/crdschema"
@@ -43,7 +42,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			Recognizes: func(schema.GroupVersionKind) bool { return false },
 		}
 	}
-	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Schemas, k.Served.Definition), cel: fieldexpr.New(k.Cache)}
+	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Schemas, k.Served.Definition), cel: newExpressions(k.Cache)}
 	return feature.System{
 		Name: "field permissions", Gate: Gate,
 		Resources: []string{snapshot.FieldPermissions.Resource, "permissions"},

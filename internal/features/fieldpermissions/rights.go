@@ -14,7 +14,6 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
-	"proviso.dev/proviso/internal/engine/fieldexpr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/features/fieldpermissions/crdschema"
@@ -28,7 +27,7 @@ type rights struct {
 	store   *snapshot.Store
 	chain   *authorize.Chain
 	schemas *schemaSet
-	cel     *fieldexpr.Compiler
+	cel     *expressions
 }
 
 // readDefinition finds what a custom resource definition says about field permissions.

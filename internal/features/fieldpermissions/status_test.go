@@ -12,7 +12,6 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
-	"proviso.dev/proviso/internal/engine/fieldexpr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -23,7 +22,7 @@ func TestFieldStatusOfBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rights := &rights{store: snapshot.NewStore(), cel: fieldexpr.New(expr.NewCache(cel)), schemas: newSchemas(Schemas{
+	rights := &rights{store: snapshot.NewStore(), cel: newExpressions(expr.NewCache(cel)), schemas: newSchemas(Schemas{
 		Builtin:    func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) },
 		Recognizes: func(kind schema.GroupVersionKind) bool { return kind.Kind == "Namespace" },
 	}, func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition { return nil })}

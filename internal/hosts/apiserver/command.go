@@ -21,8 +21,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // controllers report their queues
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
-
-	"proviso.dev/proviso/internal/platform/logfile"
 )
 
 const serveLong = `Run a complete Kubernetes 1.37 API server.
@@ -132,6 +130,6 @@ func (o *Options) applyLogging(cmd *cobra.Command) error {
 		cliflag.PrintFlags(cmd.Flags())
 		return nil
 	}
-	file := &logfile.File{Path: func() string { return o.path("log", "proviso.log") }}
+	file := &logFile{Path: func() string { return o.path("log", "proviso.log") }}
 	return logsapi.ValidateAndApplyWithOptions(o.Kube.Logs, &logsapi.LoggingOptions{ErrorStream: file, InfoStream: file}, utilfeature.DefaultFeatureGate)
 }

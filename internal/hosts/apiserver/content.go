@@ -11,7 +11,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // readContent reads an object as the server reads the body of a request, with defaults, and converts it. A custom
@@ -24,7 +24,7 @@ func readContent(content *unstructured.Unstructured, to schema.GroupVersion) (ru
 		codecs serializer.CodecFactory
 	}{
 		{legacyscheme.Scheme, legacyscheme.Codecs},
-		{registry.Scheme, registry.Codecs},
+		{policycodec.Scheme, policycodec.Codecs},
 		{aggregatorscheme.Scheme, aggregatorscheme.Codecs},
 	} {
 		if !known.scheme.IsGroupRegistered(kind.Group) {

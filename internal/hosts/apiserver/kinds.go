@@ -6,13 +6,12 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"proviso.dev/proviso/internal/features/feature"
-	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 )
 
 // Kinds is what a host that does not link Kubernetes has to know of its kinds.
 func Kinds() feature.Kinds {
 	return feature.Kinds{
-		Schemes: []webhooks.Scheme{
+		Schemes: []feature.Scheme{
 			{Scheme: legacyscheme.Scheme, Codecs: legacyscheme.Codecs},
 			{Scheme: apiextensionsapiserver.Scheme, Codecs: apiextensionsapiserver.Codecs},
 			{Scheme: aggregatorscheme.Scheme, Codecs: aggregatorscheme.Codecs},

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
-	"proviso.dev/proviso/internal/platform/progress"
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
@@ -51,7 +50,7 @@ func newMember(opts *completed) (*replicas.Member, error) {
 
 // joinReplicas registers this server with its replicas and follows what they agree on. The returned function gives the
 // registration back.
-func joinReplicas(ctx context.Context, opts *completed, p *progress.Report) (leave func(), err error) {
+func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func(), err error) {
 	if leave, err = opts.member.Attend(ctx, opts.Etcd.StorageConfig); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,6 @@ import (
 	"proviso.dev/proviso/internal/platform/buildinfo"
 	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/platform/pki"
-	"proviso.dev/proviso/internal/platform/progress"
 )
 
 // shutdownTimeout bounds how long requests in flight may take once the server was told to stop, so that Ctrl-C ends it
@@ -37,9 +36,9 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	if !o.logToFile() && o.Kube.Logs != nil && o.Kube.Logs.Format == "json" {
-		out = progress.LogLines{} // whoever collects JSON can use nothing else
+		out = logLines{} // whoever collects JSON can use nothing else
 	}
-	p := progress.New(out)
+	p := newProgress(out)
 	title := func() { p.Say("proviso %s on Kubernetes %s", buildinfo.Get().Version, buildinfo.Get().Kubernetes) }
 
 	var files *pki.Files
@@ -81,7 +80,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		defer etcd.Close()
 		etcdFailed = etcd.Err()
 		o.useEtcd(etcd)
-		p.Done("etcd", "embedded, data in %s (%s)", o.path("etcd"), progress.Since(begin))
+		p.Done("etcd", "embedded, data in %s (%s)", o.path("etcd"), since(begin))
 	} else {
 		p.Done("etcd", "%s", strings.Join(o.Kube.Etcd.StorageConfig.Transport.ServerList, ", "))
 	}
@@ -121,7 +120,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 }
 
 // sayWhatIsOff names the systems that are not there, so that nobody relies on them (SV-13).
-func (c *completed) sayWhatIsOff(p *progress.Report) {
+func (c *completed) sayWhatIsOff(p *progress) {
 	var off []string
 	for _, f := range c.own.lineup.Gates() {
 		if !c.systems.Has(f) {
@@ -153,7 +152,7 @@ func awaitServer(ctx context.Context, served <-chan error, etcdGone <-chan struc
 }
 
 // certificates makes or reuses the PKI and keeps it fresh while the server runs.
-func (o *Options) certificates(ctx context.Context, p *progress.Report) (*pki.Files, error) {
+func (o *Options) certificates(ctx context.Context, p *progress) (*pki.Files, error) {
 	cfg, err := o.pkiConfig()
 	if err != nil {
 		return nil, err
@@ -186,7 +185,7 @@ func (o *Options) certificates(ctx context.Context, p *progress.Report) (*pki.Fi
 }
 
 // serve builds the servers and runs them.
-func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress.Report) error {
+func serve(ctx context.Context, opts *completed, files *pki.Files, p *progress) error {
 	if opts.InformerName == nil {
 		name, err := cache.NewInformerName("kube-apiserver")
 		if err != nil {
@@ -285,7 +284,7 @@ func (o *Options) startControllers(server *genericapiserver.GenericAPIServer, fi
 }
 
 // announce reports the steps of the start as they are reached, and then what to do next.
-func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress.Report) {
+func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserver.APIAggregator, running *controllers.Controllers, files *pki.Files, p *progress) {
 	server := aggregator.GenericAPIServer
 	address := "https://" + server.SecureServingInfo.Listener.Addr().String()
 	client, err := rest.HTTPClientFor(server.LoopbackClientConfig)

@@ -17,8 +17,8 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	ownopenapi "proviso.dev/proviso/api/openapi"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // isOurs tells the kinds that some scheme of this process knows, with or without a schema.
@@ -28,7 +28,7 @@ func isOurs(kind schema.GroupVersionKind) bool {
 
 // allSchemes are those of every server of this process.
 func allSchemes() []*runtime.Scheme {
-	return []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, registry.VersionedScheme()}
+	return []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, policycodec.VersionedScheme()}
 }
 
 // allDefinitions are the OpenAPI definitions of upstream's kinds and of ours.
@@ -58,7 +58,7 @@ func builtinSchemas() (*fieldperm.Schemas, error) {
 
 // builtinGroups are the groups of Kubernetes' own scheme and of ours, served or not.
 func builtinGroups() []string {
-	groups := registry.Groups()
+	groups := policycodec.Groups()
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
 		groups = append(groups, gv.Group)
 	}

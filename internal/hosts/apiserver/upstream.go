@@ -14,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
-	"proviso.dev/proviso/internal/platform/progress"
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
@@ -65,7 +64,7 @@ func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*
 	if err != nil {
 		return nil, err
 	}
-	leave, err := joinReplicas(context.Background(), done, progress.New(io.Discard))
+	leave, err := joinReplicas(context.Background(), done, newProgress(io.Discard))
 	if err != nil {
 		return nil, err
 	}

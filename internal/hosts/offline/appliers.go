@@ -15,9 +15,9 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/policyreview"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -42,7 +42,7 @@ type Appliers struct {
 func (h *Host) Appliers(ctx context.Context, w Write, then *Host) (out Appliers, err error) {
 	if b, ok := w.Object.(*authz.RoleBinding); ok { // as the server does before it looks at it
 		b = b.DeepCopy()
-		registry.SettleRoleRef(b, h.kernel.Master)
+		policycodec.SettleRoleRef(b, h.kernel.Master)
 		w.Object = b
 	}
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}

@@ -13,7 +13,6 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/apis/policyreview"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/base"
@@ -22,6 +21,7 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -67,10 +67,10 @@ func New(cfg Config) (*Host, error) {
 		files.From(cfg.Base.files, cfg.Base.Snapshot().Rules)
 	}
 	h := &Host{files: files}
-	reserved := groupsOf(registry.VersionedScheme(), scheme.Scheme)
+	reserved := groupsOf(policycodec.VersionedScheme(), scheme.Scheme)
 	local, remote := told(files, reserved)
 	if len(local) == 0 {
-		local = assumed(registry.VersionedScheme(), scheme.Scheme)
+		local = assumed(policycodec.VersionedScheme(), scheme.Scheme)
 	}
 	h.local, h.remote = local, remote
 	kernel := base.KernelConfig{

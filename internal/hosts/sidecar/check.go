@@ -25,8 +25,8 @@ import (
 	"k8s.io/klog/v2"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 const (
@@ -200,7 +200,7 @@ func (c *checker) registered(ctx context.Context) (problems []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, gv := range registry.GroupVersions() {
+	for _, gv := range policycodec.GroupVersions() {
 		name := gv.Version + "." + gv.Group
 		s, err := client.ApiregistrationV1().APIServices().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

@@ -22,9 +22,9 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 func has(problems []string, want string) bool {
@@ -205,7 +205,7 @@ func TestCheckLooksAtRegistrations(t *testing.T) {
 		if tc.status == "other" {
 			ca = []byte("x")
 		}
-		for _, gv := range registry.GroupVersions() {
+		for _, gv := range policycodec.GroupVersions() {
 			if tc.service == "" {
 				continue
 			}

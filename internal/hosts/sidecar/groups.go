@@ -27,12 +27,13 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // genericConfig is that of an extension API server: it listens for the aggregator, whom the front-proxy certificate
 // tells, and for health checks.
 func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*genericapiserver.Config, error) {
-	generic := genericapiserver.NewConfig(registry.Codecs)
+	generic := genericapiserver.NewConfig(policycodec.Codecs)
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	generic.ExternalAddress = s.settings.Listen
 	serving := serveroptions.NewSecureServingOptions()

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/dynamicaudit"
@@ -20,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/features/fieldpermissions"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -82,7 +82,7 @@ func compose(p parts) (*composed, error) {
 		return nil, err
 	}
 	// Requests to our own groups are enforced where they are served, which is here.
-	ours, local := registry.Groups(), c.kernel.Served.Local
+	ours, local := policycodec.Groups(), c.kernel.Served.Local
 	limits := p.settings.limits(ours)
 	c.kernel.Gate.Limit = limits.Check
 	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }

@@ -18,9 +18,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/platform/atomicfile"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 //go:embed files/*
@@ -97,7 +97,7 @@ func (s *settings) render(files *pki.Beside) (map[string][]byte, error) {
 	}
 	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca), ClusterCABundle: base64.StdEncoding.EncodeToString(cluster),
 		AccessPath: accessPath, AdmissionPath: admissionPath, AuditPath: auditPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
-		GroupVersions: registry.GroupVersions(), FlagPairs: s.flags(dir), Mounts: s.Etcd.files()}
+		GroupVersions: policycodec.GroupVersions(), FlagPairs: s.flags(dir), Mounts: s.Etcd.files()}
 	if ip, err := netip.ParseAddr(s.Advertise); err == nil {
 		d.AddressType, d.SliceName = "IPv4", serviceName+"-"+strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 		if ip.Is6() {

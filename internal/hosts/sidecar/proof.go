@@ -194,9 +194,9 @@ func (p *proof) proven(connection string) (news <-chan struct{}, err error) {
 	return news, errors.New("conditional permissions are not honoured at the moment: it is not proven that the API server calls the admission webhook")
 }
 
-// Watched implements webhooks.Interlock. A server keeps its static webhooks while their files stay as they are: one proof
-// is enough for a connection. What hangs on the object is held to more; what is only checked is not refused when a
-// canary is late.
+// Watched implements webhooks.Interlock. A server keeps its static webhooks while their files stay as they are: one
+// proof is enough for a connection. What hangs on the object is held to more; what is only checked is not refused when
+// a canary is late.
 func (p *proof) Watched(connection string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	kubeversion "k8s.io/component-base/version"
 )
 
-// Set by the linker (-X proviso.dev/proviso/internal/platform/buildinfo.version=…). A plain `go build` leaves them empty.
+// Set by the linker (-X proviso.dev/proviso/internal/platform/buildinfo.version=…). A plain `go build` leaves them
+// empty.
 var version, commit, date string
 
 // Info is what `proviso version` says (OP-1).

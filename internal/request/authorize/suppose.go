@@ -11,6 +11,7 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/request/shadow"
 )
 
@@ -20,7 +21,7 @@ const MaxSuppositions = 16
 
 // supposition is one rule that is not enforced, and the chain as if it was.
 type supposition struct {
-	rule  shadow.Rule
+	rule  shadowrule.Rule
 	chain *Chain
 	// unasked is set if an authorizer would have to be asked that is asked for decisions only.
 	unasked *bool
@@ -28,7 +29,7 @@ type supposition struct {
 
 // suppositions are those for the rules that apply to the request, with the link that ended its walk; more are rules
 // that are too many.
-func (c *Chain) suppositions(shadows *ruleset.Index, attrs authorizer.Attributes, decided lastAsked) (all []supposition, more []shadow.Rule) {
+func (c *Chain) suppositions(shadows *ruleset.Index, attrs authorizer.Attributes, decided lastAsked) (all []supposition, more []shadowrule.Rule) {
 	var q ruleset.Query
 	q.Reset(shadows, c.Scoped(attrs))
 	for _, link := range c.Links() {
@@ -38,11 +39,11 @@ func (c *Chain) suppositions(shadows *ruleset.Index, attrs authorizer.Attributes
 		}
 		for _, hit := range q.Applying(tracer.Tier()) {
 			if len(all) >= MaxSuppositions {
-				more = append(more, shadow.OfHit(hit))
+				more = append(more, shadowrule.OfHit(hit))
 				continue
 			}
 			unasked := new(bool)
-			all = append(all, supposition{shadow.OfHit(hit), c.supposing(tracer.Tier(), hit, decided, unasked), unasked})
+			all = append(all, supposition{shadowrule.OfHit(hit), c.supposing(tracer.Tier(), hit, decided, unasked), unasked})
 		}
 	}
 	return all, more

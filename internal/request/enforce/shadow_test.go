@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -47,7 +48,7 @@ func TestShadowProtectionsAreBounded(t *testing.T) {
 		}
 		all = append(all, p)
 		w.snap.Shadow.Protect.Each = append(w.snap.Shadow.Protect.Each, snapshot.ShadowProtection{
-			Rule:  shadow.Rule{ID: shadow.ID{Kind: shadow.ProtectedAttribute, Namespace: p.Namespace, Name: p.Name}, Enforcement: policy.EnforcementShadow, Denies: true},
+			Rule:  shadowrule.Rule{ID: shadowrule.ID{Kind: shadowrule.ProtectedAttribute, Namespace: p.Namespace, Name: p.Name}, Enforcement: policy.EnforcementShadow, Denies: true},
 			Index: index(p)})
 	}
 	w.snap.Shadow.Protect.Index = index(all...)
@@ -80,7 +81,7 @@ func TestShadowFieldsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.snap.Shadow.Fields = append(w.snap.Shadow.Fields, snapshot.ShadowFields{Rule: shadow.OfField(p), Resources: declared.Resources, Table: func() *fieldperm.Table {
+		w.snap.Shadow.Fields = append(w.snap.Shadow.Fields, snapshot.ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Table: func() *fieldperm.Table {
 			made++
 			table, issues := fieldperm.New(fieldperm.Config{FieldPermissions: []*policy.FieldPermission{p}})
 			if len(issues) > 0 {

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // decisionsTotal has a series for each rule that would have changed something, and loses it with the rule: there are
@@ -21,11 +23,11 @@ func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(decisionsTotal) })
 }
 
-func observe(rule Rule, would Answer) {
+func observe(rule shadowrule.Rule, would Answer) {
 	decisionsTotal.WithLabelValues(rule.ID.String(), string(would)).Inc()
 }
 
-func forget(rule Rule) {
+func forget(rule shadowrule.Rule) {
 	for _, would := range []Answer{Allow, Deny, Undecided} {
 		decisionsTotal.Delete(map[string]string{"rule": rule.ID.String(), "would": string(would)})
 	}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // AnnotationPrefix begins the audit annotations, one for each rule that would have changed the answer.
@@ -60,7 +62,7 @@ type Flip struct {
 
 // Report is what is known of a rule.
 type Report struct {
-	Rule
+	shadowrule.Rule
 	// Since is when this server began to count.
 	Since time.Time
 	// Applied counts the requests that the rule applied to; the others are some of them.
@@ -74,7 +76,7 @@ type Recorder struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	rules map[ID]*entry
+	rules map[shadowrule.ID]*entry
 	// missed counts what belongs to no rule that is counted.
 	missed int64
 }
@@ -86,13 +88,15 @@ type entry struct {
 }
 
 // New returns a recorder that has seen nothing.
-func New(now func() time.Time) *Recorder { return &Recorder{now: now, rules: map[ID]*entry{}} }
+func New(now func() time.Time) *Recorder {
+	return &Recorder{now: now, rules: map[shadowrule.ID]*entry{}}
+}
 
 // Keep says which rules there are. One that has changed is counted anew; what is gone is forgotten.
-func (r *Recorder) Keep(rules []Rule) {
+func (r *Recorder) Keep(rules []shadowrule.Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	there := make(map[ID]bool, len(rules))
+	there := make(map[shadowrule.ID]bool, len(rules))
 	for _, rule := range rules {
 		there[rule.ID] = true
 	}
@@ -104,7 +108,7 @@ func (r *Recorder) Keep(rules []Rule) {
 	}
 	for _, rule := range rules {
 		switch e := r.rules[rule.ID]; {
-		case e != nil && (e.text == rule.text || e.text == 0):
+		case e != nil && (e.Text == rule.Text || e.Text == 0):
 			e.Rule = rule
 		case e != nil:
 			forget(e.Rule)
@@ -116,7 +120,7 @@ func (r *Recorder) Keep(rules []Rule) {
 }
 
 // entry finds or makes the entry of a rule; nil if there are too many.
-func (r *Recorder) entry(rule Rule) *entry {
+func (r *Recorder) entry(rule shadowrule.Rule) *entry {
 	e := r.rules[rule.ID]
 	if e == nil && len(r.rules) < maxRules {
 		e = &entry{Report: Report{Rule: rule, Since: r.now()}}
@@ -127,7 +131,7 @@ func (r *Recorder) entry(rule Rule) *entry {
 
 // Note takes down what a rule would have made of a request: in memory, in metrics, in the audit event and, if it is to
 // warn, as a warning to the caller.
-func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attributes, was, would Answer) {
+func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authorizer.Attributes, was, would Answer) {
 	r.Count(rule, attrs, was, would)
 	if was == would {
 		return
@@ -149,7 +153,7 @@ func (r *Recorder) Note(ctx context.Context, rule Rule, attrs authorizer.Attribu
 }
 
 // Count takes it down in memory and in metrics alone: for rules that are too many for one request and its event.
-func (r *Recorder) Count(rule Rule, attrs authorizer.Attributes, was, would Answer) {
+func (r *Recorder) Count(rule shadowrule.Rule, attrs authorizer.Attributes, was, would Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entry(rule)
@@ -234,10 +238,10 @@ func spell(a Answer) string {
 
 // warningOf is what the caller is told. Of a rule that would deny he learns what its refusal would tell him. Of one
 // that would allow he learns no name: who is refused is not told who could be let in (TR-6).
-func warningOf(rule Rule, would Answer) string {
+func warningOf(rule shadowrule.Rule, would Answer) string {
 	switch would {
 	case Deny:
-		text := fmt.Sprintf("this request will be denied once %s is enforced", rule.describe())
+		text := fmt.Sprintf("this request will be denied once %s is enforced", rule.Describe())
 		if rule.Description != "" {
 			text += ": " + rule.Description
 		}
@@ -246,14 +250,4 @@ func warningOf(rule Rule, would Answer) string {
 		return "a rule that is not enforced yet would allow this request"
 	}
 	return ""
-}
-
-func (r Rule) describe() string {
-	switch r.Kind {
-	case Role:
-		return fmt.Sprintf("rule %d of role %q in namespace %q", r.Index, r.Name, r.Namespace)
-	case ProtectedAttribute:
-		return fmt.Sprintf("%s %q in namespace %q", r.Kind, r.Name, r.Namespace)
-	}
-	return fmt.Sprintf("%s %q", r.Kind, r.Name)
 }

@@ -11,10 +11,11 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
-func rule(name, where string) Rule {
-	return OfRole(ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: "n", Name: name}, 0, &policyv1alpha1.PolicyRule{Deny: true, Where: where, Enforcement: policyv1alpha1.EnforcementShadow})
+func rule(name, where string) shadowrule.Rule {
+	return shadowrule.OfRole(ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: "n", Name: name}, 0, &policyv1alpha1.PolicyRule{Deny: true, Where: where, Enforcement: policyv1alpha1.EnforcementShadow})
 }
 
 // TR-6: a flood of flips, of rules and of long names is bounded; the newest flips stay.
@@ -50,13 +51,13 @@ func TestRecorderIsBounded(t *testing.T) {
 func TestRecorderKeeps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := New(func() time.Time { return now })
-	r.Keep([]Rule{rule("a", "x"), rule("b", "x"), rule("c", "x")})
+	r.Keep([]shadowrule.Rule{rule("a", "x"), rule("b", "x"), rule("c", "x")})
 	for _, name := range []string{"a", "b", "c"} {
 		r.Note(t.Context(), rule(name, "x"), nil, Allow, Deny)
 		r.Note(t.Context(), rule(name, "x"), nil, Allow, Allow)
 	}
 	now = time.Unix(2000, 0)
-	r.Keep([]Rule{rule("a", "x"), rule("b", "y")})
+	r.Keep([]shadowrule.Rule{rule("a", "x"), rule("b", "y")})
 	all := r.List()
 	if len(all) != 2 {
 		t.Fatalf("%+v", all)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // Told gathers what the event of a request and its caller are to be told, for a host that is asked by the server which
@@ -26,7 +28,7 @@ func Tell(ctx context.Context) (context.Context, *Told) {
 }
 
 // take gathers what is noted; t may be nil.
-func (t *Told) take(id ID, value, text string) {
+func (t *Told) take(id shadowrule.ID, value, text string) {
 	if t == nil {
 		return
 	}
@@ -62,7 +64,7 @@ const maxKey = 63
 
 // webhookKey is the key of a rule. The server puts the name of the webhook and a slash in front of it. What is too
 // long, or has what no key may have, ends in what tells it from others.
-func webhookKey(id ID) string {
+func webhookKey(id shadowrule.ID) string {
 	text := "shadow." + id.String()
 	key := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {

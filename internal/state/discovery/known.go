@@ -2,19 +2,13 @@ package discovery
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -36,73 +30,49 @@ func newKnownAPIs(world World) *knownAPIs {
 	return k
 }
 
-// OnlyKnown lets a request pass only to a resource that its snapshot knows by the kind that it has. Nothing is served
-// that a rule about kinds could not see: what the snapshot does not know yet is refused, with a request to come back,
-// and what nobody serves is not found.
-func (d *Directory) OnlyKnown(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, ok := request.RequestInfoFrom(r.Context())
-		holder := requestctx.From(r.Context())
-		if !ok || holder == nil || !info.IsResourceRequest || !holder.Snapshot.Synced {
-			next.ServeHTTP(w, r) // before the snapshot is synced, only those come this far whom no rule concerns
-			return
-		}
-		gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-		switch d.check(holder.Snapshot, gv, info.Resource) {
-		case passes:
-			next.ServeHTTP(w, r)
-		case isNew:
-			err := apierrors.NewServiceUnavailable(fmt.Sprintf("what serves %s in %s has just changed and is not known to the policy yet: try again", info.Resource, gv))
-			err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-			responsewriters.ErrorNegotiated(err, d.cfg.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
-		default:
-			http.NotFound(w, r) // as at the end of the delegation chain
-		}
-	})
-}
-
-// acquaintance is how a request's snapshot stands to what would serve it. The zero value is that nothing does.
-type acquaintance int
+// Acquaintance is how a request's snapshot stands to what would serve it. The zero value is that nothing does.
+type Acquaintance int
 
 const (
-	isNowhere acquaintance = iota
-	isNew
-	passes
+	Nowhere Acquaintance = iota
+	New
+	Passes
 )
 
-func (d *Directory) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) acquaintance {
+// Check compares what a request was decided by with what would serve it.
+func (d *Directory) Check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) Acquaintance {
 	w := d.world.Load()
 	if w == nil {
-		return isNew
+		return New
 	}
 	return w.known.check(snap, gv, resource)
 }
 
-func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) acquaintance {
+func (k *knownAPIs) check(snap *snapshot.Snapshot, gv schema.GroupVersion, resource string) Acquaintance {
 	if k.local[gv] {
-		return passes
+		return Passes
 	}
 	if k.proxied(gv) {
 		if k.groups[gv.Group] || snap.Heard[gv] {
-			return passes
+			return Passes
 		}
-		return isNew
+		return New
 	}
 	if k.definitions == nil || k.groups[gv.Group] {
-		return isNowhere
+		return Nowhere
 	}
 	obj, exists, err := k.definitions.GetIndexer().GetByKey(resource + "." + gv.Group)
 	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
 	switch {
 	case err != nil || !exists || !ok:
-		return isNowhere
+		return Nowhere
 	case strings.EqualFold(snap.Served.OwnKind(schema.GroupResource{Group: gv.Group, Resource: resource}), snapshot.CustomKind(definition)):
-		return passes
+		return Passes
 	}
-	return isNew
+	return New
 }
 
-// Known is an error if requests to the target of a review are refused at this moment, as OnlyKnown does.
+// Known is an error if requests to the target of a review are refused at this moment, as the filter onlyKnown does.
 func (d *Directory) Known(snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || !snap.Synced {
 		return nil
@@ -121,7 +91,7 @@ func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes
 	if !attrs.IsResourceRequest() || version == "" || version == "*" {
 		return d.Known(snap, attrs)
 	}
-	if d.check(snap, schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: version}, attrs.GetResource()) == passes {
+	if d.Check(snap, schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: version}, attrs.GetResource()) == Passes {
 		return nil
 	}
 	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
@@ -131,10 +101,10 @@ func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes
 // any.
 func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
 	if version != "" && version != "*" {
-		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == isNew
+		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == New
 	}
 	for _, service := range snapshot.Of[*apiregistration.APIService](k.services) {
-		if service.Spec.Group == group && k.check(snap, schema.GroupVersion{Group: group, Version: service.Spec.Version}, resource) == isNew {
+		if service.Spec.Group == group && k.check(snap, schema.GroupVersion{Group: group, Version: service.Spec.Version}, resource) == New {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -25,7 +25,7 @@ import (
 // they belong. Every replica does it; the store lets each thing happen once.
 type Settler struct {
 	master     string
-	namespaces registry.Namespaces
+	namespaces Namespaces
 	client     *rest.RESTClient
 	objects    map[string]snapshot.Objects // by resource
 	synced     []cache.InformerSynced
@@ -36,7 +36,7 @@ type Settler struct {
 type settled struct{ resource, namespace, name string }
 
 // New registers with the source. The client writes as the server itself.
-func New(master string, namespaces registry.Namespaces, from snapshot.Source, client *rest.RESTClient) (*Settler, error) {
+func New(master string, namespaces Namespaces, from snapshot.Source, client *rest.RESTClient) (*Settler, error) {
 	s := &Settler{master: master, namespaces: namespaces, client: client, objects: map[string]snapshot.Objects{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[settled]())}
 	for _, kind := range []snapshot.Kind{snapshot.Policies, snapshot.PolicyBindings, snapshot.ProtectedAttributes} {
@@ -88,7 +88,7 @@ func New(master string, namespaces registry.Namespaces, from snapshot.Source, cl
 // isSettled tells what needs no look at the store: it belongs to the namespace that is known, and says so.
 func (s *Settler) isSettled(o metav1.Object) bool {
 	return o.GetNamespace() == s.master || !quarantined(o) && o.GetAnnotations()[policyv1alpha1.AnnotationNamespaceUID] != "" &&
-		registry.Belongs(o, s.namespaces.Known(o.GetNamespace()))
+		Belongs(o, s.namespaces.Known(o.GetNamespace()))
 }
 
 // lookInto queues what is in a namespace that has gone.
@@ -144,7 +144,7 @@ func (s *Settler) settle(ctx context.Context, item settled) error {
 	}
 	uid := o.GetUID()
 	switch {
-	case !registry.Belongs(o, live):
+	case !Belongs(o, live):
 		body := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 		err = s.client.Delete().Namespace(item.namespace).Resource(item.resource).Name(item.name).Body(body).Do(ctx).Error()
 		if err == nil {
@@ -167,5 +167,5 @@ func (s *Settler) settle(ctx context.Context, item settled) error {
 // quarantined tells what cannot be written.
 func quarantined(o metav1.Object) bool {
 	obj, ok := o.(runtime.Object)
-	return ok && registry.Quarantined(obj) != ""
+	return ok && policycodec.Quarantined(obj) != ""
 }

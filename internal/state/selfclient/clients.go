@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -79,5 +78,5 @@ func Context(r *http.Request) context.Context {
 	if subtle.ConstantTimeCompare([]byte(mark), []byte(ownMark)) != 1 {
 		return r.Context()
 	}
-	return registry.AsServer(r.Context())
+	return AsServer(r.Context())
 }

@@ -8,7 +8,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // Events tells people who look at an object with `kubectl describe`, or at the events of its namespace, what is wrong
@@ -22,7 +22,7 @@ type Events struct {
 // NewEvents keeps what it is told for itself until it is started.
 func NewEvents() *Events {
 	broadcaster := record.NewBroadcaster()
-	return &Events{broadcaster: broadcaster, recorder: broadcaster.NewRecorder(registry.Scheme, corev1.EventSource{Component: "proviso"})}
+	return &Events{broadcaster: broadcaster, recorder: broadcaster.NewRecorder(policycodec.Scheme, corev1.EventSource{Component: "proviso"})}
 }
 
 // Start writes events until the context ends. What happened before is not told: it is in the status of the object, too.

@@ -8,24 +8,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/namespacegc"
 )
 
-// Namespaces says to the registry which namespaces there are.
+// Namespaces says which namespaces there are.
 type Namespaces struct {
 	lister  corelisters.NamespaceLister
 	clients *Clients
 }
 
-var _ registry.Namespaces = (*Namespaces)(nil)
+var _ namespacegc.Namespaces = (*Namespaces)(nil)
 
 // Namespaces knows what a lister knows, and asks the server where that is not enough.
 func (c *Clients) Namespaces(lister corelisters.NamespaceLister) *Namespaces {
 	return &Namespaces{lister: lister, clients: c}
 }
 
-// Known implements registry.Namespaces.
-func (n *Namespaces) Known(name string) *registry.Namespace {
+// Known implements namespacegc.Namespaces.
+func (n *Namespaces) Known(name string) *namespacegc.Namespace {
 	ns, err := n.lister.Get(name)
 	if err != nil {
 		return nil
@@ -33,8 +33,8 @@ func (n *Namespaces) Known(name string) *registry.Namespace {
 	return placeOf(ns)
 }
 
-// Live implements registry.Namespaces.
-func (n *Namespaces) Live(ctx context.Context, name string) (*registry.Namespace, error) {
+// Live implements namespacegc.Namespaces.
+func (n *Namespaces) Live(ctx context.Context, name string) (*namespacegc.Namespace, error) {
 	client, err := n.clients.Kubernetes()
 	if err != nil {
 		return nil, err
@@ -49,6 +49,6 @@ func (n *Namespaces) Live(ctx context.Context, name string) (*registry.Namespace
 	return placeOf(ns), nil
 }
 
-func placeOf(ns *corev1.Namespace) *registry.Namespace {
-	return &registry.Namespace{UID: ns.UID, Created: ns.CreationTimestamp, Terminating: ns.DeletionTimestamp != nil}
+func placeOf(ns *corev1.Namespace) *namespacegc.Namespace {
+	return &namespacegc.Namespace{UID: ns.UID, Created: ns.CreationTimestamp, Terminating: ns.DeletionTimestamp != nil}
 }

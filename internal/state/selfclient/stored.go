@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-
-	"proviso.dev/proviso/internal/request/enforce"
 )
 
 // Stored reads objects through the loopback, whichever server of the process serves them.
@@ -18,8 +16,6 @@ type Stored struct {
 	metadata func() (metadata.Interface, error)
 	dynamic  func() (dynamic.Interface, error)
 }
-
-var _ enforce.Stored = (*Stored)(nil)
 
 // Stored reads what is stored.
 func (c *Clients) Stored() *Stored {
@@ -29,7 +25,7 @@ func (c *Clients) Stored() *Stored {
 	}
 }
 
-// List implements enforce.Stored.
+// List gives the metadata of at most so many objects, and whether there are more.
 func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) ([]metav1.PartialObjectMetadata, bool, error) {
 	client, err := s.metadata()
 	if err != nil {
@@ -43,7 +39,7 @@ func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource,
 	return list.Items, list.Continue != "" || len(list.Items) > limit, nil
 }
 
-// Get implements enforce.Stored.
+// Get reads one object.
 func (s *Stored) Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	client, err := s.dynamic()
 	if err != nil {

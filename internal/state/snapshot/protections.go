@@ -10,7 +10,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/protectedattr"
-	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // ProtectionsConfig says what the index is made of.
@@ -123,7 +123,7 @@ func (p *Protections) Apply(next *Snapshot) {
 		var shadowed []shadowedProtection
 		for _, a := range Of[*policyv1alpha1.ClusterProtectedAttribute](p.cluster) {
 			if a.Shadowed() {
-				shadowed = append(shadowed, shadowedProtection{shadow.OfClusterAttribute(a), protectedattr.FromCluster(a)})
+				shadowed = append(shadowed, shadowedProtection{shadowrule.OfClusterAttribute(a), protectedattr.FromCluster(a)})
 			} else {
 				cfg.Protections = append(cfg.Protections, protectedattr.FromCluster(a))
 			}
@@ -132,7 +132,7 @@ func (p *Protections) Apply(next *Snapshot) {
 			switch {
 			case !p.counts(a):
 			case a.Shadowed():
-				shadowed = append(shadowed, shadowedProtection{shadow.OfAttribute(a), protectedattr.FromNamespaced(a)})
+				shadowed = append(shadowed, shadowedProtection{shadowrule.OfAttribute(a), protectedattr.FromNamespaced(a)})
 			default:
 				cfg.Protections = append(cfg.Protections, protectedattr.FromNamespaced(a))
 			}

@@ -8,7 +8,7 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // Shadow is what is evaluated and not enforced (TR-6).
@@ -22,10 +22,10 @@ type Shadow struct {
 }
 
 // All lists what is not enforced, in no order.
-func (s *Shadow) All() []shadow.Rule {
-	var all []shadow.Rule
+func (s *Shadow) All() []shadowrule.Rule {
+	var all []shadowrule.Rule
 	s.Rules.Shadows(func(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) {
-		all = append(all, shadow.OfRole(role, index, rule))
+		all = append(all, shadowrule.OfRole(role, index, rule))
 	})
 	for _, p := range s.Protect.Each {
 		all = append(all, p.Rule)
@@ -46,12 +46,12 @@ type ShadowProtections struct {
 
 // ShadowProtection is one protected attribute that is not enforced.
 type ShadowProtection struct {
-	Rule  shadow.Rule
+	Rule  shadowrule.Rule
 	Index *protectedattr.Index
 }
 
 type shadowedProtection struct {
-	rule       shadow.Rule
+	rule       shadowrule.Rule
 	protection protectedattr.Protection
 }
 
@@ -81,7 +81,7 @@ func newShadowProtections(decides protectedattr.Config, shadowed []shadowedProte
 
 // ShadowFields is one field permission that is not enforced.
 type ShadowFields struct {
-	Rule shadow.Rule
+	Rule shadowrule.Rule
 	// Resources are those that it is about.
 	Resources []fieldperm.Resource
 	// Table is the table as if it was enforced. It is made when a request needs it.
@@ -105,7 +105,7 @@ func newShadowFields(decides fieldperm.Config, shadowed []*policyv1alpha1.FieldP
 		}
 		cfg := decides
 		cfg.FieldPermissions = append(slices.Clone(decides.FieldPermissions), p)
-		all = append(all, ShadowFields{Rule: shadow.OfField(p), Resources: declared.Resources, Table: sync.OnceValue(func() *fieldperm.Table {
+		all = append(all, ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Table: sync.OnceValue(func() *fieldperm.Table {
 			table, _ := fieldperm.New(cfg)
 			return table
 		})})

@@ -8,7 +8,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
-	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 )
 
 // TR-6: protected attributes that are not enforced are in an index of their own, each alone and all together, with the
@@ -16,7 +16,7 @@ import (
 func TestShadowProtections(t *testing.T) {
 	one := func(name, key string) shadowedProtection {
 		a := &policyv1alpha1.ClusterProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		return shadowedProtection{shadow.OfClusterAttribute(a), protectedattr.Protection{Name: name, Attribute: protectedattr.Label, Key: key}}
+		return shadowedProtection{shadowrule.OfClusterAttribute(a), protectedattr.Protection{Name: name, Attribute: protectedattr.Label, Key: key}}
 	}
 	if s := newShadowProtections(protectedattr.Config{}, nil); s.Index != nil || s.Each != nil {
 		t.Errorf("of none: %+v", s)

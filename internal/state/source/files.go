@@ -33,8 +33,8 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -265,7 +265,7 @@ func (f *Files) object(object *unstructured.Unstructured, read *Reading, views *
 var schemes = sync.OnceValue(func() []*runtime.Scheme {
 	extensions := runtime.NewScheme()
 	utilruntime.Must(apiextensionsv1.AddToScheme(extensions))
-	return []*runtime.Scheme{registry.VersionedScheme(), kubescheme.Scheme, extensions}
+	return []*runtime.Scheme{policycodec.VersionedScheme(), kubescheme.Scheme, extensions}
 })
 
 // add takes in one object. One of a group that policy is made of must be understood.
@@ -320,7 +320,7 @@ func understand(object *unstructured.Unstructured) (runtime.Object, error) {
 		DefaultRBAC(typed)
 		return typed, nil
 	}
-	if slices.Contains(append(registry.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
+	if slices.Contains(append(policycodec.Groups(), rbacv1.GroupName, apiextensionsv1.GroupName), gvk.Group) {
 		return nil, fmt.Errorf("%s %s: %s of %s is not known to this version", gvk.Kind, object.GetName(), gvk.Kind, gvk.GroupVersion())
 	}
 	return nil, nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -122,7 +122,7 @@ func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
 	return nil, fmt.Errorf("%s are no source of policy", kind.GroupResource())
 }
 
-// RoleExists implements registry.Roles.
+// RoleExists reports whether a role exists, as far as it has been read.
 func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
 	of, key := snapshot.Roles, namespace+"/"+name
 	if kind == "ClusterRole" {
@@ -139,7 +139,7 @@ func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) 
 }
 
 // isOwn tells the kinds of our groups.
-func isOwn(kind snapshot.Kind) bool { return slices.Contains(registry.Groups(), kind.Group) }
+func isOwn(kind snapshot.Kind) bool { return slices.Contains(policycodec.Groups(), kind.Group) }
 
 // Run asks for objects until the context ends. All of them must have been asked for by then.
 func (s *Informers) Run(ctx context.Context) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -59,7 +59,7 @@ func watchQuarantined(resource string, objects snapshot.Objects, health *Health,
 		}
 		why, unreadable := "", ""
 		if o, ok := obj.(runtime.Object); ok && !gone {
-			why, unreadable = registry.Quarantined(o), registry.CannotRead(o)
+			why, unreadable = policycodec.Quarantined(o), policycodec.CannotRead(o)
 		}
 		health.found(resource, key, unreadable)
 		switch {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -21,8 +21,6 @@ type Remote struct {
 	kube   informers.SharedInformerFactory
 	custom apiextensionsinformers.SharedInformerFactory
 }
-
-var _ registry.Roles = (*Remote)(nil)
 
 // NewBeside is for a host beside a cluster, which serves our groups itself: what is built in comes from the cluster,
 // and the rest as cfg has it.
@@ -64,6 +62,6 @@ func Client(config *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, erro
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.APIPath = "/apis"
 	config.GroupVersion = &gv
-	config.NegotiatedSerializer = registry.Codecs.WithoutConversion()
+	config.NegotiatedSerializer = policycodec.Codecs.WithoutConversion()
 	return rest.RESTClientFor(config)
 }

@@ -8,7 +8,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -86,14 +86,14 @@ func (v *views) role(f *Files, r *authz.Role, replace bool) error {
 		return err
 	}
 	if _, there := policy.Roles[r.Name]; !there || replace {
-		registry.PutRole(policy, r, v.cfg.MasterNamespace)
+		policycodec.PutRole(policy, r)
 	}
 	return nil
 }
 
 // binding does so with a role binding.
 func (v *views) binding(f *Files, b *authz.RoleBinding, replace bool) error {
-	home := registry.HomeOf(b, v.cfg.MasterNamespace)
+	home := policycodec.HomeOf(b, v.cfg.MasterNamespace)
 	bindings, err := container(f, snapshot.PolicyBindings, b.Namespace, home, func(m metav1.ObjectMeta) *policyv1alpha1.PolicyBinding {
 		return &policyv1alpha1.PolicyBinding{ObjectMeta: m, PolicyRef: policyv1alpha1.PolicyReference{Namespace: home}}
 	})
@@ -101,7 +101,7 @@ func (v *views) binding(f *Files, b *authz.RoleBinding, replace bool) error {
 		return err
 	}
 	if _, there := bindings.RoleBindings[b.Name]; !there || replace {
-		registry.PutRoleBinding(bindings, b)
+		policycodec.PutRoleBinding(bindings, b)
 	}
 	return nil
 }

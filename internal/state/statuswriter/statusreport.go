@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -85,7 +85,7 @@ type Kind[T interface {
 func (r *Kind[T, S]) Update(ctx context.Context, compute func(T) S) error {
 	var failed []error
 	for _, obj := range Sorted[T](r.Objects) {
-		if registry.Quarantined(obj) != "" {
+		if policycodec.Quarantined(obj) != "" {
 			continue // says so itself, and is not written to
 		}
 		if next := compute(obj); !equality.Semantic.DeepEqual(next, r.Stored(obj)) {

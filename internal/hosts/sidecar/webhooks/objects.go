@@ -9,26 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
-)
 
-// Scheme is a scheme with its codecs.
-type Scheme struct {
-	*runtime.Scheme
-	Codecs serializer.CodecFactory
-}
+	"proviso.dev/proviso/internal/features/feature"
+)
 
 // Objects reads what is admitted into what the enforcer of a server would see: the internal version of a built-in kind,
 // a custom one as it is.
 type Objects struct {
-	Schemes []Scheme
+	Schemes []feature.Scheme
 	// Definition finds the definition of a custom kind.
 	Definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 }
 
 // scheme finds the scheme of a kind; nil for a custom one.
-func (o *Objects) scheme(kind schema.GroupVersionKind) *Scheme {
+func (o *Objects) scheme(kind schema.GroupVersionKind) *feature.Scheme {
 	for i := range o.Schemes {
 		if o.Schemes[i].Recognizes(kind) {
 			return &o.Schemes[i]

@@ -1,4 +1,4 @@
-package fieldexpr
+package fieldpermissions
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-func compiler(t testing.TB) *Compiler {
+func compiler(t testing.TB) *expressions {
 	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(expr.NewCache(cel))
+	return newExpressions(expr.NewCache(cel))
 }
 
 // FP-5

@@ -1,4 +1,4 @@
-package fieldexpr
+package fieldpermissions
 
 import (
 	"context"
@@ -7,24 +7,24 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// Compiler compiles the expressions of declarations. It is safe for concurrent use.
-type Compiler struct {
+// expressions compiles the expressions of declarations. It is safe for concurrent use.
+type expressions struct {
 	cache *expr.Cache
 	// stored relaxes the check for what is stored already: it may use libraries of a later version. Such an expression
 	// is compiled when it is needed, and not when the table is made.
 	stored bool
 }
 
-var _ fieldperm.Expressions = (*Compiler)(nil)
+var _ fieldperm.Expressions = (*expressions)(nil)
 
-// New makes the compiler for expressions that are being written.
-func New(cache *expr.Cache) *Compiler { return &Compiler{cache: cache} }
+// newExpressions makes the compiler for expressions that are being written.
+func newExpressions(cache *expr.Cache) *expressions { return &expressions{cache: cache} }
 
 // Stored is the compiler for expressions that were accepted when they were written.
-func (c *Compiler) Stored() *Compiler { return &Compiler{cache: c.cache, stored: true} }
+func (c *expressions) Stored() *expressions { return &expressions{cache: c.cache, stored: true} }
 
 // When implements fieldperm.Expressions.
-func (c *Compiler) When(expression string) (fieldperm.When, error) {
+func (c *expressions) When(expression string) (fieldperm.When, error) {
 	program, err := c.compile(expression, expr.Exclusive)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (c *Compiler) When(expression string) (fieldperm.When, error) {
 }
 
 // Parameter implements fieldperm.Expressions.
-func (c *Compiler) Parameter(expression string) (fieldperm.Parameterizer, error) {
+func (c *expressions) Parameter(expression string) (fieldperm.Parameterizer, error) {
 	program, err := c.compile(expression, expr.Parameter)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (c *Compiler) Parameter(expression string) (fieldperm.Parameterizer, error)
 // source gives the program when it is needed.
 type source func() (*expr.Program, expr.Issues)
 
-func (c *Compiler) compile(expression string, kind expr.Kind) (source, error) {
+func (c *expressions) compile(expression string, kind expr.Kind) (source, error) {
 	if c.stored {
 		d := c.cache.Stored(expression, kind, "")
 		if issues, known := d.Known(); known && len(issues) > 0 {

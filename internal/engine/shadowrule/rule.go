@@ -1,4 +1,4 @@
-package shadow
+package shadowrule
 
 import (
 	"fmt"
@@ -55,14 +55,14 @@ type Rule struct {
 	// Denies tells that it takes away; otherwise it gives.
 	Denies      bool
 	Description string
-	// text tells whether it still is the same rule.
-	text uint64
+	// Text is a hash of what it says, which tells whether it is still the same rule.
+	Text uint64
 }
 
 // OfRole is a rule of a role of Policy.
 func OfRole(ref ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) Rule {
 	return Rule{
-		ID: ID{Role, ref.Namespace, ref.Name, index}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description, text: textOf(rule),
+		ID: ID{Role, ref.Namespace, ref.Name, index}, Enforcement: rule.Enforcement, Denies: rule.Deny, Description: rule.Description, Text: textOf(rule),
 	}
 }
 
@@ -76,7 +76,7 @@ func OfHit(hit ruleset.Hit) Rule {
 func OfAttribute(a *policyv1alpha1.ProtectedAttribute) Rule {
 	return Rule{
 		ID: ID{Kind: ProtectedAttribute, Namespace: a.Namespace, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
-		Description: attribute(a.AttributeKind, a.AttributeName), text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
+		Description: attribute(a.AttributeKind, a.AttributeName), Text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
 	}
 }
 
@@ -84,7 +84,7 @@ func OfAttribute(a *policyv1alpha1.ProtectedAttribute) Rule {
 func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
 	return Rule{
 		ID: ID{Kind: ClusterProtectedAttribute, Name: a.Name}, Enforcement: a.Enforcement, Denies: true,
-		Description: attribute(a.AttributeKind, a.AttributeName), text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
+		Description: attribute(a.AttributeKind, a.AttributeName), Text: textOf([]any{a.UID, a.RoleRef, a.ProtectedValues, a.Scope, a.Enforcement}),
 	}
 }
 
@@ -92,7 +92,7 @@ func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
 func OfField(p *policyv1alpha1.FieldPermission) Rule {
 	return Rule{
 		ID: ID{Kind: FieldPermission, Name: p.Name}, Enforcement: p.Spec.Enforcement, Denies: p.Spec.Exclusive,
-		Description: p.Spec.Permission + " of " + p.Spec.Field, text: textOf([]any{p.UID, p.Spec}),
+		Description: p.Spec.Permission + " of " + p.Spec.Field, Text: textOf([]any{p.UID, p.Spec}),
 	}
 }
 
@@ -106,4 +106,15 @@ func textOf(v any) uint64 {
 		_, _ = h.Write(data)
 	}
 	return h.Sum64()
+}
+
+// Describe names the rule for people.
+func (r Rule) Describe() string {
+	switch r.Kind {
+	case Role:
+		return fmt.Sprintf("rule %d of role %q in namespace %q", r.Index, r.Name, r.Namespace)
+	case ProtectedAttribute:
+		return fmt.Sprintf("%s %q in namespace %q", r.Kind, r.Name, r.Namespace)
+	}
+	return fmt.Sprintf("%s %q", r.Kind, r.Name)
 }

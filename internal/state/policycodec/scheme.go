@@ -1,6 +1,8 @@
-package registry
+package policycodec
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,13 +82,13 @@ func VersionedScheme() *runtime.Scheme {
 	return scheme
 }
 
-// negotiated leaves protobuf and CBOR out of the negotiation: our types have neither. A client that lists JSON after
+// Negotiated leaves protobuf and CBOR out of the negotiation: our types have neither. A client that lists JSON after
 // them, as all of Kubernetes' own do, gets JSON instead of an error.
-type negotiated struct {
+type Negotiated struct {
 	runtime.NegotiatedSerializer
 }
 
-func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo {
+func (n Negotiated) SupportedMediaTypes() []runtime.SerializerInfo {
 	var text []runtime.SerializerInfo
 	for _, info := range n.NegotiatedSerializer.SupportedMediaTypes() {
 		if info.EncodesAsText {
@@ -94,4 +96,19 @@ func (n negotiated) SupportedMediaTypes() []runtime.SerializerInfo {
 		}
 	}
 	return text
+}
+
+// The fields that permissions are selected by.
+const (
+	SelectName     = "metadata.name"
+	SelectResource = "resource"
+)
+
+// permissionSelectors tells which field selectors there are; every other one is the caller's mistake.
+func permissionSelectors(label, value string) (string, string, error) {
+	switch label {
+	case SelectName, SelectResource:
+		return label, value, nil
+	}
+	return "", "", fmt.Errorf("field selector %q: permissions are selected by %s or %s, such as resource=deployments.apps", label, SelectResource, SelectName)
 }

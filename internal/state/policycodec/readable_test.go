@@ -1,4 +1,4 @@
-package registry
+package policycodec
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package logfile
+package apiserver
 
 import (
 	"os"
@@ -11,10 +11,10 @@ func TestLogFileOnFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
 	}
-	full := &File{Path: func() string { return "/dev/full" }}
+	full := &logFile{Path: func() string { return "/dev/full" }}
 	path := filepath.Join(t.TempDir(), "log", "proviso.log")
-	good := &File{Path: func() string { return path }}
-	for _, l := range []*File{full, good} {
+	good := &logFile{Path: func() string { return path }}
+	for _, l := range []*logFile{full, good} {
 		if n, err := l.Write([]byte("line\n")); n != 5 || err != nil {
 			t.Errorf("%s: %d %v", l.Path(), n, err)
 		}

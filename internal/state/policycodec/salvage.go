@@ -1,4 +1,4 @@
-package registry
+package policycodec
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func Quarantined(obj runtime.Object) string {
 }
 
 // refuseQuarantined keeps what a newer version has stored as it is.
-func refuseQuarantined(objects ...runtime.Object) field.ErrorList {
+func RefuseQuarantined(objects ...runtime.Object) field.ErrorList {
 	for _, obj := range objects {
 		if why := cmp.Or(Quarantined(obj), Unreadable(obj)); why != "" {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(policy.AnnotationQuarantined),

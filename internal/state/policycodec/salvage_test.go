@@ -1,4 +1,4 @@
-package registry
+package policycodec
 
 import (
 	"strings"
@@ -65,7 +65,7 @@ func TestSalvageRules(t *testing.T) {
 			if effective := len(rules[1].Unrecognized) == 0; effective != tc.alsoGood {
 				t.Errorf("the good rule takes effect: %v, want %v", effective, tc.alsoGood)
 			}
-			if errs := refuseQuarantined(p); len(errs) == 0 {
+			if errs := RefuseQuarantined(p); len(errs) == 0 {
 				t.Error("it can be written, which would lose what was not understood")
 			}
 		})
@@ -75,7 +75,7 @@ func TestSalvageRules(t *testing.T) {
 	if Quarantined(p) != "" || len(p.Roles["r"].Rules[0].Unrecognized) != 0 {
 		t.Errorf("quarantined: %+v", p)
 	}
-	if errs := refuseQuarantined(p); len(errs) != 0 {
+	if errs := RefuseQuarantined(p); len(errs) != 0 {
 		t.Error(errs)
 	}
 }

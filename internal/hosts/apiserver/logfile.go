@@ -1,4 +1,4 @@
-package logfile
+package apiserver
 
 import (
 	"os"
@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// limit bounds one log file; one older file is kept beside it.
-const limit = 64 << 20
+// logLimit bounds one log file; one older file is kept beside it.
+const logLimit = 64 << 20
 
-// File is the server's log under its data directory. It is opened by the first line that is written after the
+// logFile is the server's log under its data directory. It is opened by the first line that is written after the
 // directory exists, and never fails the server: a line that cannot be written is dropped.
-type File struct {
+type logFile struct {
 	// Path is where it is; it is asked when the file is opened.
 	Path func() string
 
@@ -20,11 +20,11 @@ type File struct {
 	size int64
 }
 
-// Write appends, and starts a new file when the limit is reached.
-func (l *File) Write(p []byte) (int, error) {
+// Write appends, and starts a new file when the logLimit is reached.
+func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil && l.size+int64(len(p)) > limit {
+	if l.file != nil && l.size+int64(len(p)) > logLimit {
 		_ = l.file.Close()
 		l.file = nil
 		_ = os.Rename(l.Path(), l.Path()+".1")
@@ -37,7 +37,7 @@ func (l *File) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (l *File) open() bool {
+func (l *logFile) open() bool {
 	path := l.Path()
 	dir := filepath.Dir(path)
 	// The data directory itself is made, and checked, by whoever takes its lock.

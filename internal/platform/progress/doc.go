@@ -1,2 +1,0 @@
-// Package progress tells a person what a program is doing while it starts.
-package progress

@@ -1,0 +1,63 @@
+package policycodec
+
+import (
+	"maps"
+
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+)
+
+// PutRole puts a role into its container as the view does. Nothing is checked.
+func PutRole(into *policy.Policy, r *authz.Role) {
+	r = r.DeepCopy()
+	roles := maps.Clone(into.Roles)
+	if roles == nil {
+		roles = map[string]policy.PolicyRole{}
+	}
+	roles[r.Name] = policy.PolicyRole{ObjectMeta: r.ObjectMeta, Rules: r.Rules}
+	into.Roles = roles
+}
+
+// PutRoleBinding puts a role binding into its container as the view does. Nothing is checked.
+func PutRoleBinding(into *policy.PolicyBinding, entry *authz.RoleBinding) {
+	entry = entry.DeepCopy()
+	all := maps.Clone(into.RoleBindings)
+	if all == nil {
+		all = map[string]policy.PolicyRoleBinding{}
+	}
+	all[entry.Name] = policy.PolicyRoleBinding{
+		ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames, Spellings: spellings(entry),
+	}
+	into.RoleBindings = all
+}
+
+// HomeOf names the container of a role binding, after what its role reference leaves open was filled in.
+func HomeOf(binding *authz.RoleBinding, masterNamespace string) string {
+	SettleRoleRef(binding, masterNamespace)
+	return binding.RoleRef.Namespace
+}
+
+// SettleRoleRef reads the original design's spelling into roleRef, and fills in the own namespace. The spelling stays,
+// so that applying the file again changes nothing. What says two different things is left for validation to refuse.
+func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
+	if b.RoleRef.Name == "" {
+		b.RoleRef.Name = b.RoleName
+	}
+	if b.ReferencesGlobalRole && b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = masterNamespace
+	}
+	if b.RoleRef.Namespace == "" {
+		b.RoleRef.Namespace = b.Namespace
+	}
+}
+
+// spellings are the fields of the original design that a role binding was written with.
+func spellings(b *authz.RoleBinding) (used []string) {
+	if b.RoleName != "" {
+		used = append(used, policy.SpellingRoleName)
+	}
+	if b.ReferencesGlobalRole {
+		used = append(used, policy.SpellingGlobalRole)
+	}
+	return used
+}
