@@ -68,14 +68,14 @@ func sameTypeMeta(obj, old runtime.Object) {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var none T
-	return few(append(refuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...))
+	return few(slices.Concat(refuseQuarantined(obj), refuseIgnorable(obj, nil), s.kind.validate(ctx, cast[T](obj), none)))
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if errs := refuseQuarantined(old, obj); len(errs) > 0 {
 		return errs
 	}
-	return few(s.kind.validate(ctx, cast[T](obj), cast[T](old)))
+	return few(append(refuseIgnorable(obj, old), s.kind.validate(ctx, cast[T](obj), cast[T](old))...))
 }
 
 func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
