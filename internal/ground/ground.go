@@ -99,7 +99,11 @@ func background(k *system.Kernel, cfg Config, from snapshot.Source) ([]system.Ru
 		return nil, err
 	}
 	settler, err := settle.New(k.Master, cfg.Namespaces, from, client)
-	return []system.Runner{settler, system.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) })}, err
+	if err != nil {
+		return nil, err
+	}
+	fields, err := newFields(k, from)
+	return []system.Runner{settler, system.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) }), fields}, err
 }
 
 // keepShadows tells the recorder which rules are not enforced, so that it forgets the others, and the replicas whether
@@ -146,7 +150,11 @@ func fillRegistry(c *registry.Config, k *system.Kernel, cfg Config) {
 	c.MasterNamespace = k.Master
 	c.Fresh = k.Fresh
 	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-		return fresh.Decorate(inner, cfg.Journal.Around(registry.Scheme), fresh.Noted)
+		stored := fresh.Decorate(inner, cfg.Journal.Around(registry.Scheme), fresh.Noted)
+		if k.Needs != nil {
+			stored = registry.SupportedStorage(stored, k.Needs)
+		}
+		return stored
 	}
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)
