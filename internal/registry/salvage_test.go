@@ -166,3 +166,35 @@ func FuzzSalvage(f *testing.F) {
 		}
 	})
 }
+
+// PO-25: a protection with a field that is not known protects no less, wherever the field is.
+func TestUnknownFieldsOfProtections(t *testing.T) {
+	for _, tc := range []struct {
+		name, spec            string
+		exclusive, unreadable bool
+		resources             string
+	}{
+		{"another name for exclusive", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","withheld":true`, true, false, "pods"},
+		{"it says that it is not", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":false,"note":1`, false, false, "pods"},
+		{"another name for resources", `"kinds":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true`, true, false, "*"},
+		{"another name for field", `"resources":["pods"],"path":".spec.x","permission":"a.b/c","exclusive":true`, true, true, "pods"},
+		{"one level down", `"rule":{"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true}`, true, true, "*"},
+		{"in the parameter", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true,"exclusiveWhen":"self == 1","enforcement":"Shadow","parameter":{"from":"key","except":"a"}`, true, false, "pods"},
+	} {
+		fp := stored(t, current+`"kind":"FieldPermission","metadata":{"name":"f"},"spec":{`+tc.spec+`}}`).(*policy.FieldPermission)
+		if Quarantined(fp) == "" || fp.Spec.Exclusive != tc.exclusive || fp.Spec.ExclusiveWhen != "" || fp.Shadowed() || strings.Join(fp.Spec.Resources, ",") != tc.resources || (Unreadable(fp) != "") != tc.unreadable {
+			t.Errorf("%s: %+v %v", tc.name, fp.Spec, fp.Annotations)
+		}
+	}
+	for name, tc := range map[string]struct{ fields, key string }{
+		"another field":           {`"attributeKind":"Label","attributeName":"env","protectedValues":["a"],"scope":"ObjectOnly","enforcement":"Shadow","note":1,"roleRef":{"kind":"ClusterRole","name":"x"}`, "env"},
+		"in the role":             {`"attributeKind":"Label","attributeName":"env","protectedValues":["a"],"roleRef":{"kind":"ClusterRole","name":"x","note":1}`, "env"},
+		"another name for values": {`"attributeKind":"Label","attributeName":"env","values":["a"],"roleRef":{"kind":"ClusterRole","name":"x"}`, "env"},
+		"inside a spec":           {`"spec":{"attributeKind":"Label","attributeName":"env"}`, ""},
+	} {
+		a := stored(t, current+`"kind":"ClusterProtectedAttribute","metadata":{"name":"a"},`+tc.fields+`}`).(*policy.ClusterProtectedAttribute)
+		if Quarantined(a) == "" || a.AttributeName != tc.key || a.ProtectedValues != nil || a.Scope != policy.ScopeIncludeTemplates || a.Shadowed() {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
