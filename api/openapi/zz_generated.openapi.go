@@ -128,6 +128,25 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref common.Referen
 							Ref:         ref(v1alpha1.AuditClassSpec{}.OpenAPIModelName()),
 						},
 					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"spec"},
 			},
@@ -254,6 +273,25 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSink(ref common.Referenc
 							Description: "spec defines the sink.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AuditSinkSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"status": {
@@ -3262,6 +3300,25 @@ func schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref common.Ref
 							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
 						},
 					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status says whether the role exists. It is set by the server.",
@@ -3361,6 +3418,25 @@ func schema_proviso_api_policy_v1alpha1_FieldPermission(ref common.ReferenceCall
 							Description: "spec declares the permission.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.FieldPermissionSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"status": {
@@ -3667,6 +3743,25 @@ func schema_proviso_api_policy_v1alpha1_Policy(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status says what the roles cover at the moment. It is set by the server.",
@@ -3732,6 +3827,25 @@ func schema_proviso_api_policy_v1alpha1_PolicyBinding(ref common.ReferenceCallba
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Ref: ref(policyv1alpha1.PolicyRoleBinding{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -4384,6 +4498,25 @@ func schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref common.ReferenceC
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"status": {

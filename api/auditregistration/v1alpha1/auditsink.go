@@ -35,6 +35,13 @@ type AuditSink struct {
 	// +optional
 	Spec AuditSinkSpec `json:"spec,omitempty"`
 
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
+
 	// status says whether the sink is active and what it has delivered. It is set by the server.
 	// +optional
 	Status AuditSinkStatus `json:"status,omitempty"`

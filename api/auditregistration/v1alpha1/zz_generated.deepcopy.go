@@ -16,6 +16,11 @@ func (in *AuditClass) DeepCopyInto(out *AuditClass) {
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	in.Spec.DeepCopyInto(&out.Spec)
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
@@ -99,6 +104,11 @@ func (in *AuditSink) DeepCopyInto(out *AuditSink) {
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	in.Spec.DeepCopyInto(&out.Spec)
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Status.DeepCopyInto(&out.Status)
 	return
 }

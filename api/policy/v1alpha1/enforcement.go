@@ -27,7 +27,9 @@ func (e Enforcement) Known() bool { return e == "" || e == EnforcementEnforce ||
 
 // Shadowed tells that the rule decides nothing. A rule that is not understood as a whole is not one of these: it is
 // quarantined.
-func (r *PolicyRule) Shadowed() bool { return r.Enforcement.Shadowed() && len(r.Unrecognized) == 0 }
+func (r *PolicyRule) Shadowed() bool {
+	return r.Enforcement.Shadowed() && len(r.Unrecognized) == 0 && (r.AttributeRestrictions == nil || len(r.AttributeRestrictions.Unrecognized) == 0)
+}
 
 // Shadowed tells that the attribute is not protected. An object that is not understood as a whole is.
 func (a *ProtectedAttribute) Shadowed() bool {

@@ -20,6 +20,13 @@ type FieldPermission struct {
 	// spec declares the permission.
 	Spec FieldPermissionSpec `json:"spec"`
 
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
+
 	// status says where the declaration takes effect. It is set by the server.
 	// +optional
 	Status FieldPermissionStatus `json:"status,omitempty"`

@@ -28,6 +28,13 @@ type Policy struct {
 	// +optional
 	Roles map[string]PolicyRole `json:"roles,omitempty"`
 
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
+
 	// status says what the roles cover at the moment. It is set by the server.
 	// +optional
 	Status PolicyStatus `json:"status,omitempty"`

@@ -19,3 +19,7 @@ const (
 // UnreadableField is a field that no rule has. The server gives it to the rule that stands for what cannot be read:
 // such a rule denies everything to whom it reaches, except what a cluster-wide grant allows.
 const UnreadableField = "unreadable"
+
+// QuarantinedField is another field that no rule has. The server gives it to a rule that it can read only in part, or
+// that stands in something it does not understand: such a rule grants nothing, or denies without its condition.
+const QuarantinedField = "quarantined"

@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,32 @@ const (
 	fieldSameNodeRestriction      = "sameNodeRestriction"
 	fieldKind                     = "kind"
 )
+
+// RestrictionSpellings are the keys of attributeRestrictions beside its fields: the spellings of the original design.
+func RestrictionSpellings() []string {
+	return []string{spellingFieldsMutatable, spellingSameMinionRestriction, fieldKind}
+}
+
+// UnknownFields lists the fields of a rule that this version does not know, in order. What the server itself has noted
+// in the rule is not among them.
+func (r *PolicyRule) UnknownFields() []string {
+	if len(r.Unrecognized) == 0 && (r.AttributeRestrictions == nil || len(r.AttributeRestrictions.Unrecognized) == 0) {
+		return nil // nearly always
+	}
+	var names []string
+	for name := range r.Unrecognized {
+		if name != UnreadableField && name != QuarantinedField {
+			names = append(names, name)
+		}
+	}
+	if r.AttributeRestrictions != nil {
+		for name := range r.AttributeRestrictions.Unrecognized {
+			names = append(names, "attributeRestrictions."+name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 var ruleFields = map[string]bool{
 	"deny": true, "verbs": true, "apiGroups": true, "resourceKinds": true, "resourceNames": true, "nonResourceURLs": true,

@@ -59,6 +59,11 @@ func (in *ClusterProtectedAttribute) DeepCopyInto(out *ClusterProtectedAttribute
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Status.DeepCopyInto(&out.Status)
 	return
 }
@@ -120,6 +125,11 @@ func (in *FieldPermission) DeepCopyInto(out *FieldPermission) {
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	in.Spec.DeepCopyInto(&out.Spec)
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Status.DeepCopyInto(&out.Status)
 	return
 }
@@ -263,6 +273,11 @@ func (in *Policy) DeepCopyInto(out *Policy) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Status.DeepCopyInto(&out.Status)
 	return
 }
@@ -298,6 +313,11 @@ func (in *PolicyBinding) DeepCopyInto(out *PolicyBinding) {
 		for key, val := range *in {
 			(*out)[key] = *val.DeepCopy()
 		}
+	}
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	in.Status.DeepCopyInto(&out.Status)
 	return
@@ -583,6 +603,11 @@ func (in *ProtectedAttribute) DeepCopyInto(out *ProtectedAttribute) {
 	out.RoleRef = in.RoleRef
 	if in.ProtectedValues != nil {
 		in, out := &in.ProtectedValues, &out.ProtectedValues
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Ignorable != nil {
+		in, out := &in.Ignorable, &out.Ignorable
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}

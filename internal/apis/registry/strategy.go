@@ -69,14 +69,14 @@ func sameTypeMeta(obj, old runtime.Object) {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var none T
-	return few(append(policycodec.RefuseQuarantined(obj), s.kind.validate(ctx, cast[T](obj), none)...))
+	return few(slices.Concat(policycodec.RefuseQuarantined(obj), policycodec.RefuseIgnorable(obj, nil), s.kind.validate(ctx, cast[T](obj), none)))
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if errs := policycodec.RefuseQuarantined(old, obj); len(errs) > 0 {
 		return errs
 	}
-	return few(s.kind.validate(ctx, cast[T](obj), cast[T](old)))
+	return few(append(policycodec.RefuseIgnorable(obj, old), s.kind.validate(ctx, cast[T](obj), cast[T](old))...))
 }
 
 func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {

@@ -25,6 +25,7 @@ type edit struct {
 	kindsSet bool
 	rechecks []recheck
 
+	doubted map[string]bool // namespaces whose policy was not understood before, or is not now
 	touched map[uint32]bool // roles whose number may have become free, or whose existence changed
 }
 
@@ -40,10 +41,11 @@ type roleSource struct {
 func (ix *Index) Apply(changes ...Change) *Index {
 	next := *ix
 	e := &edit{base: ix, next: &next, owner: new(persist.Owner), roles: map[RoleRef]*roleSource{},
-		bindings: map[BindingRef]*binding{}, touched: map[uint32]bool{}}
+		bindings: map[BindingRef]*binding{}, doubted: map[string]bool{}, touched: map[uint32]bool{}}
 	for _, c := range changes {
 		e.note(c)
 	}
+	e.absent()
 	e.twins()
 	if e.kindsSet {
 		next.kinds = e.kinds

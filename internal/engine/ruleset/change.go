@@ -89,6 +89,7 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 	}
 	h := e.next.hash(p.Namespace)
 	if old, ok := e.next.policies.Get(h, p.Namespace); ok {
+		e.doubt(old)
 		for name := range old.Roles {
 			ref := RoleRef{PolicyRole, p.Namespace, name}
 			e.roles[ref] = nil
@@ -99,11 +100,19 @@ func (e *edit) policy(p *policyv1alpha1.Policy, deleted bool) {
 		e.next.policies.Remove(e.owner, h, p.Namespace)
 		return
 	}
+	e.doubt(p)
 	e.next.policies.Set(e.owner, h, p.Namespace, p)
 	over := e.next.limits.policy(p, e.next.master, e.next.part)
 	for name := range p.Roles {
-		ref, rules := RoleRef{PolicyRole, p.Namespace, name}, p.Roles[name].Rules
-		e.roles[ref] = &roleSource{policy: rules, over: over}
+		ref := RoleRef{PolicyRole, p.Namespace, name}
+		e.roles[ref] = &roleSource{policy: effective(ref, p.Roles[name].Rules), over: over}
+	}
+}
+
+// doubt notes a policy that is not understood.
+func (e *edit) doubt(p *policyv1alpha1.Policy) {
+	if p.Annotations[policyv1alpha1.AnnotationQuarantined] != "" {
+		e.doubted[p.Namespace] = true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -114,6 +115,46 @@ func TestQuarantinedBindingToAThirdNamespace(t *testing.T) {
 			request.Verb = "get"
 			if got := ix.Decide(request).Certainty; got != Always {
 				t.Errorf("%s: %s reads: %v", tt.name, who, got)
+			}
+		}
+	}
+}
+
+// PO-25: a rule with a field that is not known denies its extent without its condition, whether it allows or denies,
+// and yields to a cluster-wide grant. What it is not about stays as it was. Twin: without the field, it does what it
+// says.
+func TestRuleWithAnUnknownField(t *testing.T) {
+	for _, says := range []bool{false, true} {
+		for _, unknown := range []bool{false, true} {
+			rule := policyv1alpha1.PolicyRule{Deny: says, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}, When: "a"}
+			if unknown {
+				rule.Unrecognized = map[string]runtime.RawExtension{"effect": {Raw: []byte(`"Deny"`)}}
+			}
+			w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{"carl": {allow("*", "*")}, "odd": {rule}}, map[string][]policyv1alpha1.PolicyRule{"alice": {allow("*", "*")}})
+			for _, b := range w.PolicyBindings {
+				if b.Namespace == "master" {
+					b.RoleBindings["odd"] = policyv1alpha1.PolicyRoleBinding{RoleName: "odd", UserNames: []string{"alice", "carl"}}
+				}
+			}
+			ix := Build(inputOf(w))
+			want := map[string]Certainty{"alice": Always, "carl": Always}
+			switch {
+			case unknown:
+				want["alice"] = Never
+			case says:
+				want["alice"], want["carl"] = Sometimes, Sometimes
+			}
+			for who, certainty := range want {
+				got := ix.Decide(in("hammer", who, "delete", "pods"))
+				if got.Certainty != certainty {
+					t.Errorf("deny %v, unknown field %v: %s deletes: %v, want %v", says, unknown, who, got.Certainty, certainty)
+				}
+				if reason := got.Deny.Reason(); unknown && who == "alice" && (!strings.Contains(reason, "effect") || strings.Contains(reason, "\x00")) {
+					t.Errorf("the reason is %q", reason)
+				}
+				if got := ix.Decide(in("hammer", who, "get", "pods")).Certainty; got != Always {
+					t.Errorf("deny %v, unknown field %v: %s reads: %v", says, unknown, who, got)
+				}
 			}
 		}
 	}

@@ -33,9 +33,9 @@ func (e *edit) denialsOf(ref RoleRef) *roleSource {
 	if !ok {
 		return nil
 	}
-	rules := p.Roles[ref.Name].Rules
-	if !slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
+	src := e.next.source(p, ref)
+	if src == nil || !slices.ContainsFunc(src.policy, func(r policyv1alpha1.PolicyRule) bool { return r.Deny }) {
 		return nil
 	}
-	return &roleSource{policy: rules, over: e.next.limits.policy(p, e.next.master, e.next.part)}
+	return src
 }

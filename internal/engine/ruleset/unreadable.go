@@ -2,6 +2,9 @@ package ruleset
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,6 +36,82 @@ func Unreadable(description string) policyv1alpha1.PolicyRule {
 	all := []string{"*"}
 	return policyv1alpha1.PolicyRule{Deny: true, Verbs: all, ResourceKinds: all, NonResourceURLs: all, Description: description,
 		Unrecognized: map[string]runtime.RawExtension{policyv1alpha1.UnreadableField: {Raw: []byte("true")}}}
+}
+
+// effective returns the rules of a role as they count. A rule with a field that is not known may have been a deny rule,
+// with or without the condition that can be read: it denies its extent, yields, and is never only shadowed. What is
+// missing of its extent may be in that field, and is everything.
+func effective(ref RoleRef, rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule {
+	var out []policyv1alpha1.PolicyRule
+	for i := range rules {
+		unknown := rules[i].UnknownFields()
+		if len(unknown) == 0 {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(rules)
+		}
+		r, all := &out[i], []string{"*"}
+		r.Deny, r.Enforcement = true, ""
+		r.Unrecognized = maps.Clone(r.Unrecognized)
+		if r.Unrecognized == nil {
+			r.Unrecognized = map[string]runtime.RawExtension{}
+		}
+		r.Unrecognized[policyv1alpha1.UnreadableField] = runtime.RawExtension{Raw: []byte("true")}
+		if len(r.Verbs) == 0 {
+			r.Verbs = all
+		}
+		if len(r.ResourceKinds) == 0 && len(r.NonResourceURLs) == 0 {
+			r.ResourceKinds, r.NonResourceURLs = all, all
+		}
+		r.Description = fmt.Sprintf("rule %d of %s has fields that are not known: %s", i, ref, strings.Join(unknown, ", "))
+	}
+	if out == nil {
+		return rules
+	}
+	return out
+}
+
+// source is what a role of Policy is compiled from; nil if there is no such role. A role that is missing from a
+// container that is not understood may be in what was not understood: it cannot be read, either.
+func (ix *Index) source(p *policyv1alpha1.Policy, ref RoleRef) *roleSource {
+	role, ok := p.Roles[ref.Name]
+	switch {
+	case ok:
+		return &roleSource{policy: effective(ref, role.Rules), over: ix.limits.policy(p, ix.master, ix.part)}
+	case p.Annotations[policyv1alpha1.AnnotationQuarantined] != "" && !strings.ContainsRune(ref.Name, 0):
+		return &roleSource{policy: []policyv1alpha1.PolicyRule{Unreadable(fmt.Sprintf("%s may be in what cannot be read of its policy", ref))}}
+	}
+	return nil
+}
+
+// absent adds what stands for roles that are bound and that a container may hold which is not understood, and removes
+// it once the container is.
+func (e *edit) absent() {
+	stand := func(ref RoleRef) {
+		p, ok := e.next.policies.Get(e.next.hash(ref.Namespace), ref.Namespace)
+		if !ok || ref.Kind != PolicyRole || strings.ContainsRune(ref.Name, 0) {
+			return
+		}
+		if _, there := p.Roles[ref.Name]; !there {
+			e.roles[ref] = e.next.source(p, ref)
+		}
+	}
+	for _, b := range e.bindings {
+		if b != nil {
+			stand(b.named.plain())
+		}
+	}
+	if len(e.doubted) == 0 {
+		return // nearly always
+	}
+	e.next.ids.Each(func(ref RoleRef, _ uint32) bool {
+		if ref = ref.plain(); e.doubted[ref.Namespace] && ref.Kind == PolicyRole && e.roles[ref] == nil && !strings.ContainsRune(ref.Name, 0) {
+			e.roles[ref] = nil
+			stand(ref)
+		}
+		return true
+	})
 }
 
 // unreadable adds what stands for the parts of a container that cannot be read, or removes it.

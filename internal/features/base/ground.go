@@ -100,7 +100,11 @@ func background(k *feature.Kernel, cfg Config, from snapshot.Source) ([]feature.
 		return nil, err
 	}
 	settler, err := namespacegc.New(k.Master, cfg.Namespaces, from, client)
-	return []feature.Runner{settler, feature.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) })}, err
+	if err != nil {
+		return nil, err
+	}
+	fields, err := newFields(k, from)
+	return []feature.Runner{settler, feature.RunnerFunc(func(ctx context.Context) { keepShadows(ctx, k) }), fields}, err
 }
 
 // keepShadows tells the recorder which rules are not enforced, so that it forgets the others, and the replicas whether
@@ -147,7 +151,11 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config) {
 	c.MasterNamespace = k.Master
 	c.Fresh = k.Fresh
 	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-		return freshness.Decorate(inner, cfg.Journal.Around(policycodec.Scheme), freshness.Noted)
+		stored := freshness.Decorate(inner, cfg.Journal.Around(policycodec.Scheme), freshness.Noted)
+		if k.Needs != nil {
+			stored = policycodec.SupportedStorage(stored, k.Needs)
+		}
+		return stored
 	}
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)

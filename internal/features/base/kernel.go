@@ -48,7 +48,7 @@ type KernelConfig struct {
 	Agreed func() error
 	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
 	Stale func() string
-	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
 	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type

@@ -2,10 +2,10 @@ package dynamicaudit
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -44,7 +44,7 @@ func newSinks(router *sink.Router, from snapshot.Source, changed func()) (*sinks
 	}
 	for _, objects := range []snapshot.Objects{all, classes} {
 		r, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(before, after any) {
-			if generation(before) != generation(after) { // a new status changes nothing
+			if generation(before) != generation(after) || quarantined(before) != quarantined(after) { // a new status changes nothing
 				poke(after)
 			}
 		}})
@@ -71,9 +71,7 @@ func (s *sinks) Run(ctx context.Context) {
 		return
 	}
 	for {
-		// What a quarantined class selects is not known: the sinks that use it say that it is missing.
-		classes := slices.DeleteFunc(statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes), func(c *auditv1alpha1.AuditClass) bool { return policycodec.Quarantined(c) != "" })
-		s.router.Update(statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), classes)
+		s.router.Update(inForce(statuswriter.Sorted[*auditv1alpha1.AuditSink](s.sinks), statuswriter.Sorted[*auditv1alpha1.AuditClass](s.classes)))
 		if !s.told.Swap(true) {
 			s.changedAfterTold()
 		}
@@ -91,4 +89,10 @@ func generation(obj any) int64 {
 		return -1
 	}
 	return m.GetGeneration()
+}
+
+// quarantined reports whether an object is not understood, which depends on the release, not on a generation.
+func quarantined(obj any) bool {
+	o, ok := obj.(runtime.Object)
+	return ok && policycodec.Quarantined(o) != ""
 }

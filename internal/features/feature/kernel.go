@@ -54,7 +54,7 @@ type Kernel struct {
 	Agreed func() error
 	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
 	Stale func() string
-	// Needs tells replicas of rules that are not enforced; nil if there are no replicas.
+	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs Needs
 
 	// Fresh waits for newer policy.
@@ -71,6 +71,9 @@ type Needs interface {
 	Need(ctx context.Context, dryRun bool) error
 	// NoNeed tells that there are none.
 	NoNeed(ctx context.Context) error
+	// NeedFields is the same for fields of stored objects, and NoNeedOfFields tells that no object has them.
+	NeedFields(ctx context.Context, fields []string) error
+	NoNeedOfFields(ctx context.Context, fields []string) error
 }
 
 // Before is what all systems refuse before the chain is asked.

@@ -15,6 +15,7 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 // embeddedID is the identity of the one server that an embedded etcd has, whichever process that is: it is its own
@@ -45,7 +46,7 @@ func newMember(opts *completed) (*replicas.Member, error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	return replicas.New(replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust, Knows: replicas.Known()}), nil
+	return replicas.New(replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust, Knows: replicas.Known(policycodec.KnownFields()...)}), nil
 }
 
 // joinReplicas registers this server with its replicas and follows what they agree on. The returned function gives the
@@ -89,13 +90,32 @@ func readyWhenAgreed(server *genericapiserver.GenericAPIServer, agreed func() er
 	return server.AddReadyzChecks(healthz.NamedCheck("replicas", func(*http.Request) error { return agreed() }))
 }
 
-// shadowNeeds tells the replicas of rules that are not enforced (TR-6).
-type shadowNeeds struct{ member *replicas.Member }
+// replicaNeeds tells the replicas what they have to know: rules that are not enforced (TR-6), and the fields of stored
+// objects (PO-25).
+type replicaNeeds struct{ member *replicas.Member }
 
-func (n shadowNeeds) Need(ctx context.Context, dryRun bool) error {
+func (n replicaNeeds) Need(ctx context.Context, dryRun bool) error {
 	return n.member.Need(ctx, replicas.ShadowRules, dryRun)
 }
 
-func (n shadowNeeds) NoNeed(ctx context.Context) error {
+func (n replicaNeeds) NoNeed(ctx context.Context) error {
 	return n.member.NoNeed(ctx, replicas.ShadowRules)
+}
+
+func (n replicaNeeds) NeedFields(ctx context.Context, fields []string) error {
+	for _, field := range fields {
+		if err := n.member.Need(ctx, replicas.Field(field), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n replicaNeeds) NoNeedOfFields(ctx context.Context, fields []string) error {
+	for _, field := range fields {
+		if err := n.member.NoNeed(ctx, replicas.Field(field)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

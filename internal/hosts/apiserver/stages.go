@@ -70,7 +70,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 		Warn:      s.events.Warn,
 		Agreed:    opts.member.Agreed,
-		Needs:     shadowNeeds{opts.member},
+		Needs:     replicaNeeds{opts.member},
 		Types:     types,
 	}
 	if limit := opts.own.MaxStaleness; limit > 0 {

@@ -10,8 +10,8 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/engine/shadowrule"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/request/shadow"
 )
 

@@ -10,9 +10,9 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
+	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 )

@@ -2,28 +2,20 @@ package policycodec
 
 import (
 	"slices"
-
-	"k8s.io/apimachinery/pkg/runtime"
-
-	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// plain proves in one pass that a stored container has no part that unknownParts would report. Nearly all that is
-// stored has none, and unknownParts takes several passes and an allocation for every key. The text is valid JSON: it
+// plain proves in one pass that a stored object has no field that is not known and none twice. Nearly all that is
+// stored has none, and listing them takes several passes and an allocation for every key. The text is valid JSON: it
 // has been decoded. False proves nothing: every spelling that is not the usual one (an escape in a key, anything but
-// ASCII) is left to unknownParts.
-func plain(data []byte, obj runtime.Object) bool {
-	if len(data) == 0 || data[0] != '{' {
+// ASCII) is left to shape.strangers.
+func plain(data []byte, of *shape) bool {
+	if of == nil || len(data) == 0 || data[0] != '{' {
 		return false
 	}
 	s := &scan{data: data}
-	switch obj.(type) {
-	case *policy.Policy:
-		return s.container(policyKeys, "roles", roleKeys)
-	case *policy.PolicyBinding:
-		return s.container(policyBindingKeys, "roleBindings", roleBindingKeys)
-	}
-	return false
+	ok := s.value(of)
+	s.space()
+	return ok && s.at == len(s.data)
 }
 
 // scan is a place in a JSON text.
@@ -32,37 +24,78 @@ type scan struct {
 	at   int
 }
 
-// container reads an object that has these keys, each at most once, of which one holds entries that have only the given
-// keys.
-func (s *scan) container(keys []string, entries string, entryKeys []string) bool {
-	names := map[string]bool{}
-	ok := s.closed(keys, func(key string) bool {
-		if key != entries {
-			return s.skip()
-		}
+// value reads a value of that shape.
+func (s *scan) value(of *shape) bool {
+	s.space()
+	if s.at >= len(s.data) {
+		return false
+	}
+	switch first := s.data[s.at]; {
+	case of.open:
+		return s.skip()
+	case of.own: // it keeps its unknown fields, and has been decoded
+		return first == '{' && s.skip()
+	case first == '{' && of.names != nil:
+		return s.closed(of)
+	case first == '{' && of.keyed:
+		seen := map[string]bool{}
 		return s.object(func(name []byte) bool {
-			if names[string(name)] {
+			if seen[string(name)] {
 				return false
 			}
-			names[string(name)] = true
-			return s.closed(entryKeys, func(string) bool { return s.skip() })
+			seen[string(name)] = true
+			return s.element(of.each)
 		})
-	})
-	s.space()
-	return ok && s.at == len(s.data)
+	case first == '[' && of.each != nil && !of.keyed:
+		return s.list(of.each)
+	case first == '{' || first == '[' || of.keyed:
+		return false
+	}
+	return s.skip()
 }
 
-// closed reads an object that has only these keys, each at most once.
-func (s *scan) closed(keys []string, value func(key string) bool) bool {
-	var seen [8]bool
+// element reads an entry of a list or a map: of structs, none may be null.
+func (s *scan) element(of *shape) bool {
+	s.space()
+	if of.names != nil && (s.at >= len(s.data) || s.data[s.at] != '{') {
+		return false
+	}
+	return s.value(of)
+}
+
+// maxFields is how many fields a struct has at most.
+const maxFields = 32
+
+// closed reads an object that has only these fields, each at most once.
+func (s *scan) closed(of *shape) bool {
+	var seen [maxFields]bool
 	return s.object(func(key []byte) bool {
-		i := slices.IndexFunc(keys, func(known string) bool { return known == string(key) })
+		i := slices.IndexFunc(of.names, func(known string) bool { return known == string(key) })
 		if i < 0 || i >= len(seen) || seen[i] {
 			return false
 		}
 		seen[i] = true
-		return value(keys[i])
+		return s.value(of.fields[i])
 	})
+}
+
+// list reads a list.
+func (s *scan) list(of *shape) bool {
+	if !s.take('[') {
+		return false
+	}
+	if s.take(']') {
+		return true
+	}
+	for s.element(of) {
+		if s.take(']') {
+			return true
+		}
+		if !s.take(',') {
+			return false
+		}
+	}
+	return false
 }
 
 // object reads an object and lets each take the value behind a key.

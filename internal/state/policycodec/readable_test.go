@@ -80,6 +80,33 @@ var shapes = []struct {
 	{name: "protobuf", policy: "k8s\x00\x0a\x17\x0a\x0apolicy/v1\x12\x06Policy\x12\xff", everybody: true},
 	{name: "nested too deep", policy: strings.Repeat("[", 20_000), everybody: true},
 
+	{name: "roles inside a spec", policy: current + storedPolicy + `,"spec":{` + goodRoles + `}}`, everybody: true},
+	{name: "roles inside the metadata", policy: current + strings.TrimSuffix(storedPolicy, "}") + `,` + goodRoles + `}}`, everybody: true},
+	{name: "an unknown field beside the roles", policy: current + storedPolicy + `,"also":[],` + goodRoles + `}`, everybody: true},
+	{name: "an unknown field of the status", policy: current + storedPolicy + `,"status":{"later":{}},` + goodRoles + `}`, everybody: true},
+	{name: "rules inside a spec", policy: current + storedPolicy + `,"roles":{"guard":{"spec":{"rules":[` + denyRule + `]}},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "rules inside the metadata", policy: current + storedPolicy + `,"roles":{"guard":{"metadata":{"rules":[` + denyRule + `]}},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a second list of rules", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[],"denies":[` + denyRule + `]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a role that is null", policy: current + storedPolicy + `,"roles":{"guard":null,"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a rule that is null", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[null]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "effect in place of deny", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"effect":"Deny","verbs":["delete"],"resourceKinds":["pods"]}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a rule inside a spec", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"spec":` + denyRule + `}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "another name for verbs", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"deny":true,"actions":["delete"],"resourceKinds":["pods"]}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "another name for kinds", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"deny":true,"verbs":["delete"],"kinds":["pods"]}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "an unknown restriction", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"verbs":["delete"],"resourceKinds":["pods"],"attributeRestrictions":{"effect":"Deny"}}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a rule that is not enforced and has an unknown field", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"deny":true,"verbs":["delete"],"resourceKinds":["pods"],"enforcement":"Shadow","from":"noon"}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a note that only the server makes", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"verbs":["delete"],"resourceKinds":["pods"],"quarantined":"x"}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "an unknown field and verbs that cannot be read", policy: current + storedPolicy + `,"roles":{"guard":{"rules":[{"effect":"Deny","verbs":{"in":["delete"]},"resourceKinds":["pods"]}]},"dev":{"rules":[` + allowRule + `]}}}`},
+	{name: "a list of harmless fields that cannot be read", policy: current + storedPolicy + `,"ignorable":"all",` + goodRoles + `}`, everybody: true},
+	{name: "a list of harmless fields that names known ones", policy: current + storedPolicy + `,"ignorable":[".roles[].rules[].deny",".roles[].rules[].Deny",".roles"],"roles":{"guard":{"rules":[{"Deny":true,"verbs":["delete"],"resourceKinds":["pods"]}]},"dev":{"rules":[` + allowRule + `]}}}`},
+
+	{name: "bindings inside a spec", binding: current + storedBinding + `,"spec":{` + goodBinds + `}}`, everybody: true},
+	{name: "an unknown field of policyRef", binding: current + storedBinding + `,"policyRef":{"cluster":"a"},` + goodBinds + `}`, everybody: true},
+	{name: "subjects in place of userNames", binding: current + storedBinding + `,"roleBindings":{"guard":{"roleName":"guard","subjects":[{"kind":"User","name":"alice"}]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
+	{name: "groups beside userNames", binding: current + storedBinding + `,"roleBindings":{"guard":{"roleName":"guard","userNames":["eve"],"groups":["a"]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
+	{name: "a binding inside a spec", binding: current + storedBinding + `,"roleBindings":{"guard":{"spec":{"roleName":"guard","userNames":["alice"]}},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
+	{name: "roleRef in place of roleName", binding: current + storedBinding + `,"roleBindings":{"guard":{"roleRef":{"name":"guard"},"userNames":["alice"],"groupNames":[]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`},
+	{name: "a binding that is null", binding: current + storedBinding + `,"roleBindings":{"guard":null,"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
 	{name: "users as a string", binding: current + storedBinding + `,"roleBindings":{"guard":{"roleName":"guard","userNames":"alice"},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
 	{name: "a binding as a string", binding: current + storedBinding + `,"roleBindings":{"guard":"alice","dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, everybody: true},
 	{name: "the role's name as an object", binding: current + storedBinding + `,"roleBindings":{"guard":{"roleName":{"name":"guard"},"userNames":["alice"]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`},
@@ -91,9 +118,9 @@ var shapes = []struct {
 	{name: "binary bindings", binding: "\x00\x01", everybody: true},
 }
 
-// SV-8: what cannot be read denies: a role to its subjects, a binding without readable subjects to everybody, a
-// container to its namespace, except what a cluster-wide grant allows. Nothing is lost beyond that: another namespace
-// is as it was.
+// SV-8, PO-25: what cannot be read or is not known denies: a role to its subjects, a binding without readable subjects
+// to everybody, a container to its namespace, except what a cluster-wide grant allows. Nothing is lost beyond that:
+// another namespace is as it was.
 func TestUnreadableDenies(t *testing.T) {
 	goodPolicy, goodBinding := current+storedPolicy+`,`+goodRoles+`}`, current+storedBinding+`,`+goodBinds+`}`
 	type fixture struct{ policy, binding string }
@@ -185,6 +212,38 @@ func TestUnreadableHidesNoDeny(t *testing.T) {
 		got := ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: verb, Namespace: "x", Resource: "pods", ResourceRequest: true})
 		if (got.Certainty == ruleset.Always) != want {
 			t.Errorf("%s: %v", verb, got.Certainty)
+		}
+	}
+}
+
+// PO-25: a role that is bound, and that is missing from a policy of which something is not understood, may be in that.
+// It denies to its subjects until the policy is understood again. Twin: in a policy that is understood, it is just
+// missing.
+func TestRoleInWhatIsNotUnderstood(t *testing.T) {
+	binding := readBack(t, "PolicyBinding", "hammer", "hammer", current+storedBinding+`,"roleBindings":{"guard":{"roleName":"guard","userNames":["alice"]},"dev":{"roleName":"dev","userNames":["alice","bob"]}}}`, &policy.PolicyBinding{})
+	dev := `"dev":{"rules":[` + allowRule + `]}`
+	read := func(roles string) *policy.Policy {
+		return readBack(t, "Policy", "hammer", "default", current+storedPolicy+`,"roles":{`+roles+`}}`, &policy.Policy{})
+	}
+	may := func(ix *ruleset.Index, who string) bool {
+		return ix.Decide(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who, Groups: []string{user.AllAuthenticated}}, Verb: "delete", Namespace: "hammer",
+			APIVersion: "v1", Resource: "pods", Name: "p", ResourceRequest: true}).Certainty == ruleset.Always
+	}
+	for _, strange := range []string{`"items":[{"name":"guard","rules":[` + denyRule + `]}]`, `"more":{"guard":{"rules":[` + denyRule + `]}}`} {
+		bad, good := read(dev+`,`+strange), read(dev)
+		built := ruleset.Build(ruleset.Input{MasterNamespace: "master", Policies: []*policy.Policy{bad}, PolicyBindings: []*policy.PolicyBinding{binding}})
+		empty := ruleset.Build(ruleset.Input{MasterNamespace: "master"})
+		for name, ix := range map[string]*ruleset.Index{
+			"built": built, "the binding comes later": empty.Apply(ruleset.Put(bad)).Apply(ruleset.Put(binding)),
+			"the policy comes later": empty.Apply(ruleset.Put(binding)).Apply(ruleset.Put(bad)), "it was understood": empty.Apply(ruleset.Put(good), ruleset.Put(binding)).Apply(ruleset.Put(bad)),
+		} {
+			if may(ix, "alice") || !may(ix, "bob") {
+				t.Errorf("%s, %s: alice %v, bob %v", strange, name, may(ix, "alice"), may(ix, "bob"))
+			}
+			mended := ix.Apply(ruleset.Put(good))
+			if !may(mended, "alice") || !may(mended, "bob") || len(mended.Problems()) != 1 {
+				t.Errorf("%s, %s: mended: alice %v, bob %v, %v", strange, name, may(mended, "alice"), may(mended, "bob"), mended.Problems())
+			}
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utiljson "sigs.k8s.io/json"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -66,7 +64,7 @@ func CannotRead(obj runtime.Object) string {
 	case *policy.Policy:
 		for name, role := range o.Roles {
 			for i := range role.Rules {
-				if _, unreadable := role.Rules[i].Unrecognized[policy.UnreadableField]; unreadable {
+				if _, unreadable := role.Rules[i].Unrecognized[policy.UnreadableField]; unreadable || len(role.Rules[i].UnknownFields()) > 0 {
 					return fmt.Sprintf("role %q", name)
 				}
 			}
@@ -81,75 +79,25 @@ func CannotRead(obj runtime.Object) string {
 	return ""
 }
 
-// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice: each could
-// narrow what the rest grants. Metadata and status are left out of it. Rules look after themselves.
-func unknownParts(data []byte, obj runtime.Object) error {
-	var top parts
-	if err := json.Unmarshal(data, &top); err != nil {
-		return err
-	}
-	switch obj.(type) {
-	case *policy.Policy:
-		if key := top.beyond(policyKeys...); key != "" {
-			return unknownField(key)
-		}
-		return unknownEntries(top, "roles", roleKeys)
-	case *policy.PolicyBinding:
-		if key := top.beyond(policyBindingKeys...); key != "" {
-			return unknownField(key)
-		}
-		return unknownEntries(top, "roleBindings", roleBindingKeys)
-	}
-	rest := map[string]json.RawMessage{}
-	for key, values := range top {
-		if len(values) > 1 {
-			return unknownField(key)
-		}
-		if key != "metadata" && key != "status" {
-			rest[key] = values[0]
-		}
-	}
-	bare, err := json.Marshal(rest)
-	if err != nil {
-		return err
-	}
+// unknownParts is an error if a stored object has fields that its kind does not have, or has one twice, at any level:
+// each may deny. It also returns what the writer lists as harmless. Rules look after themselves.
+func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 	kinds, _, err := Scheme.ObjectKinds(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fresh, err := Scheme.New(kinds[0])
-	if err != nil {
-		return err
+	of := shapeOf(kinds[0].GroupKind())
+	if of == nil {
+		return nil, fmt.Errorf("%s is not a kind that is stored", kinds[0].Kind)
 	}
-	strict, err := utiljson.UnmarshalStrict(bare, fresh)
-	return errors.Join(append(strict, err)...)
-}
-
-var (
-	policyKeys        = []string{"apiVersion", "kind", "metadata", "lastModified", "roles", "status"}
-	roleKeys          = []string{"metadata", "rules"}
-	policyBindingKeys = []string{"apiVersion", "kind", "metadata", "lastModified", "policyRef", "roleBindings", "status"}
-	roleBindingKeys   = []string{"metadata", "roleName", "userNames", "groupNames", "spellings"}
-)
-
-func unknownField(key string) error {
-	return fmt.Errorf("field %q is not known to this version, or is given twice", key)
-}
-
-func unknownEntries(top parts, key string, known []string) error {
-	var entries map[string]parts
-	if !top.one(key, &entries) {
-		return unknownField(key)
+	list := ignorableOf(obj)
+	if plain(data, of) {
+		return *list, nil
 	}
-	if name := repeated(top, key); name != "" {
-		return unknownField(key + "." + name)
+	if found := of.strangers(data, "", *list); len(found) > 0 {
+		return nil, found[0]
 	}
-	for _, name := range slices.Sorted(maps.Keys(entries)) { // the same reason at every reading
-		if bad := entries[name].beyond(known...); bad != "" {
-			return unknownField(key + "." + name + "." + bad)
-		}
-	}
-	return nil
+	return *list, nil
 }
 
 // repeated names an entry that is given twice, or has a name that no entry can have; empty if there is none.
@@ -200,20 +148,27 @@ func salvage(data []byte, cause error) (runtime.Object, schema.GroupVersionKind,
 	if !identify(obj, top) {
 		return nil, gvk, false
 	}
+	harmless, listed := top.ignorable()
+	found := shapeOf(gvk.GroupKind()).strangers(data, "", harmless)
 	switch o := obj.(type) {
 	case *policy.Policy:
-		salvagePolicy(o, top, reason, whole)
+		salvagePolicy(o, top, damage{reason: reason, whole: whole || !listed || besides(found, "roles"), harmless: harmless})
 	case *policy.PolicyBinding:
-		salvageBindings(o, top, reason, whole)
+		salvageBindings(o, top, damage{reason: reason, whole: whole || !listed || besides(found, "roleBindings"), harmless: harmless})
 	default:
 		salvageFields(obj, top)
-		if fp, ok := obj.(*policy.FieldPermission); ok && withholdsSomething(fp, top, whole) {
+		if fp, ok := obj.(*policy.FieldPermission); ok && withholdsSomething(fp, top, whole || !listed || len(found) > 0) {
 			unreadable(fp, reason)
 		}
 	}
 	mark(obj, reason)
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	return obj, gvk, true
+}
+
+// besides reports whether one of the fields is not in the entries of a container.
+func besides(found []stranger, entries string) bool {
+	return slices.ContainsFunc(found, func(s stranger) bool { return !strings.HasPrefix(s.path, "."+entries+"[]") })
 }
 
 // identify reads the metadata, or at least what the store needs of it.
@@ -268,9 +223,9 @@ func salvageFields(obj runtime.Object, top parts) {
 	}
 }
 
-// withholdsSomething tells whether a field permission may withhold a field and does not say which. Of another version
-// nobody knows where it says that it withholds, so that the field that it names is withheld unless it says that it is
-// not.
+// withholdsSomething tells whether a field permission may withhold a field and does not say which. Where it has a field
+// that is not known, or is of another version, nobody knows where it says that it withholds: the field that it names is
+// withheld unless it says that it is not.
 func withholdsSomething(fp *policy.FieldPermission, top parts, whole bool) bool {
 	var fields parts
 	if !top.one("spec", &fields) || len(fields) == 0 {
@@ -304,7 +259,7 @@ func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 		spec.Exclusive = true
 	}
 	var resources []string
-	if !fields.one("resources", &resources) {
+	if !fields.one("resources", &resources) || len(resources) == 0 {
 		spec.Resources = []string{everything}
 	}
 }

@@ -36,16 +36,18 @@ func TestSalvageRules(t *testing.T) {
 		verbs      string
 		// alsoGood tells whether the good rule beside it takes effect.
 		alsoGood bool
+		// alsoDenies tells whether a rule is added that denies everything.
+		alsoDenies bool
 	}{
-		{"type of a field", current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":"get","resourceKinds":["pods"]},` + good + `]}}}`, false, "*", true},
-		{"type of the condition", current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":["list"],"where":7},` + good + `]}}}`, false, "list", true},
-		{"deny, extent unreadable", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":{"not":"delete"}},` + good + `]}}}`, true, "*", true},
-		{"deny, condition unreadable", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":["delete"],"when":["a"]},` + good + `]}}}`, true, "delete", true},
-		{"deny twice", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"deny":false,"verbs":["delete"]},` + good + `]}}}`, true, "delete", true},
-		{"a way to say deny that is not known", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":"always","verbs":["delete"]},` + good + `]}}}`, true, "delete", true},
-		{"field of a role", current + storedPolicy + `,"roles":{"r":{"until":"noon","rules":[{"verbs":["get"]},` + good + `]}}}`, false, "get", false},
-		{"field of the policy", current + storedPolicy + `,"until":"noon","roles":{"r":{"rules":[{"deny":true,"verbs":["get"]},` + good + `]}}}`, true, "get", false},
-		{"newer version", newer + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":["get"]},` + good + `]}}}`, true, "get", false},
+		{"type of a field", current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":"get","resourceKinds":["pods"]},` + good + `]}}}`, false, "*", true, false},
+		{"type of the condition", current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":["list"],"where":7},` + good + `]}}}`, false, "list", true, false},
+		{"deny, extent unreadable", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":{"not":"delete"}},` + good + `]}}}`, true, "*", true, false},
+		{"deny, condition unreadable", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":["delete"],"when":["a"]},` + good + `]}}}`, true, "delete", true, false},
+		{"deny twice", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"deny":false,"verbs":["delete"]},` + good + `]}}}`, true, "delete", true, false},
+		{"a way to say deny that is not known", current + storedPolicy + `,"roles":{"r":{"rules":[{"deny":"always","verbs":["delete"]},` + good + `]}}}`, true, "delete", true, false},
+		{"field of a role", current + storedPolicy + `,"roles":{"r":{"until":"noon","rules":[{"verbs":["get"]},` + good + `]}}}`, false, "get", false, true},
+		{"field of the policy", current + storedPolicy + `,"until":"noon","roles":{"r":{"rules":[{"deny":true,"verbs":["get"]},` + good + `]}}}`, true, "get", false, false},
+		{"newer version", newer + storedPolicy + `,"roles":{"r":{"rules":[{"deny":true,"verbs":["get"]},` + good + `]}}}`, true, "get", false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, ok := stored(t, tc.text).(*policy.Policy)
@@ -56,8 +58,8 @@ func TestSalvageRules(t *testing.T) {
 				t.Errorf("it does not say that it is quarantined: %+v", p)
 			}
 			rules := p.Roles["r"].Rules
-			if len(rules) != 2 {
-				t.Fatalf("rules %+v", rules)
+			if want := map[bool]int{false: 2, true: 3}[tc.alsoDenies]; len(rules) != want {
+				t.Fatalf("%d rules, want %d: %+v", len(rules), want, rules)
 			}
 			if bad := rules[0]; bad.Deny != tc.deny || strings.Join(bad.Verbs, ",") != tc.verbs || len(bad.Unrecognized) == 0 {
 				t.Errorf("the bad rule is %+v", bad)
@@ -70,8 +72,8 @@ func TestSalvageRules(t *testing.T) {
 			}
 		})
 	}
-	// Twin: the same without anything wrong is left alone.
-	p := stored(t, current+storedPolicy+`,"roles":{"r":{"metadata":{"name":"r","later":"x"},"rules":[`+good+`]}}}`).(*policy.Policy)
+	// Twin: the same is left alone if its writer calls harmless what is not known.
+	p := stored(t, current+storedPolicy+`,"ignorable":[".roles[].metadata.later",".roles[].until"],"roles":{"r":{"until":"noon","metadata":{"name":"r","later":"x"},"rules":[`+good+`]}}}`).(*policy.Policy)
 	if Quarantined(p) != "" || len(p.Roles["r"].Rules[0].Unrecognized) != 0 {
 		t.Errorf("quarantined: %+v", p)
 	}
@@ -163,4 +165,36 @@ func FuzzSalvage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// PO-25: a protection with a field that is not known protects no less, wherever the field is.
+func TestUnknownFieldsOfProtections(t *testing.T) {
+	for _, tc := range []struct {
+		name, spec            string
+		exclusive, unreadable bool
+		resources             string
+	}{
+		{"another name for exclusive", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","withheld":true`, true, false, "pods"},
+		{"it says that it is not", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":false,"note":1`, false, false, "pods"},
+		{"another name for resources", `"kinds":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true`, true, false, "*"},
+		{"another name for field", `"resources":["pods"],"path":".spec.x","permission":"a.b/c","exclusive":true`, true, true, "pods"},
+		{"one level down", `"rule":{"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true}`, true, true, "*"},
+		{"in the parameter", `"resources":["pods"],"field":".spec.x","permission":"a.b/c","exclusive":true,"exclusiveWhen":"self == 1","enforcement":"Shadow","parameter":{"from":"key","except":"a"}`, true, false, "pods"},
+	} {
+		fp := stored(t, current+`"kind":"FieldPermission","metadata":{"name":"f"},"spec":{`+tc.spec+`}}`).(*policy.FieldPermission)
+		if Quarantined(fp) == "" || fp.Spec.Exclusive != tc.exclusive || fp.Spec.ExclusiveWhen != "" || fp.Shadowed() || strings.Join(fp.Spec.Resources, ",") != tc.resources || (Unreadable(fp) != "") != tc.unreadable {
+			t.Errorf("%s: %+v %v", tc.name, fp.Spec, fp.Annotations)
+		}
+	}
+	for name, tc := range map[string]struct{ fields, key string }{
+		"another field":           {`"attributeKind":"Label","attributeName":"env","protectedValues":["a"],"scope":"ObjectOnly","enforcement":"Shadow","note":1,"roleRef":{"kind":"ClusterRole","name":"x"}`, "env"},
+		"in the role":             {`"attributeKind":"Label","attributeName":"env","protectedValues":["a"],"roleRef":{"kind":"ClusterRole","name":"x","note":1}`, "env"},
+		"another name for values": {`"attributeKind":"Label","attributeName":"env","values":["a"],"roleRef":{"kind":"ClusterRole","name":"x"}`, "env"},
+		"inside a spec":           {`"spec":{"attributeKind":"Label","attributeName":"env"}`, ""},
+	} {
+		a := stored(t, current+`"kind":"ClusterProtectedAttribute","metadata":{"name":"a"},`+tc.fields+`}`).(*policy.ClusterProtectedAttribute)
+		if Quarantined(a) == "" || a.AttributeName != tc.key || a.ProtectedValues != nil || a.Scope != policy.ScopeIncludeTemplates || a.Shadowed() {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
 }

@@ -18,26 +18,34 @@ import (
 // everything is what a list of verbs, kinds or URLs covers when it cannot be read and must not cover too little.
 const everything = "*"
 
+// damage is what is known about a stored container that cannot be read as it is.
+type damage struct {
+	reason string
+	// whole says that the container itself is not understood: it is of another version, or has a field that is not
+	// known and that may hold anything, entries that deny included.
+	whole bool
+	// harmless are the fields that its writer calls so.
+	harmless paths
+}
+
 // salvagePolicy reads the roles of a policy one by one. Those that this version understands stay as they are, unless
-// the whole object is of another version.
-func salvagePolicy(p *policy.Policy, top parts, reason string, whole bool) {
+// the container itself is not understood.
+func salvagePolicy(p *policy.Policy, top parts, d damage) {
 	_ = top.one("lastModified", &p.LastModified)
 	var roles map[string]json.RawMessage
 	readable := top.one("roles", &roles)
-	// Of another version nobody knows where it keeps what it denies.
-	if !readable || whole || repeated(top, "roles") != "" {
-		unreadable(p, reason)
+	if !readable || d.whole || repeated(top, "roles") != "" {
+		unreadable(p, d.reason)
 	}
-	whole = whole || top.beyond(policyKeys...) != ""
 	for name, raw := range roles {
 		if p.Roles == nil {
 			p.Roles = map[string]policy.PolicyRole{}
 		}
 		if strings.ContainsRune(name, 0) { // such names mean something to the index
-			unreadable(p, reason)
+			unreadable(p, d.reason)
 			continue
 		}
-		p.Roles[name] = salvageRole(name, raw, reason, whole)
+		p.Roles[name] = salvageRole(name, raw, d)
 	}
 }
 
@@ -51,16 +59,18 @@ func unreadable(o metav1.Object, reason string) {
 	o.SetAnnotations(annotations)
 }
 
-func salvageRole(name string, raw json.RawMessage, reason string, whole bool) policy.PolicyRole {
+// salvageRole reads the rules of a role one by one. A field of the role that is not known may be a list of rules that
+// deny, so it counts as a rule that cannot be read.
+func salvageRole(name string, raw json.RawMessage, d damage) policy.PolicyRole {
 	var out policy.PolicyRole
 	var fields parts
-	denied := ruleset.Unreadable(fmt.Sprintf("role %q cannot be read: %s", name, reason))
-	if json.Unmarshal(raw, &fields) != nil {
+	denied := ruleset.Unreadable(fmt.Sprintf("role %q cannot be read: %s", name, d.reason))
+	if string(raw) == "null" || json.Unmarshal(raw, &fields) != nil {
 		out.Rules = []policy.PolicyRule{denied}
 		return out
 	}
 	_ = fields.one("metadata", &out.ObjectMeta)
-	bad := whole || fields.beyond(roleKeys...) != ""
+	strange := len(roleShape().strangers(raw, ".roles[]", d.harmless)) > 0
 	// Of a list that is given twice, every rule counts: an allow rule grants nothing here anyway.
 	for _, values := range fields["rules"] {
 		var rules []json.RawMessage
@@ -69,12 +79,15 @@ func salvageRole(name string, raw json.RawMessage, reason string, whole bool) po
 			continue
 		}
 		for _, rule := range rules {
-			salvaged, readable := salvageRule(rule, reason, bad)
+			salvaged, readable := salvageRule(rule, d, d.whole || strange)
 			if !readable {
 				salvaged = denied
 			}
 			out.Rules = append(out.Rules, salvaged)
 		}
+	}
+	if strange {
+		out.Rules = append(out.Rules, denied)
 	}
 	return out
 }
@@ -82,13 +95,13 @@ func salvageRole(name string, raw json.RawMessage, reason string, whole bool) po
 // salvageRule reads one rule. One that is not understood carries a field that no rule has, which quarantines it
 // wherever it is compiled: it grants nothing, or denies without a condition. What of a deny rule's extent cannot be
 // read is everything. It is false for something of which is not even clear whether it denies.
-func salvageRule(raw json.RawMessage, reason string, bad bool) (policy.PolicyRule, bool) {
+func salvageRule(raw json.RawMessage, d damage, bad bool) (policy.PolicyRule, bool) {
 	var rule policy.PolicyRule
 	if err := json.Unmarshal(raw, &rule); err == nil && string(raw) != "null" {
-		_, claimed := rule.Unrecognized[policy.UnreadableField]
-		delete(rule.Unrecognized, policy.UnreadableField) // only the server says that
-		if bad || claimed {
-			quarantineRule(&rule, reason)
+		d.harmless.ignoreIn(&rule)
+		disown(&rule)
+		if bad {
+			quarantineRule(&rule, d.reason)
 		}
 		return rule, true
 	}
@@ -112,68 +125,74 @@ func salvageRule(raw json.RawMessage, reason string, bad bool) (policy.PolicyRul
 		rule.ResourceKinds, rule.NonResourceURLs, rule.APIGroups = all, all, nil
 	}
 	_ = fields.one("description", &rule.Description)
-	quarantineRule(&rule, reason)
+	for key, values := range fields {
+		if ruleShape().field(key) == nil {
+			keepUnknown(&rule, key, values[0])
+		}
+	}
+	d.harmless.ignoreIn(&rule)
+	disown(&rule)
+	quarantineRule(&rule, d.reason)
 	return rule, true
 }
-
-// quarantinedField is the field that no rule has.
-const quarantinedField = "quarantined"
 
 func quarantineRule(rule *policy.PolicyRule, reason string) {
 	text, err := json.Marshal(reason)
 	if err != nil {
 		text = []byte(`""`)
 	}
+	keepUnknown(rule, policy.QuarantinedField, text)
+}
+
+func keepUnknown(rule *policy.PolicyRule, key string, value []byte) {
 	if rule.Unrecognized == nil {
 		rule.Unrecognized = map[string]runtime.RawExtension{}
 	}
-	rule.Unrecognized[quarantinedField] = runtime.RawExtension{Raw: text}
+	rule.Unrecognized[key] = runtime.RawExtension{Raw: value}
 }
 
 // salvageBindings reads role bindings one by one. One that is not understood is marked, so that only the deny rules of
 // its role hold; if it is not even clear for whom, they hold for everybody.
-func salvageBindings(b *policy.PolicyBinding, top parts, reason string, whole bool) {
+func salvageBindings(b *policy.PolicyBinding, top parts, d damage) {
 	_ = top.one("lastModified", &b.LastModified)
 	var entries map[string]json.RawMessage
 	readable := top.one("roleBindings", &entries)
-	if !readable || whole || repeated(top, "roleBindings") != "" || !top.one("policyRef", &b.PolicyRef) {
-		unreadable(b, reason)
+	if !top.one("policyRef", &b.PolicyRef) {
+		d.whole = true
 	}
-	whole = whole || top.beyond(policyBindingKeys...) != "" || !top.one("policyRef", &b.PolicyRef)
+	if !readable || d.whole || repeated(top, "roleBindings") != "" {
+		unreadable(b, d.reason)
+	}
 	for name, raw := range entries {
 		if b.RoleBindings == nil {
 			b.RoleBindings = map[string]policy.PolicyRoleBinding{}
 		}
 		if strings.ContainsRune(name, 0) {
-			unreadable(b, reason)
+			unreadable(b, d.reason)
 			continue
 		}
-		b.RoleBindings[name] = salvageBinding(raw, reason, whole)
+		b.RoleBindings[name] = salvageBinding(raw, d)
 	}
 }
 
-func salvageBinding(raw json.RawMessage, reason string, whole bool) policy.PolicyRoleBinding {
+func salvageBinding(raw json.RawMessage, d damage) policy.PolicyRoleBinding {
 	var out policy.PolicyRoleBinding
 	var fields parts
-	clear := json.Unmarshal(raw, &fields) == nil && string(raw) != "null"
+	object := string(raw) != "null" && json.Unmarshal(raw, &fields) == nil
 	_ = fields.one("metadata", &out.ObjectMeta)
 	// Whichever role it is, it may deny: then everything is denied to its subjects.
-	named := clear && fields.one("roleName", &out.RoleName) && out.RoleName != ""
-	clear = named && clear
-	if !clear && fields == nil {
-		out.GroupNames = []string{user.AllAuthenticated, user.AllUnauthenticated}
-	}
-	clear = fields.one("spellings", &out.Spellings) && clear
-	subjects := true
-	if !fields.one("userNames", &out.UserNames) || !fields.one("groupNames", &out.GroupNames) {
+	named := object && fields.one("roleName", &out.RoleName) && out.RoleName != ""
+	clear := fields.one("spellings", &out.Spellings) && named
+	strange := roleBindingShape().strangers(raw, ".roleBindings[]", d.harmless)
+	subjects := object && fields.one("userNames", &out.UserNames) && fields.one("groupNames", &out.GroupNames) && !mayNameSubjects(fields, strange)
+	if !subjects {
 		out.UserNames, out.GroupNames = nil, []string{user.AllAuthenticated, user.AllUnauthenticated}
-		clear, subjects = false, false
 	}
-	if whole || !clear || fields.beyond(roleBindingKeys...) != "" {
+	if d.whole || !clear || !subjects || len(strange) > 0 {
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}
 		}
-		out.Annotations[policy.AnnotationQuarantined] = reason
+		out.Annotations[policy.AnnotationQuarantined] = d.reason
 		delete(out.Annotations, policy.AnnotationUnreadable)
 		switch {
 		case !named:
@@ -183,4 +202,17 @@ func salvageBinding(raw json.RawMessage, reason string, whole bool) policy.Polic
 		}
 	}
 	return out
+}
+
+// mayNameSubjects reports whether fields that are not known may say whom a binding binds: it has no list of subjects,
+// or one of the two lists is missing and something else holds several values.
+func mayNameSubjects(fields parts, strange []stranger) bool {
+	users, groups := len(fields["userNames"]) > 0, len(fields["groupNames"]) > 0
+	switch {
+	case len(strange) == 0 || users && groups:
+		return false
+	case !users && !groups:
+		return true
+	}
+	return slices.ContainsFunc(strange, stranger.holdsSeveral)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,11 +62,9 @@ func (c storageCodec) Peek(data []byte) (runtime.Object, error) {
 func (c storageCodec) read(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := c.Codec.Decode(data, defaults, into)
 	if err == nil {
-		if !plain(data, obj) {
-			err = unknownParts(data, obj)
-		}
-		if err == nil {
-			readRules(obj)
+		harmless, why := unknownParts(data, obj)
+		if err = why; err == nil {
+			readRules(obj, harmless)
 			return obj, gvk, nil
 		}
 	}
@@ -94,24 +91,29 @@ func given(object, into runtime.Object) (runtime.Object, bool) {
 	return into, true
 }
 
-// readRules makes deny rules of those that spell it in another case: by what else they say they would be allow rules
-// that grant nothing.
-func readRules(obj runtime.Object) {
+// readRules removes from the rules what their writer calls harmless, and what only the server notes in a rule.
+func readRules(obj runtime.Object, harmless paths) {
 	p, ok := obj.(*policy.Policy)
 	if !ok {
 		return
 	}
+	harmless.ignore(p)
 	for _, role := range p.Roles {
 		for i := range role.Rules {
-			if _, claimed := role.Rules[i].Unrecognized[policy.UnreadableField]; claimed { // only the server says that
-				delete(role.Rules[i].Unrecognized, policy.UnreadableField)
-				quarantineRule(&role.Rules[i], unknownField(policy.UnreadableField).Error())
-			}
-			for key, value := range role.Rules[i].Unrecognized {
-				if text := string(value.Raw); strings.EqualFold(key, "deny") && text != "false" && text != "null" {
-					role.Rules[i].Deny = true
-				}
-			}
+			disown(&role.Rules[i])
+		}
+	}
+}
+
+// claimedField stands for a field of a stored rule that only the server gives to rules. It is as unknown as any other.
+const claimedField = "claimed"
+
+// disown takes from a stored rule what only the server notes in rules.
+func disown(rule *policy.PolicyRule) {
+	for _, name := range []string{policy.UnreadableField, policy.QuarantinedField} {
+		if value, claimed := rule.Unrecognized[name]; claimed {
+			delete(rule.Unrecognized, name)
+			rule.Unrecognized[claimedField] = value
 		}
 	}
 }

@@ -2,6 +2,7 @@ package policycodec
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,7 +71,41 @@ func Understand(prefix, key string, data []byte) (Stored, bool) {
 		return s, true
 	}
 	s.Problems = notUnderstood(obj)
+	if len(s.Problems) == 0 {
+		s.Problems = onlyIgnored(data, kind.GroupKind())
+	}
 	return s, true
+}
+
+// onlyIgnored lists the fields that are not known and that the writer lists as harmless. Nothing goes wrong with them
+// but that the next write loses them, which is reason enough to ask before a downgrade.
+func onlyIgnored(data []byte, kind schema.GroupKind) (problems []string) {
+	var top parts
+	if json.Unmarshal(data, &top) != nil {
+		return nil
+	}
+	if listed, _ := top.ignorable(); len(listed) == 0 {
+		return nil
+	}
+	found := shapeOf(kind).strangers(data, "", nil)
+	var roles map[string]parts
+	if top.one("roles", &roles) {
+		for _, name := range slices.Sorted(maps.Keys(roles)) {
+			var rules []json.RawMessage
+			if !roles[name].one("rules", &rules) {
+				continue
+			}
+			for i, rule := range rules {
+				plain := *ruleShape()
+				plain.own = false
+				found = append(found, plain.strangers(rule, fmt.Sprintf(".roles[%s].rules[%d]", name, i), nil)...)
+			}
+		}
+	}
+	for _, s := range found {
+		problems = append(problems, fmt.Sprintf("unknown %s, which its writer lists as harmless: the next write loses it", strings.TrimPrefix(s.shown, ".")))
+	}
+	return problems
 }
 
 // notUnderstood lists the parts of an object that are quarantined.

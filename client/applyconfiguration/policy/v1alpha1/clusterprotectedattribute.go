@@ -34,6 +34,10 @@ type ClusterProtectedAttributeApplyConfiguration struct {
 	// would have been refused is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told,
 	// too.
 	Enforcement *policyv1alpha1.Enforcement `json:"enforcement,omitempty"`
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	Ignorable []string `json:"ignorable,omitempty"`
 	// status says whether the role exists. It is set by the server.
 	Status *ProtectedAttributeStatusApplyConfiguration `json:"status,omitempty"`
 }
@@ -255,6 +259,16 @@ func (b *ClusterProtectedAttributeApplyConfiguration) WithScope(value policyv1al
 // If called multiple times, the Enforcement field is set to the value of the last call.
 func (b *ClusterProtectedAttributeApplyConfiguration) WithEnforcement(value policyv1alpha1.Enforcement) *ClusterProtectedAttributeApplyConfiguration {
 	b.Enforcement = &value
+	return b
+}
+
+// WithIgnorable adds the given value to the Ignorable field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ignorable field.
+func (b *ClusterProtectedAttributeApplyConfiguration) WithIgnorable(values ...string) *ClusterProtectedAttributeApplyConfiguration {
+	for i := range values {
+		b.Ignorable = append(b.Ignorable, values[i])
+	}
 	return b
 }
 

@@ -23,6 +23,10 @@ type PolicyApplyConfiguration struct {
 	// roles are the roles of this namespace by name. They are read here and written through
 	// roles.authorization.proviso.dev.
 	Roles map[string]PolicyRoleApplyConfiguration `json:"roles,omitempty"`
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	Ignorable []string `json:"ignorable,omitempty"`
 	// status says what the roles cover at the moment. It is set by the server.
 	Status *PolicyStatusApplyConfiguration `json:"status,omitempty"`
 }
@@ -216,6 +220,16 @@ func (b *PolicyApplyConfiguration) WithRoles(entries map[string]PolicyRoleApplyC
 	}
 	for k, v := range entries {
 		b.Roles[k] = v
+	}
+	return b
+}
+
+// WithIgnorable adds the given value to the Ignorable field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ignorable field.
+func (b *PolicyApplyConfiguration) WithIgnorable(values ...string) *PolicyApplyConfiguration {
+	for i := range values {
+		b.Ignorable = append(b.Ignorable, values[i])
 	}
 	return b
 }

@@ -25,6 +25,10 @@ type PolicyBindingApplyConfiguration struct {
 	// roleBindings are the role bindings by name. They are read here and written through
 	// rolebindings.authorization.proviso.dev.
 	RoleBindings map[string]PolicyRoleBindingApplyConfiguration `json:"roleBindings,omitempty"`
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	Ignorable []string `json:"ignorable,omitempty"`
 	// status says which role bindings take effect. It is set by the server.
 	Status *PolicyBindingStatusApplyConfiguration `json:"status,omitempty"`
 }
@@ -226,6 +230,16 @@ func (b *PolicyBindingApplyConfiguration) WithRoleBindings(entries map[string]Po
 	}
 	for k, v := range entries {
 		b.RoleBindings[k] = v
+	}
+	return b
+}
+
+// WithIgnorable adds the given value to the Ignorable field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ignorable field.
+func (b *PolicyBindingApplyConfiguration) WithIgnorable(values ...string) *PolicyBindingApplyConfiguration {
+	for i := range values {
+		b.Ignorable = append(b.Ignorable, values[i])
 	}
 	return b
 }

@@ -13,14 +13,24 @@ import (
 )
 
 // What is stored can be such that a release which does not know it would decide otherwise. So the record says what is
-// needed, every server shows what it knows, and one that does not know what is needed does not serve (TR-6).
+// needed, every server shows what it knows, and one that does not know what is needed does not serve (TR-6, PO-25).
 
 // ShadowRules is to know that a rule can be there and not be enforced. A release that does not would quarantine such a
 // rule, and a deny that is quarantined denies.
 const ShadowRules = "rules that are not enforced"
 
-// Known is what this release knows.
-func Known() []string { return []string{ShadowRules} }
+// Known is what this release knows, with the fields of stored objects that the first release did not know.
+func Known(fields ...string) []string {
+	known := []string{ShadowRules}
+	for _, field := range fields {
+		known = append(known, Field(field))
+	}
+	return known
+}
+
+// Field is to know a field of a stored object, such as "Policy.ignorable". A release that does not would count it as a
+// deny.
+func Field(name string) string { return "the field " + name }
 
 const (
 	// renewed is how often it is written down that something is still needed, and kept for how long it stays needed
@@ -85,7 +95,7 @@ type UnknowingError struct {
 }
 
 func (e *UnknowingError) Error() string {
-	return fmt.Sprintf("%s cannot be stored: the replica on %s runs a release that does not know them, and would enforce them: upgrade it first", e.What, strings.Join(e.Hosts, " and on "))
+	return fmt.Sprintf("%s cannot be stored: the replica on %s runs a release that does not know that, and would decide otherwise: upgrade it first", e.What, strings.Join(e.Hosts, " and on "))
 }
 
 // Need says, before something is stored, that whoever serves has to know it. It is an error if a replica runs that does

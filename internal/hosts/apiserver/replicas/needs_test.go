@@ -95,3 +95,35 @@ func TestNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// PO-25: while a replica runs that does not know a field, the field is not needed, so it is not stored. While it is
+// stored, a release that does not know it does not serve. An entry from before fields were named knows none of them.
+func TestFieldsAreNeeded(t *testing.T) {
+	client := etcd(t)
+	ctx := context.Background()
+	settings := Settings{MasterNamespace: "master", Gates: map[string]bool{}}
+	a := join(t, client, "/fields", Config{ID: "a", Settings: settings, Knows: Known("Policy.note", "Policy.other")}, Trust{})
+	for _, knows := range [][]string{nil, Known(), Known("Policy.other")} {
+		old := join(t, client, "/fields", Config{ID: "old", Settings: settings, Knows: knows}, Trust{})
+		if err := a.Need(ctx, Field("Policy.note"), false); err == nil || !strings.Contains(err.Error(), "Policy.note") || !strings.Contains(err.Error(), "host-old") {
+			t.Errorf("beside one that knows %v: %v", knows, err)
+		}
+		if err := old.Agreed(); err != nil {
+			t.Errorf("nothing is stored, and it does not serve: %v", err)
+		}
+		old.leave()
+	}
+	if err := a.Need(ctx, Field("Policy.note"), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		knows  []string
+		serves bool
+	}{{nil, false}, {Known(), false}, {Known("Policy.other"), false}, {Known("Policy.note"), true}} {
+		late := join(t, client, "/fields", Config{ID: "late", Settings: settings, Knows: tt.knows}, Trust{})
+		if err := late.Agreed(); (err == nil) != tt.serves || err != nil && !strings.Contains(err.Error(), "the field Policy.note") {
+			t.Errorf("one that knows %v: %v", tt.knows, err)
+		}
+		late.leave()
+	}
+}
