@@ -87,7 +87,18 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	if !possible {
 		return refuse(why)
 	}
+	if err := d.confirm(ctx, snap, r, all); err != nil {
+		return forbidden(err, refuse)
+	}
 	return nil
+}
+
+// forbidden is a refusal: the error itself if it is one.
+func forbidden(err error, refuse func(string) error) error {
+	if apierrors.IsForbidden(err) {
+		return err
+	}
+	return refuse(err.Error())
 }
 
 // asksAboutConditions refuses an access review whose answer would be conditional: the server would pass it on as an

@@ -125,7 +125,7 @@ func newWorldAfter(t testing.TB, text string, granted *hooks.Granted) *world {
 	}
 	w := &world{proof: &stated{}}
 	w.composed, err = compose(parts{
-		granted:   granted,
+		granted: granted, roles: filedRoles{files},
 		settings:  &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
 		kinds:     system.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
 		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof, stale: func() string { return w.old },
@@ -139,11 +139,15 @@ func newWorldAfter(t testing.TB, text string, granted *hooks.Granted) *world {
 		{Name: "pods/exec", Kind: "PodExecOptions"}, {Name: "pods/proxy", Kind: "PodProxyOptions"}, {Name: "nodes", Kind: "Node", Verbs: all}, {Name: "namespaces", Kind: "Namespace", Verbs: all}}}
 	reviews := &metav1.APIResourceList{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Verbs: metav1.Verbs{"create"}}}}
 	ours := &metav1.APIResourceList{GroupVersion: authz.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Namespaced: true, Verbs: metav1.Verbs{"create"}}}}
+	rbac := &metav1.APIResourceList{GroupVersion: "rbac.authorization.k8s.io/v1"}
+	for name, kind := range rbacKinds {
+		rbac.APIResources = append(rbac.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: !strings.HasPrefix(name, "cluster"), Verbs: all})
+	}
 	definitions, err := files.Objects(snapshot.Definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.kernel.Served.Watch(served.World{Local: []*metav1.APIResourceList{core, reviews, ours}, Definitions: definitions}); err != nil {
+	if err := w.kernel.Served.Watch(served.World{Local: []*metav1.APIResourceList{core, reviews, ours, rbac}, Definitions: definitions}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range w.systems {
@@ -328,7 +332,7 @@ func TestReviewsWithConditionalAnswersAreRefused(t *testing.T) {
 func TestUnsyncedIsNoAnswer(t *testing.T) {
 	w := &world{proof: &stated{}}
 	var err error
-	w.composed, err = compose(parts{settings: &settings{MasterNamespace: "master", Namespace: "n"}, interlock: w.proof,
+	w.composed, err = compose(parts{settings: &settings{MasterNamespace: "master", Namespace: "n"}, interlock: w.proof, roles: filedRoles{},
 		kinds: system.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/fields"
 	"proviso.dev/proviso/internal/ground"
 	"proviso.dev/proviso/internal/hooks"
+	"proviso.dev/proviso/internal/inquire"
 	"proviso.dev/proviso/internal/lineup"
 	"proviso.dev/proviso/internal/loopback"
 	"proviso.dev/proviso/internal/pki"
@@ -45,6 +46,8 @@ type parts struct {
 	interlock hooks.Interlock
 	// granted remembers what was allowed under a condition; nil for a new memory.
 	granted *hooks.Granted
+	// roles reads the stored roles of RBAC.
+	roles inquire.RBACRoles
 	// stale says why the policy is too old to decide by; nil asks the health of its sources.
 	stale func() string
 }
@@ -54,6 +57,9 @@ func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
 	if p.stale == nil && c.health != nil {
 		p.stale = c.health.Age.Stale
+	}
+	if p.roles == nil {
+		return nil, errors.New("the roles of RBAC cannot be read")
 	}
 	var err error
 	c.kernel, err = ground.NewKernel(ground.KernelConfig{
@@ -86,10 +92,14 @@ func compose(p parts) (*composed, error) {
 	limits := p.settings.limits(ours)
 	c.kernel.Gate.Limit = limits.Check
 	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
+	// The API server refuses by itself what a writer of RBAC lacks.
+	escalation := ground.Escalation(c.kernel)
+	escalation.DeniesOnly = true
 	c.decider, err = hooks.New(hooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: system.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &hooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
 		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+		Grants: &inquire.RBACWrites{Escalation: escalation, Roles: p.roles},
 	})
 	return c, err
 }
