@@ -138,14 +138,18 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 		return Answer{Reason: err.Error()}, nil
 	}
 	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
+	if r.Hangs() {
+		on := allowed
+		if r.Footing == authorize.Silent {
+			on = undenied
+		}
+		d.cfg.Granted.note(attrs, on)
+	}
 	switch {
 	case r.Footing == authorize.Denied:
 		return Answer{Reason: (&refusal.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
 	case r.Footing == authorize.Silent, r.By == linkRBAC:
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
-	}
-	if r.Hangs() {
-		d.cfg.Granted.note(attrs)
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
 }

@@ -26,9 +26,19 @@ const (
 	crowdBits = 1 << 20
 )
 
-// Granted remembers who was let pass under a condition. If the rule is gone when the request comes to admission, nobody
-// could tell from the policy that there was a condition, and who has no right at all any more would pass, as somebody
-// whom another authorizer allowed.
+// terms are on which a request was let pass.
+type terms byte
+
+const (
+	// allowed: a rule allows it under a condition, or a deny has one.
+	allowed terms = iota
+	// undenied: nothing here allows it, and a deny has a condition. Another authorizer may allow it.
+	undenied
+)
+
+// Granted remembers who was let pass under a condition. If the rule is gone when the request comes to admission, or a
+// rule denies the request by then, nobody could tell from the policy that there was a condition. Admission would take
+// the request for another one: a patch that is denied for an update that another authorizer allowed.
 //
 // It remembers callers, verbs and resources, not requests: there are few of them. The verb counts: who may patch under
 // a condition has not been allowed to update, and admission tries both. Two that have the same hash are taken for each
@@ -49,7 +59,10 @@ type generation struct {
 }
 
 // grant is what is remembered, before it is hashed. One that is wide has a user and a verb.
-type grant struct{ user, verb, namespace, group, resource, subresource string }
+type grant struct {
+	terms                                               terms
+	user, verb, namespace, group, resource, subresource string
+}
 
 // NewGranted remembers nothing yet.
 func NewGranted(now func() time.Time) *Granted {
@@ -63,21 +76,21 @@ func newGeneration() *generation { return &generation{users: map[uint64]map[uint
 // keys are the hashes of a user, of a grant, and of the grant without its resource.
 type keys struct{ user, exact, wide uint64 }
 
-func (g *Granted) keysOf(a authorizer.Attributes) keys {
+func (g *Granted) keysOf(a authorizer.Attributes, on terms) keys {
 	user, verb := a.GetUser().GetName(), a.GetVerb()
 	if !slices.Contains(writes, verb) {
 		verb = "" // of a connection; callers choose the method
 	}
 	return keys{
 		user:  maphash.String(g.seed, user),
-		exact: maphash.Comparable(g.seed, grant{user, verb, a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}),
-		wide:  maphash.Comparable(g.seed, grant{user: user, verb: verb}),
+		exact: maphash.Comparable(g.seed, grant{on, user, verb, a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}),
+		wide:  maphash.Comparable(g.seed, grant{terms: on, user: user, verb: verb}),
 	}
 }
 
 // note remembers.
-func (g *Granted) note(a authorizer.Attributes) {
-	k := g.keysOf(a)
+func (g *Granted) note(a authorizer.Attributes, on terms) {
+	k := g.keysOf(a, on)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()
@@ -99,14 +112,14 @@ func (g *generation) add(k keys) {
 		g.users[k.user] = of
 	}
 	if _, there := of[k.exact]; !there && len(of) >= maxGrants {
-		k.exact = k.wide // there are as many of these as verbs
+		k.exact = k.wide // there are as many of these as verbs and terms
 	}
 	of[k.exact] = struct{}{}
 }
 
-// has tells whether a request may have been allowed under a condition.
-func (g *Granted) has(a authorizer.Attributes) bool {
-	k := g.keysOf(a)
+// has reports whether a request may have been let pass on such terms.
+func (g *Granted) has(a authorizer.Attributes, on terms) bool {
+	k := g.keysOf(a, on)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()

@@ -19,19 +19,22 @@ func grantedTo(name, verb, namespace string) authorizer.Attributes {
 func TestGranted(t *testing.T) {
 	now := time.Unix(0, 0)
 	g := NewGranted(func() time.Time { return now })
-	g.note(grantedTo("anna", "create", "a"))
+	g.note(grantedTo("anna", "create", "a"), allowed)
 	for _, at := range []struct {
 		after time.Duration
 		want  bool
 	}{{0, true}, {grantedFor - 1, true}, {grantedFor, true}, {2*grantedFor - 1, true}, {2 * grantedFor, false}} {
 		now = time.Unix(0, 0).Add(at.after)
-		if got := g.has(grantedTo("anna", "create", "a")); got != at.want {
+		if got := g.has(grantedTo("anna", "create", "a"), allowed); got != at.want {
 			t.Errorf("after %s: %v", at.after, got)
 		}
 	}
-	g.note(grantedTo("anna", "create", "a"))
+	g.note(grantedTo("anna", "create", "a"), allowed)
+	if g.has(grantedTo("anna", "create", "a"), undenied) {
+		t.Error("it is remembered on other terms")
+	}
 	for what, a := range map[string]authorizer.Attributes{"another namespace": grantedTo("anna", "create", "b"), "another verb": grantedTo("anna", "patch", "a"), "somebody else": grantedTo("zoe", "create", "a")} {
-		if g.has(a) {
+		if g.has(a, allowed) {
 			t.Errorf("%s is remembered, and was not granted", what)
 		}
 	}
@@ -42,10 +45,10 @@ func TestGranted(t *testing.T) {
 func TestGrantedIsBoundedForEachUser(t *testing.T) {
 	g := NewGranted(time.Now)
 	for i := range 10 * maxGrants {
-		g.note(grantedTo("eve", "create", fmt.Sprint("n", i)))
+		g.note(grantedTo("eve", "create", fmt.Sprint("n", i)), allowed)
 	}
-	g.note(grantedTo("otto", "create", "a"))
-	if n := len(g.young.users[g.keysOf(grantedTo("eve", "", "")).user]); n > maxGrants+1 {
+	g.note(grantedTo("otto", "create", "a"), allowed)
+	if n := len(g.young.users[g.keysOf(grantedTo("eve", "", ""), allowed).user]); n > maxGrants+1 {
 		t.Errorf("%d grants of one user are remembered", n)
 	}
 	for what, tc := range map[string]struct {
@@ -59,22 +62,22 @@ func TestGrantedIsBoundedForEachUser(t *testing.T) {
 		"somebody else":                {grantedTo("otto", "create", "a"), true},
 		"somebody else, somewhere new": {grantedTo("otto", "create", "n0"), false},
 	} {
-		if got := g.has(tc.attrs); got != tc.want {
+		if got := g.has(tc.attrs, allowed); got != tc.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
 	for i := range 3 * maxUsers {
-		g.note(grantedTo(fmt.Sprint("user", i), "update", "a"))
+		g.note(grantedTo(fmt.Sprint("user", i), "update", "a"), allowed)
 	}
 	if n := len(g.young.users); n > maxUsers {
 		t.Errorf("%d users are remembered one by one", n)
 	}
 	mistaken := 0
 	for i := range 3 * maxUsers {
-		if !g.has(grantedTo(fmt.Sprint("user", i), "update", "a")) {
+		if !g.has(grantedTo(fmt.Sprint("user", i), "update", "a"), allowed) {
 			t.Fatalf("user %d is forgotten", i)
 		}
-		if g.has(grantedTo(fmt.Sprint("stranger", i), "update", "a")) {
+		if g.has(grantedTo(fmt.Sprint("stranger", i), "update", "a"), allowed) {
 			mistaken++
 		}
 	}
@@ -96,14 +99,14 @@ func TestGrantedKeepsNoText(t *testing.T) {
 	before := held()
 	for i := range 100 {
 		long := fmt.Sprint(i, strings.Repeat("x", 900_000))
-		g.note(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "eve"}, Verb: long, Namespace: long, Resource: "configmaps", Subresource: long})
+		g.note(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "eve"}, Verb: long, Namespace: long, Resource: "configmaps", Subresource: long}, allowed)
 	}
 	if after := held(); after > before+5<<20 {
 		t.Errorf("it holds %d kB for 100 grants", (after-before)>>10)
 	}
 	for i := range maxUsers {
 		for j := range maxGrants {
-			g.note(grantedTo(fmt.Sprint("user", i), "update", fmt.Sprint(j)))
+			g.note(grantedTo(fmt.Sprint("user", i), "update", fmt.Sprint(j)), allowed)
 		}
 	}
 	if after := held(); after > before+16<<20 {
