@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -433,7 +434,7 @@ func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *a
 			return nil
 		}
 		u := &unstructured.Unstructured{}
-		if err := json.Unmarshal(raw, &u.Object); err != nil {
+		if err := utiljson.Unmarshal(raw, &u.Object); err != nil {
 			t.Fatal(err)
 		}
 		return u
