@@ -91,6 +91,9 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	if err := d.confirm(ctx, snap, r, all); err != nil {
 		return forbidden(err, refuse)
 	}
+	if err := d.disown(ctx, snap, r, caller); err != nil {
+		return refuse("whoever changes the owner references of an object needs the right to delete it: " + err.Error())
+	}
 	return nil
 }
 

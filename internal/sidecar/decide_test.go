@@ -137,7 +137,8 @@ func newWorldAfter(t testing.TB, text string, granted *hooks.Granted) *world {
 	all := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	core := &metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: all}, {Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: all}, {Name: "pods", Kind: "Pod", Namespaced: true, Verbs: all},
-		{Name: "pods/exec", Kind: "PodExecOptions"}, {Name: "pods/proxy", Kind: "PodProxyOptions"}, {Name: "nodes", Kind: "Node", Verbs: all}, {Name: "namespaces", Kind: "Namespace", Verbs: all}}}
+		{Name: "pods/exec", Kind: "PodExecOptions", Verbs: metav1.Verbs{"create", "get"}}, {Name: "pods/status", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get", "patch", "update"}},
+		{Name: "pods/proxy", Kind: "PodProxyOptions", Verbs: metav1.Verbs{"create", "delete", "get", "patch", "update"}}, {Name: "nodes", Kind: "Node", Verbs: all}, {Name: "namespaces", Kind: "Namespace", Verbs: all}}}
 	reviews := &metav1.APIResourceList{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Verbs: metav1.Verbs{"create"}}}}
 	ours := &metav1.APIResourceList{GroupVersion: authz.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Namespaced: true, Verbs: metav1.Verbs{"create"}}}}
 	rbac := &metav1.APIResourceList{GroupVersion: "rbac.authorization.k8s.io/v1"}

@@ -90,6 +90,7 @@ func compose(p parts) (*composed, error) {
 	// Requests to our own groups are enforced where they are served, which is here.
 	ours, local := registry.Groups(), c.kernel.Served.Local
 	limits := p.settings.limits(ours)
+	limits.Lists = c.kernel.Served.Lists
 	c.kernel.Gate.Limit = limits.Check
 	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
 	// The API server refuses by itself what a writer of RBAC lacks.
