@@ -27,6 +27,9 @@ type Escalation struct {
 	Chain *authorize.Chain
 	// MasterNamespace is where power is power everywhere.
 	MasterNamespace string
+	// DeniesOnly leaves it to the API server to refuse what the writer of RBAC lacks: it checks that itself, and knows
+	// authorizers that this host does not. What a rule of Policy denies is refused here.
+	DeniesOnly bool
 }
 
 var (
@@ -116,6 +119,9 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	if lifted && index.Names(e.Chain.Scoped(asked), tiers...) {
 		return nil
 	}
+	if e.DeniesOnly && !escalation.Reaches(index, escalation.Grant{User: caller, Namespace: w.namespace, Tiers: tiers}) {
+		return nil
+	}
 	if w.load != nil {
 		if w.rbac, err = w.load(ctx); apierrors.IsNotFound(err) && lifted {
 			return nil // there is nothing yet that could be denied, and who writes the role is asked then
@@ -123,13 +129,13 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 			return err
 		}
 	}
-	grant := escalation.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted}
+	grant := escalation.Grant{User: caller, Namespace: w.namespace, Policy: w.policy, RBAC: w.rbac, Grantees: w.grantees, Tiers: tiers, Lifted: lifted || e.DeniesOnly}
 	if len(w.grantees) == 0 {
 		grant.Role = w.ref
 	}
 	if err := escalation.Covers(index, grant); err != nil {
 		named := ""
-		if lifted {
+		if grant.Lifted {
 			named = ", by its name and not by *,"
 		}
 		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("%w; or user %q needs the verb %s%s on %s", err, caller.GetName(), w.verb, named, e.target(w)))

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -17,9 +17,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	"k8s.io/kubernetes/pkg/apis/core/helper"
-	"k8s.io/kubernetes/pkg/apis/rbac"
-	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac"
 	clusterrole "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/policybased"
 	clusterrolebinding "k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding/policybased"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
@@ -44,7 +41,7 @@ func New(upstream Provider, escalation *policyreview.Escalation) (Provider, erro
 	if !ok {
 		return nil, fmt.Errorf("the storage provider of %s is a %T: decide how what is written is checked", rbacv1.GroupName, upstream)
 	}
-	return rbacProvider{known, &rbacGuard{escalation: escalation}}, nil
+	return rbacProvider{known, newGuard(escalation)}, nil
 }
 
 // rbacProvider is upstream's, with its storage guarded.
@@ -74,10 +71,16 @@ func (p rbacProvider) NewRESTStorage(resources serverstorage.APIResourceConfigSo
 
 // rbacGuard checks what is written to RBAC.
 type rbacGuard struct {
-	escalation *policyreview.Escalation
+	writes *policyreview.RBACWrites
 	// roles and clusters read what is bound.
 	roles    rest.Getter
 	clusters clusterRoles
+}
+
+func newGuard(escalation *policyreview.Escalation) *rbacGuard {
+	g := &rbacGuard{}
+	g.writes = &policyreview.RBACWrites{Escalation: escalation, Roles: g}
+	return g
 }
 
 // clusterRoles are the stored cluster roles.
@@ -171,16 +174,12 @@ func (g *rbacGuard) onCreate(validate rest.ValidateObjectFunc) rest.ValidateObje
 	}
 }
 
-// onUpdate lets pass, as upstream does, what only helps an object to be deleted.
 func (g *rbacGuard) onUpdate(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		if validate != nil {
 			if err := validate(ctx, obj, old); err != nil {
 				return err
 			}
-		}
-		if rbacregistry.IsOnlyMutatingGCFields(obj, old, helper.Semantic) {
-			return nil
 		}
 		return g.confirm(ctx, obj, old)
 	}
@@ -192,81 +191,38 @@ func (g *rbacGuard) confirm(ctx context.Context, obj, old runtime.Object) error 
 	if err != nil {
 		return err
 	}
-	namespace := request.NamespaceValue(ctx)
-	switch o := written.(type) {
-	case *rbacv1.Role:
-		return g.escalation.ConfirmRBACRole(ctx, policyreview.RBACRole{Namespace: namespace, Name: o.Name, Rules: o.Rules})
-	case *rbacv1.ClusterRole:
-		return g.escalation.ConfirmRBACRole(ctx, policyreview.RBACRole{Name: o.Name, Rules: o.Rules, Aggregates: gathers(obj) || gathers(old)})
-	case *rbacv1.RoleBinding:
-		return g.binding(ctx, policyreview.RBACBinding{Namespace: namespace, Name: o.Name, RoleRef: o.RoleRef, Subjects: o.Subjects})
-	case *rbacv1.ClusterRoleBinding:
-		return g.binding(ctx, policyreview.RBACBinding{Name: o.Name, RoleRef: o.RoleRef, Subjects: o.Subjects})
-	}
-	return fmt.Errorf("cannot check a %T", written)
-}
-
-// gathers tells whether a cluster role takes in the rules of others.
-func gathers(obj runtime.Object) bool {
-	r, ok := obj.(*rbac.ClusterRole)
-	return ok && r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
-}
-
-func (g *rbacGuard) binding(ctx context.Context, b policyreview.RBACBinding) error {
-	b.Rules = func(ctx context.Context) ([]rbacv1.PolicyRule, error) {
-		if b.RoleRef.Kind == "Role" {
-			obj, err := g.roles.Get(ctx, b.RoleRef.Name, &metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			r := &rbacv1.Role{}
-			err = legacyscheme.Scheme.Convert(obj.DeepCopyObject(), r, nil)
-			return r.Rules, err
-		}
-		obj, err := g.clusters.Get(request.WithNamespace(ctx, metav1.NamespaceNone), b.RoleRef.Name, &metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return g.gathered(ctx, obj)
-	}
-	return g.escalation.ConfirmRBACBinding(ctx, b)
-}
-
-// gathered are the rules of a cluster role with those that it gathers. The controller that writes them into the role
-// may not have come to it yet, and what is bound is the role as it will be.
-func (g *rbacGuard) gathered(ctx context.Context, obj runtime.Object) ([]rbacv1.PolicyRule, error) {
-	first := &rbacv1.ClusterRole{}
-	if err := legacyscheme.Scheme.Convert(obj.DeepCopyObject(), first, nil); err != nil {
-		return nil, err
-	}
-	rules, seen := slices.Clone(first.Rules), map[string]bool{first.Name: true}
-	for todo := []*rbacv1.ClusterRole{first}; len(todo) > 0; todo = todo[1:] {
-		if todo[0].AggregationRule == nil {
-			continue
-		}
-		for i := range todo[0].AggregationRule.ClusterRoleSelectors {
-			chosen, err := g.chosen(ctx, &todo[0].AggregationRule.ClusterRoleSelectors[i])
-			if err != nil {
-				return nil, err
-			}
-			for i := range chosen {
-				if r := &chosen[i]; !seen[r.Name] {
-					seen[r.Name] = true
-					rules, todo = append(rules, r.Rules...), append(todo, r)
-				}
-			}
+	var before runtime.Object
+	if old != nil {
+		if before, err = legacyscheme.Scheme.ConvertToVersion(old.DeepCopyObject(), rbacv1.SchemeGroupVersion); err != nil {
+			return err
 		}
 	}
-	return rules, nil
+	return g.writes.Confirm(ctx, request.NamespaceValue(ctx), written, before)
 }
 
-// chosen are the cluster roles with certain labels, as the watch cache has them.
-func (g *rbacGuard) chosen(ctx context.Context, by *metav1.LabelSelector) ([]rbacv1.ClusterRole, error) {
-	selector, err := metav1.LabelSelectorAsSelector(by)
+// Role implements policyreview.RBACRoles.
+func (g *rbacGuard) Role(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
+	obj, err := g.roles.Get(request.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	found, err := g.clusters.List(request.WithNamespace(ctx, metav1.NamespaceNone), &metainternalversion.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+	role := &rbacv1.Role{}
+	return role, legacyscheme.Scheme.Convert(obj.DeepCopyObject(), role, nil)
+}
+
+// ClusterRole implements policyreview.RBACRoles.
+func (g *rbacGuard) ClusterRole(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
+	obj, err := g.clusters.Get(request.WithNamespace(ctx, metav1.NamespaceNone), name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	role := &rbacv1.ClusterRole{}
+	return role, legacyscheme.Scheme.Convert(obj.DeepCopyObject(), role, nil)
+}
+
+// ClusterRoles implements policyreview.RBACRoles, as the watch cache has them.
+func (g *rbacGuard) ClusterRoles(ctx context.Context, by labels.Selector) ([]rbacv1.ClusterRole, error) {
+	found, err := g.clusters.List(request.WithNamespace(ctx, metav1.NamespaceNone), &metainternalversion.ListOptions{LabelSelector: by, ResourceVersion: "0"})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -125,7 +126,7 @@ func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world 
 	}
 	w := &world{proof: &stated{}}
 	w.composed, err = compose(parts{
-		granted:   granted,
+		granted: granted, roles: filedRoles{files},
 		settings:  &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
 		kinds:     feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
 		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof, stale: func() string { return w.old },
@@ -136,14 +137,19 @@ func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world 
 	all := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	core := &metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: all}, {Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: all}, {Name: "pods", Kind: "Pod", Namespaced: true, Verbs: all},
-		{Name: "pods/exec", Kind: "PodExecOptions"}, {Name: "pods/proxy", Kind: "PodProxyOptions"}, {Name: "nodes", Kind: "Node", Verbs: all}, {Name: "namespaces", Kind: "Namespace", Verbs: all}}}
+		{Name: "pods/exec", Kind: "PodExecOptions", Verbs: metav1.Verbs{"create", "get"}}, {Name: "pods/status", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get", "patch", "update"}},
+		{Name: "pods/proxy", Kind: "PodProxyOptions", Verbs: metav1.Verbs{"create", "delete", "get", "patch", "update"}}, {Name: "nodes", Kind: "Node", Verbs: all}, {Name: "namespaces", Kind: "Namespace", Verbs: all}}}
 	reviews := &metav1.APIResourceList{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Verbs: metav1.Verbs{"create"}}}}
 	ours := &metav1.APIResourceList{GroupVersion: authz.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Namespaced: true, Verbs: metav1.Verbs{"create"}}}}
+	rbac := &metav1.APIResourceList{GroupVersion: "rbac.authorization.k8s.io/v1"}
+	for name, kind := range rbacKinds {
+		rbac.APIResources = append(rbac.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: !strings.HasPrefix(name, "cluster"), Verbs: all})
+	}
 	definitions, err := files.Objects(snapshot.Definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.kernel.Served.Watch(discovery.World{Local: []*metav1.APIResourceList{core, reviews, ours}, Definitions: definitions}); err != nil {
+	if err := w.kernel.Served.Watch(discovery.World{Local: []*metav1.APIResourceList{core, reviews, ours, rbac}, Definitions: definitions}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range w.systems {
@@ -328,7 +334,7 @@ func TestReviewsWithConditionalAnswersAreRefused(t *testing.T) {
 func TestUnsyncedIsNoAnswer(t *testing.T) {
 	w := &world{proof: &stated{}}
 	var err error
-	w.composed, err = compose(parts{settings: &settings{MasterNamespace: "master", Namespace: "n"}, interlock: w.proof,
+	w.composed, err = compose(parts{settings: &settings{MasterNamespace: "master", Namespace: "n"}, interlock: w.proof, roles: filedRoles{},
 		kinds: feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }}})
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +435,7 @@ func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *a
 			return nil
 		}
 		u := &unstructured.Unstructured{}
-		if err := json.Unmarshal(raw, &u.Object); err != nil {
+		if err := utiljson.Unmarshal(raw, &u.Object); err != nil {
 			t.Fatal(err)
 		}
 		return u

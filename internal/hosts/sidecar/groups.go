@@ -87,7 +87,7 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 	if err != nil {
 		return err
 	}
-	links := append(append([]authorize.Link{}, s.kernel.Gate.Chain.Links()...), authorize.Link{Name: "kube-apiserver", Authorizer: elsewhere})
+	links := append(append([]authorize.Link{}, s.kernel.Gate.Chain.Links()...), authorize.Link{Name: "kube-apiserver", Authorizer: brief{elsewhere}})
 	chain, err := authorize.NewChain(links...)
 	if err != nil {
 		return err

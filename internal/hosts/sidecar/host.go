@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/dynamicaudit"
@@ -45,6 +46,8 @@ type parts struct {
 	interlock webhooks.Interlock
 	// granted remembers what was allowed under a condition; nil for a new memory.
 	granted *webhooks.Granted
+	// roles reads the stored roles of RBAC.
+	roles policyreview.RBACRoles
 	// stale says why the policy is too old to decide by; nil asks the health of its sources.
 	stale func() string
 }
@@ -54,6 +57,9 @@ func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
 	if p.stale == nil && c.health != nil {
 		p.stale = c.health.Age.Stale
+	}
+	if p.roles == nil {
+		return nil, errors.New("the roles of RBAC cannot be read")
 	}
 	var err error
 	c.kernel, err = base.NewKernel(base.KernelConfig{
@@ -84,12 +90,17 @@ func compose(p parts) (*composed, error) {
 	// Requests to our own groups are enforced where they are served, which is here.
 	ours, local := policycodec.Groups(), c.kernel.Served.Local
 	limits := p.settings.limits(ours)
+	limits.Lists = c.kernel.Served.Lists
 	c.kernel.Gate.Limit = limits.Check
 	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
+	// The API server refuses by itself what a writer of RBAC lacks.
+	escalation := base.Escalation(c.kernel)
+	escalation.DeniesOnly = true
 	c.decider, err = webhooks.New(webhooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.systems, c.kernel.Namespace),
 		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
 		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+		Grants: &policyreview.RBACWrites{Escalation: escalation, Roles: p.roles},
 	})
 	return c, err
 }

@@ -202,9 +202,9 @@ func (p *proof) Watched(connection string) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.manifest != nil:
-		return fmt.Errorf("fields and protected attributes cannot be checked at the moment: %w", p.manifest)
+		return fmt.Errorf("fields, protected attributes and grants of RBAC cannot be checked at the moment: %w", p.manifest)
 	case !p.open[connection] || !p.watched[connection]:
-		return errors.New("fields and protected attributes cannot be checked at the moment: it is not proven that the API server calls the admission webhook")
+		return errors.New("fields, protected attributes and grants of RBAC cannot be checked at the moment: it is not proven that the API server calls the admission webhook")
 	}
 	return nil
 }

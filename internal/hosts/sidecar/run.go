@@ -135,9 +135,13 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	roles, err := newStoredRoles(s.cluster)
+	if err != nil {
+		return err
+	}
 	namespaces := s.remote.Kube().Core().V1().Namespaces().Lister()
 	s.composed, err = compose(parts{
-		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, spool: filepath.Join(s.dir, "audit"),
+		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, roles: roles, spool: filepath.Join(s.dir, "audit"),
 		namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
 		ground:    base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
 	})

@@ -2,9 +2,11 @@ package discovery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -17,14 +19,25 @@ import (
 type knownAPIs struct {
 	local                 map[schema.GroupVersion]bool
 	groups                map[string]bool
+	verbs                 map[listed]metav1.Verbs
 	services, definitions snapshot.Objects // may be nil
 }
 
+// listed is a resource or a subresource as discovery names it: pods, pods/exec.
+type listed struct {
+	schema.GroupVersion
+	name string
+}
+
 func newKnownAPIs(world World) *knownAPIs {
-	k := &knownAPIs{local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, services: world.Services, definitions: world.Definitions}
+	k := &knownAPIs{local: map[schema.GroupVersion]bool{}, groups: map[string]bool{}, verbs: map[listed]metav1.Verbs{}, services: world.Services, definitions: world.Definitions}
 	for _, list := range world.Local {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
 			k.local[gv], k.groups[gv.Group] = true, true
+			for i := range list.APIResources {
+				r := &list.APIResources[i]
+				k.verbs[listed{gv, r.Name}] = r.Verbs
+			}
 		}
 	}
 	return k
@@ -95,6 +108,55 @@ func (d *Directory) Unknown(snap *snapshot.Snapshot, attrs authorizer.Attributes
 		return nil
 	}
 	return fmt.Errorf("nothing that serves %s in %s/%s is known to the policy: try again if it has just been added", attrs.GetResource(), attrs.GetAPIGroup(), version)
+}
+
+// Lists reports whether discovery lists a verb for what a request is about, resource or subresource, in its version and
+// in this process. An API server asks its authorizers about more than that, for purposes of its own.
+func (d *Directory) Lists(attrs authorizer.Attributes) bool {
+	w := d.world.Load()
+	if w == nil || !attrs.IsResourceRequest() {
+		return false
+	}
+	gv := schema.GroupVersion{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion()}
+	name := attrs.GetResource()
+	if sub := attrs.GetSubresource(); sub != "" {
+		name += "/" + sub
+	}
+	if w.known.local[gv] {
+		return slices.Contains(w.known.verbs[listed{gv, name}], attrs.GetVerb())
+	}
+	return w.known.listsCustom(gv, attrs)
+}
+
+// customVerbs and subresourceVerbs are those of what a definition defines.
+var (
+	customVerbs      = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	subresourceVerbs = []string{"get", "patch", "update"}
+)
+
+func (k *knownAPIs) listsCustom(gv schema.GroupVersion, attrs authorizer.Attributes) bool {
+	if k.definitions == nil || k.groups[gv.Group] || k.proxied(gv) {
+		return false
+	}
+	obj, exists, err := k.definitions.GetIndexer().GetByKey(attrs.GetResource() + "." + gv.Group)
+	definition, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if err != nil || !exists || !ok {
+		return false
+	}
+	i := slices.IndexFunc(definition.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Name == gv.Version && v.Served })
+	if i < 0 {
+		return false
+	}
+	has := definition.Spec.Versions[i].Subresources
+	switch attrs.GetSubresource() {
+	case "":
+		return slices.Contains(customVerbs, attrs.GetVerb())
+	case "status":
+		return has != nil && has.Status != nil && slices.Contains(subresourceVerbs, attrs.GetVerb())
+	case "scale":
+		return has != nil && has.Scale != nil && slices.Contains(subresourceVerbs, attrs.GetVerb())
+	}
+	return false
 }
 
 // isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in

@@ -98,6 +98,20 @@ func Covers(ix *ruleset.Index, g Grant) error {
 	return refusal
 }
 
+// Reaches reports whether any deny rule reaches the writer of a grant where it will hold. If none does, nothing is
+// denied that the writer could hand out. It is a superset: denies that the grantees share count, too.
+func Reaches(ix *ruleset.Index, g Grant) bool {
+	if g.User == nil {
+		return true
+	}
+	if g.Tiers == nil {
+		g.Tiers = []ruleset.Tier{ruleset.TierMaster, ruleset.TierNamespace, ruleset.TierRBAC}
+	}
+	g.Lifted = true // counts the denies of all namespaces for what holds everywhere
+	w, err := writerOf(ix, g)
+	return err != nil || len(w.local) > 0 || w.denied(nil)
+}
+
 // compare notes what is wanted and not held.
 func compare(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies, refusal *NotHeld) error {
 	held, err := proofOf(ix, g, w, wanted, shared)

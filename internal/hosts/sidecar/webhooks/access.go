@@ -37,6 +37,8 @@ type Config struct {
 	Before func(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement
 	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
 	Stale func() string
+	// Grants checks what objects of RBAC hand out.
+	Grants Grants
 	// Granted remembers what was allowed under a condition.
 	Granted *Granted
 	// Home is the namespace of the Service by which the stock server finds our API groups.
@@ -63,7 +65,7 @@ type Decider struct{ cfg Config }
 
 // New makes one.
 func New(cfg Config) (*Decider, error) {
-	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Granted == nil || cfg.Own == "" || cfg.Canary == "" {
+	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Granted == nil || cfg.Grants == nil || cfg.Own == "" || cfg.Canary == "" {
 		return nil, errors.New("a decider needs all of its parts")
 	}
 	return &Decider{cfg}, nil
@@ -136,14 +138,18 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 		return Answer{Reason: err.Error()}, nil
 	}
 	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
+	if r.Hangs() {
+		on := allowed
+		if r.Footing == authorize.Silent {
+			on = undenied
+		}
+		d.cfg.Granted.note(attrs, on)
+	}
 	switch {
 	case r.Footing == authorize.Denied:
 		return Answer{Reason: (&denial.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
 	case r.Footing == authorize.Silent, r.By == linkRBAC:
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
-	}
-	if r.Hangs() {
-		d.cfg.Granted.note(attrs)
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
 }
@@ -157,13 +163,14 @@ func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) erro
 }
 
 // checked tells whether admission may refuse a request that is allowed, without any condition: for the sake of a field
-// or an attribute, of what else would be deleted, or of our own groups and the master namespace.
+// or an attribute, of what else would be deleted, of what RBAC hands out, or of our own groups and the master
+// namespace.
 func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	u, namespace := attrs.GetUser(), attrs.GetNamespace()
 	deletes := attrs.GetVerb() != "create" || attrs.GetSubresource() != "" // an object that is made deletes nothing yet
 	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 	return slices.Contains(guarded, resource) || namespace != "" && namespace == d.cfg.Home && slices.Contains(enforce.Leading, resource) ||
-		d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
+		d.granting(ctx, attrs) || d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
 		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -66,12 +67,12 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 			notes.Of(ctx).Claim() // nobody was there in mutating admission to see whether it does
 		}
 		ruling := d.cfg.Gate.Rule(ctx, request)
+		if why := d.lifted(request, ruling); why != "" {
+			return refuse(why)
+		}
 		if ruling.Footing == authorize.Denied {
 			why = joined(ruling.Reason, ruling.Err)
 			continue // it did not get this far
-		}
-		if ruling.Footing == authorize.Silent && d.cfg.Granted.has(request) {
-			return refuse("you were allowed this under a condition, and the rule is gone: the request may be from before that; if you have another right to it, try again in ten minutes")
 		}
 		possible = true
 		ruling.Put(requestctx.From(ctx), request)
@@ -87,7 +88,37 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	if !possible {
 		return refuse(why)
 	}
+	if err := d.confirm(ctx, snap, r, all); err != nil {
+		return forbidden(err, refuse)
+	}
+	if err := d.disown(ctx, snap, r, caller); err != nil {
+		return refuse("whoever changes the owner references of an object needs the right to delete it: " + err.Error())
+	}
 	return nil
+}
+
+// lifted is why a request that was let pass under a condition must not pass without it. What a rule denies now is not a
+// request that did not get this far: it may be the very one, whose body took its time.
+func (d *Decider) lifted(request authorizer.Attributes, ruling authorize.Ruling) string {
+	switch ruling.Footing {
+	case authorize.Denied:
+		if d.cfg.Granted.has(request, allowed) || d.cfg.Granted.has(request, undenied) {
+			return "you were allowed to " + request.GetVerb() + " this under a condition, and a rule denies it now: the request may be from before that; if you have another right to it, try again in ten minutes"
+		}
+	case authorize.Silent:
+		if d.cfg.Granted.has(request, allowed) {
+			return "you were allowed this under a condition, and the rule is gone: the request may be from before that; if you have another right to it, try again in ten minutes"
+		}
+	}
+	return ""
+}
+
+// forbidden is a refusal: the error itself if it is one.
+func forbidden(err error, refuse func(string) error) error {
+	if apierrors.IsForbidden(err) {
+		return err
+	}
+	return refuse(err.Error())
 }
 
 // asksAboutConditions refuses an access review whose answer would be conditional: the server would pass it on as an

@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,58 +13,128 @@ import (
 // between, and a client can be slow on purpose. kube-apiserver gives it a minute by default.
 const grantedFor = 5 * time.Minute
 
-// maxGrants bounds what is remembered of single resources. Callers choose the namespaces that they ask about; beyond
-// the bound it is remembered of a caller only that he was allowed something.
-const maxGrants = 50_000
+// What is remembered is hashes, since callers choose the namespaces that they ask about. Each generation takes at most
+// maxUsers * maxGrants of them, about 10 MB, and the bits of the crowd.
+const (
+	// maxGrants bounds what is remembered of one user by namespace and resource. Beyond it the verb alone is: such a
+	// user is refused more than necessary, and nobody else is.
+	maxGrants = 256
+	// maxUsers bounds the users that are remembered one by one.
+	maxUsers = 1024
+	// crowdBits is how many bits remember the users beyond: by verb, one bit each. With n of them, somebody else is
+	// taken for one of them in n of 2^20 cases.
+	crowdBits = 1 << 20
+)
 
-// Granted remembers who was allowed something under a condition. If the rule is gone when the request comes to
-// admission, nobody could tell from the policy that there was a condition, and who has no right at all any more would
-// pass, as somebody whom another authorizer allowed.
+// terms are on which a request was let pass.
+type terms byte
+
+const (
+	// allowed: a rule allows it under a condition, or a deny has one.
+	allowed terms = iota
+	// undenied: nothing here allows it, and a deny has a condition. Another authorizer may allow it.
+	undenied
+)
+
+// Granted remembers who was let pass under a condition. If the rule is gone when the request comes to admission, or a
+// rule denies the request by then, nobody could tell from the policy that there was a condition. Admission would take
+// the request for another one: a patch that is denied for an update that another authorizer allowed.
 //
 // It remembers callers, verbs and resources, not requests: there are few of them. The verb counts: who may patch under
-// a condition has not been allowed to update, and admission tries both.
+// a condition has not been allowed to update, and admission tries both. Two that have the same hash are taken for each
+// other, which only refuses.
 type Granted struct {
-	now func() time.Time
+	now  func() time.Time
+	seed maphash.Seed
 
 	mu            sync.Mutex
 	since         time.Time
-	young, former map[grant]bool
+	young, former *generation
 }
 
-type grant struct{ user, verb, namespace, group, resource, subresource string }
+// generation is what was granted in one stretch of time.
+type generation struct {
+	users map[uint64]map[uint64]struct{}
+	crowd []uint64 // bits; nil while it is not needed
+}
+
+// grant is what is remembered, before it is hashed. One that is wide has a user and a verb.
+type grant struct {
+	terms                                               terms
+	user, verb, namespace, group, resource, subresource string
+}
 
 // NewGranted remembers nothing yet.
 func NewGranted(now func() time.Time) *Granted {
-	return &Granted{now: now, since: now(), young: map[grant]bool{}, former: map[grant]bool{}}
+	g := &Granted{now: now, seed: maphash.MakeSeed(), since: now()}
+	g.young, g.former = newGeneration(), newGeneration()
+	return g
 }
 
-func grantOf(a authorizer.Attributes) grant {
-	return grant{a.GetUser().GetName(), a.GetVerb(), a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}
+func newGeneration() *generation { return &generation{users: map[uint64]map[uint64]struct{}{}} }
+
+// keys are the hashes of a user, of a grant, and of the grant without its resource.
+type keys struct{ user, exact, wide uint64 }
+
+func (g *Granted) keysOf(a authorizer.Attributes, on terms) keys {
+	user, verb := a.GetUser().GetName(), a.GetVerb()
+	if !slices.Contains(writes, verb) {
+		verb = "" // of a connection; callers choose the method
+	}
+	return keys{
+		user:  maphash.String(g.seed, user),
+		exact: maphash.Comparable(g.seed, grant{on, user, verb, a.GetNamespace(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource()}),
+		wide:  maphash.Comparable(g.seed, grant{terms: on, user: user, verb: verb}),
+	}
 }
 
 // note remembers.
-func (g *Granted) note(a authorizer.Attributes) {
+func (g *Granted) note(a authorizer.Attributes, on terms) {
+	k := g.keysOf(a, on)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()
-	of := grantOf(a)
-	if len(g.young) >= maxGrants && !g.young[of] {
-		of = grant{user: of.user}
-	}
-	g.young[of] = true
+	g.young.add(k)
 }
 
-// has tells whether a request may have been allowed under a condition.
-func (g *Granted) has(a authorizer.Attributes) bool {
+func (g *generation) add(k keys) {
+	of, known := g.users[k.user]
+	switch {
+	case !known && len(g.users) >= maxUsers:
+		if g.crowd == nil {
+			g.crowd = make([]uint64, crowdBits/64)
+		}
+		bit := k.wide % crowdBits
+		g.crowd[bit/64] |= 1 << (bit % 64)
+		return
+	case !known:
+		of = map[uint64]struct{}{}
+		g.users[k.user] = of
+	}
+	if _, there := of[k.exact]; !there && len(of) >= maxGrants {
+		k.exact = k.wide // there are as many of these as verbs and terms
+	}
+	of[k.exact] = struct{}{}
+}
+
+// has reports whether a request may have been let pass on such terms.
+func (g *Granted) has(a authorizer.Attributes, on terms) bool {
+	k := g.keysOf(a, on)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.age()
-	for _, of := range [...]grant{grantOf(a), {user: a.GetUser().GetName()}} {
-		if g.young[of] || g.former[of] {
+	return g.young.has(k) || g.former.has(k)
+}
+
+func (g *generation) has(k keys) bool {
+	of := g.users[k.user]
+	for _, key := range [...]uint64{k.exact, k.wide} {
+		if _, there := of[key]; there {
 			return true
 		}
 	}
-	return false
+	bit := k.wide % crowdBits
+	return g.crowd != nil && g.crowd[bit/64]&(1<<(bit%64)) != 0
 }
 
 // age forgets what is older than it has to be.
@@ -70,8 +142,8 @@ func (g *Granted) age() {
 	now := g.now()
 	switch gone := now.Sub(g.since); {
 	case gone >= 2*grantedFor:
-		g.former, g.young, g.since = map[grant]bool{}, map[grant]bool{}, now
+		g.former, g.young, g.since = newGeneration(), newGeneration(), now
 	case gone >= grantedFor:
-		g.former, g.young, g.since = g.young, map[grant]bool{}, now
+		g.former, g.young, g.since = g.young, newGeneration(), now
 	}
 }

@@ -31,12 +31,15 @@ type Limits struct {
 	Exempt Exempt
 	// Only are the resources for which it does; nil means all.
 	Only []schema.GroupResource
+	// Lists reports whether discovery lists the verb for the resource or subresource; without it nothing is listed.
+	Lists func(authorizer.Attributes) bool
 	// Ours tells our own groups: they have an enforcer of their own.
 	Ours []string
 }
 
 var (
 	errReview   = errors.New("a conditional permission cannot be used here: the question names no version")
+	errUnlisted = errors.New("a conditional permission cannot be used here: no such request is served, so no object is admitted for it")
 	errExempt   = errors.New("a conditional permission cannot be used here: the caller is exempt from the admission webhook")
 	errNodes    = errors.New("a conditional permission cannot be used for nodes on a stock server: kubelets ask about them as well")
 	errVirtual  = errors.New("a conditional permission cannot be used for reviews on a stock server")
@@ -51,6 +54,9 @@ func (l Limits) Check(a authorizer.Attributes) error {
 	switch {
 	case !a.IsResourceRequest() || version == "" || version == "*":
 		return errReview
+	case l.Lists == nil || !l.Lists(a):
+		// The API server asks for purposes of its own: owner references ask about finalizers, a subresource of nothing.
+		return errUnlisted
 	case slices.Contains(l.Ours, a.GetAPIGroup()):
 		return nil
 	case l.Exempt.Has(a.GetUser()):

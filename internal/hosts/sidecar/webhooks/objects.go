@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -9,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 
 	"proviso.dev/proviso/internal/features/feature"
@@ -58,6 +58,7 @@ func (o *Objects) read(raw []byte, kind schema.GroupVersionKind) (runtime.Object
 		return object, nil
 	}
 	u := &unstructured.Unstructured{}
+	// Integers stay integers, as in the API server: as floats, two that differ beyond 2^53 would be equal.
 	if err := json.Unmarshal(raw, &u.Object); err != nil {
 		return nil, err
 	}
