@@ -12,9 +12,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// slow: SC-6, SC-13. Anna's request is authorized under a condition, and she sends its body only after she has lost her
-// right. It does not pass as one that somebody else allowed.
-func (p *pair) slow(t *testing.T) {
+// answer is what came back.
+type answer struct {
+	code int
+	text string
+}
+
+// held sends a request whose body comes only when it is released. It returns once the request has been authorized,
+// which is when its body is asked for.
+func (p *pair) held(t *testing.T, user string, request *http.Request, text string) (release func() answer) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
@@ -24,29 +30,20 @@ func (p *pair) slow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The body is asked for when the request has been authorized.
-	body := &lateBody{asked: make(chan struct{}), sent: make(chan struct{}), text: strings.NewReader(`{"metadata": {"name": "slow", "labels": {"size": "big"}}}`)}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL()+"/api/v1/namespaces/team/configmaps", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Impersonate-User", "anna")
+	body := &lateBody{asked: make(chan struct{}), sent: make(chan struct{}), text: strings.NewReader(text)}
+	request.Body, request.ContentLength = io.NopCloser(body), -1
+	request.Header.Set("Impersonate-User", user)
 	request.Header.Set("Expect", "100-continue")
-	type result struct {
-		code int
-		text string
-	}
-	answered := make(chan result, 1)
+	answered := make(chan answer, 1)
 	go func() {
 		response, err := (&http.Transport{TLSClientConfig: secure, ExpectContinueTimeout: patience}).RoundTrip(request)
 		if err != nil {
-			answered <- result{0, err.Error()}
+			answered <- answer{0, err.Error()}
 			return
 		}
 		defer func() { _ = response.Body.Close() }()
 		text, _ := io.ReadAll(response.Body)
-		answered <- result{response.StatusCode, string(text)}
+		answered <- answer{response.StatusCode, string(text)}
 	}()
 	select {
 	case <-body.asked:
@@ -55,16 +52,38 @@ func (p *pair) slow(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("nobody reads the body")
 	}
+	return func() answer {
+		close(body.sent)
+		select {
+		case got := <-answered:
+			return got
+		case <-time.After(patience):
+			t.Fatal("no answer")
+			return answer{}
+		}
+	}
+}
+
+// request is one to the API server.
+func (p *pair) request(t *testing.T, method, path, contentType string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, p.URL()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	return request
+}
+
+// slow: SC-6, SC-13. Anna's request is authorized under a condition, and she sends its body only after she has lost her
+// right. It does not pass as one that somebody else allowed.
+func (p *pair) slow(t *testing.T) {
+	t.Helper()
+	release := p.held(t, "anna", p.request(t, http.MethodPost, "/api/v1/namespaces/team/configmaps", "application/json"), `{"metadata": {"name": "slow", "labels": {"size": "big"}}}`)
 	p.kubectl("-n", "team", "delete", "rolebinding.authorization.proviso.dev", "small")
 	p.refused("anna", sized("revoked", "small"), "cannot create")
-	close(body.sent)
-	select {
-	case got := <-answered:
-		if got.code != http.StatusForbidden || !strings.Contains(got.text, "the rule is gone") {
-			t.Errorf("what was authorized under a condition whose rule is gone: %+v", got)
-		}
-	case <-time.After(patience):
-		t.Fatal("no answer")
+	if got := release(); got.code != http.StatusForbidden || !strings.Contains(got.text, "the rule is gone") {
+		t.Errorf("what was authorized under a condition whose rule is gone: %+v", got)
 	}
 	p.apply(sidecarPolicy)
 	p.allowed("anna", sized("bound-again", "small"))
