@@ -118,7 +118,7 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 }
 
 // fold decides without an object, and says so where no object would help.
-func (q *inquiry) fold(ctx context.Context, v authorize.Verdict) (authorizer.Decision, string, error) {
+func (q *inquiry) fold(ctx context.Context, v authorize.Partial) (authorizer.Decision, string, error) {
 	decision, reason, err := v.Fold(ctx)
 	if decision != authorizer.DecisionAllow && q.Honours != nil {
 		if why := q.Honours(q.attrs); why != nil {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // Answer is what is known of a request without its object. The zero value refuses.
@@ -37,24 +38,15 @@ func (h *Host) Decide(ctx context.Context, attrs authorizer.Attributes) Answer {
 }
 
 func (h *Host) decide(ctx context.Context, attrs authorizer.Attributes) Answer {
-	gate := h.kernel.Gate
-	v := gate.Chain.Decide(ctx, attrs)
-	decision := v.Decision
-	if v.Pending != nil {
-		if gate.Conditional && gate.Honours(attrs) == nil {
-			return Depends
-		}
-		decision, _, _ = v.Fold(ctx)
-	}
-	switch {
-	case decision == authorizer.DecisionAllow:
+	switch h.kernel.Gate.Decide(requestctx.With(ctx, h.Snapshot()), attrs).Answer {
+	case authorize.Allowed:
 		return Allowed
-	case decision == authorizer.DecisionDeny:
-		return Denied
-	case gate.OpensFields(ctx, h.Snapshot(), attrs):
+	case authorize.Open:
 		return Depends
+	case authorize.Unanswered:
+		return Refused
 	}
-	return Refused
+	return Denied
 }
 
 // Scoped is the request as the rules see it.

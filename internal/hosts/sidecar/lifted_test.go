@@ -70,7 +70,7 @@ func TestNoChangeLiftsACondition(t *testing.T) {
 			for i, verb := range []string{"update", "patch"} {
 				now = now.Add(time.Hour) // nothing is remembered
 				a := asked("mia", verb, "configmaps", "team", "a")
-				if !before.kernel.Gate.Rule(requestctx.With(t.Context(), before.kernel.Store.Current()), a).Hangs() {
+				if !before.kernel.Gate.Decide(requestctx.With(t.Context(), before.kernel.Store.Current()), a).Hangs() {
 					continue
 				}
 				answer, err := before.decider.Access(t.Context(), "c", a)

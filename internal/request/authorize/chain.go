@@ -69,8 +69,9 @@ func (c *Chain) Replace(links ...Link) error {
 // Links lists the chain, for reviews and tests.
 func (c *Chain) Links() []Link { return *c.links.Load() }
 
-// Verdict is what the chain knows before it has seen the object. The zero value refuses.
-type Verdict struct {
+// Partial is what the chain knows before it has seen the object. It is not a decision on the request yet: Gate.Decide
+// makes one of it. The zero value refuses.
+type Partial struct {
 	// Decision is final unless Pending is set.
 	Decision authorizer.Decision
 	Reason   string
@@ -93,7 +94,7 @@ type Verdict struct {
 }
 
 // Decide walks the chain as far as the request's own data reaches.
-func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
+func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Partial {
 	var r record
 	w := c.Walk(attrs)
 	for a := range w.answers(ctx) {
@@ -105,22 +106,22 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 			continue
 		case d.IsDeny():
 			// Whatever was conditional before could only have denied too.
-			v := Verdict{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
+			v := Partial{Decision: authorizer.DecisionDeny, Reason: d.Reason(), Authorizer: link.Name}
 			if v.Err = d.Error(); FailedClosed(v.Err) {
 				v.Failed, v.Err = v.Err, nil
 			}
 			return v
 		case d.IsAllow() && len(w.kept) == 0:
-			return Verdict{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
+			return Partial{Decision: authorizer.DecisionAllow, Reason: d.Reason(), Err: d.Error(), Authorizer: link.Name}
 		}
 		w.keep(a)
 		if a.canBecome(authorizer.DecisionAllow) {
 			p := a.waiting(pending{walk: w, record: r.kept()})
-			return Verdict{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
+			return Partial{Decision: authorizer.DecisionNoOpinion, Authorizer: link.Name, Types: typesOf(w.kept), Pending: p, rest: p}
 		}
 		// Only denies are possible here: somebody later in the chain has to allow.
 	}
-	v := Verdict{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
+	v := Partial{Decision: authorizer.DecisionNoOpinion, Reason: r.reason(), Err: utilerrors.NewAggregate(r.errs), Failed: utilerrors.NewAggregate(r.failures)}
 	if len(w.kept) > 0 {
 		r.failures = nil // the verdict has them
 		v.rest = &pending{walk: w, record: r.kept()}
@@ -130,19 +131,19 @@ func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict
 }
 
 // outcome is the verdict as it stands, without what is pending.
-func (v Verdict) outcome() requestctx.Outcome {
+func (v Partial) outcome() requestctx.Outcome {
 	return requestctx.Outcome{Decision: v.Decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.Authorizer}
 }
 
 // Fold is the decision where no condition will be evaluated. It goes on with the walk and asks nobody again who has
 // answered without one.
-func (v Verdict) Fold(ctx context.Context) (authorizer.Decision, string, error) {
+func (v Partial) Fold(ctx context.Context) (authorizer.Decision, string, error) {
 	decision, reason, _, err := v.fold(ctx)
 	return decision, reason, err
 }
 
 // fold also names the link that decided.
-func (v Verdict) fold(ctx context.Context) (_ authorizer.Decision, reason, by string, _ error) {
+func (v Partial) fold(ctx context.Context) (_ authorizer.Decision, reason, by string, _ error) {
 	if v.rest == nil {
 		return v.Decision, v.Reason, v.Authorizer, v.Err
 	}

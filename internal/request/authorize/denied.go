@@ -12,20 +12,9 @@ import (
 // the caller must not (PO-20). Conditions are resolved with the data; where none would be evaluated on such a request,
 // they fold.
 func (g *Gate) Denied(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool) {
-	v := g.Chain.Decide(ctx, attrs)
-	v.report(ctx)
-	pending := v.Pending
-	if pending == nil {
-		pending = v.Denies
-	}
-	out := v.outcome()
-	switch {
-	case pending == nil:
-	case g.Conditional && g.Honours(attrs) == nil:
-		out = pending.Resolve(ctx, data)
-	default:
-		out.Decision, out.Reason, out.Detail = v.Fold(ctx)
-	}
+	v := g.Decide(ctx, attrs)
+	v.Report(ctx)
+	out := v.Resolve(ctx, data)
 	return out, out.Decision == authorizer.DecisionDeny
 }
 

@@ -58,7 +58,7 @@ func withFailures(err error, data authorizer.ConditionsData) error {
 }
 
 // report says in audit and metrics that a condition failed when the request was authorized.
-func (v Verdict) report(ctx context.Context) {
+func (v Partial) report(ctx context.Context) {
 	if v.Failed != nil {
 		audit.AddAuditAnnotation(ctx, AnnotationFailure, v.Failed.Error())
 		countFailure(v.Authorizer)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
@@ -15,8 +14,8 @@ import (
 // opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the
 // verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
 // request; nil means no.
-func (g *Gate) opensFields(ctx context.Context, holder *requestctx.Holder, attrs authorizer.Attributes) requestctx.Pending {
-	if !HasFields(holder.Snapshot, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
+func (g *Gate) opensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) requestctx.Pending {
+	if !HasFields(snap, attrs) || g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
 		return nil
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})
@@ -29,25 +28,12 @@ func (g *Gate) opensFields(ctx context.Context, holder *requestctx.Holder, attrs
 	return nil
 }
 
-// OpensFields tells, of a request that nothing else allows, whether field permissions could still allow it by a
-// snapshot: then it depends on the fields that it changes.
-func (g *Gate) OpensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
-	return g.opensFields(ctx, &requestctx.Holder{Snapshot: snap}, attrs) != nil
-}
-
 // settled is a decision that needs no object.
 type settled struct{ requestctx.Outcome }
 
 // Resolve implements requestctx.Pending.
 func (s settled) Resolve(context.Context, authorizer.ConditionsData) requestctx.Outcome {
 	return s.Outcome
-}
-
-// passFields lets the request through to the enforcer.
-func (g *Gate) passFields(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, d requestctx.Pass) (authorizer.Decision, string, error) {
-	holder.Put(slot, attrs, d)
-	audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
-	return authorizer.DecisionAllow, "if field permissions cover every change", nil
 }
 
 // HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with

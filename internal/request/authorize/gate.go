@@ -73,7 +73,7 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 	case holder.Waits() && holder.Renew(f.gate.newer(ctx, attrs)) != nil:
 		return authorizer.DecisionDeny, holder.Refused().Error(), nil //nolint:nilerr // the reason says why
 	case isRequestItself(ctx, attrs):
-		return f.gate.decide(ctx, holder, requestctx.Request, attrs)
+		return f.gate.admit(ctx, holder, requestctx.Request, attrs)
 	case isImpersonation(attrs.GetVerb()):
 		decision, reason, err := f.gate.impersonate(ctx, attrs)
 		return decision, f.gate.advise(decision, reason, attrs), err
@@ -102,28 +102,23 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 	switch {
 	case holder == nil:
 		return h.Chain.Authorize(ctx, attrs)
-	case attrs.GetVerb() == "unsafe-delete-ignore-read-errors":
-		// Unsafe delete skips delete validation: a condition would never be evaluated.
-		if holder.Get(requestctx.Request).Pending() != nil {
-			return authorizer.DecisionDeny, "an unsafe delete cannot be made on a conditional permission", nil
-		}
-		if rules := holder.Snapshot.Rules; rules != nil && (rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0) {
-			// What the object owns cannot be told either (PO-20).
-			return authorizer.DecisionDeny, "an unsafe delete cannot be made by somebody to whom some deletes are denied", nil
+	case attrs.GetVerb() == VerbUnsafeDelete:
+		if why := h.gate.DeniesUnsafe(ctx, attrs); why != "" {
+			return authorizer.DecisionDeny, why, nil
 		}
 		return h.Chain.Authorize(ctx, attrs)
 	case isConnect(attrs) && attrs.GetVerb() == "create" && holder.Get(requestctx.Connect).IsAllowed() && isThisConnect(ctx, attrs):
 		// exec, attach and port-forward by GET ask for create once more; the enforcer has already decided that.
 		return authorizer.DecisionAllow, "create was decided in admission", nil
 	case isCreateOfUpdate(ctx, attrs):
-		return h.gate.decide(ctx, holder, requestctx.Create, attrs)
+		return h.gate.admit(ctx, holder, requestctx.Create, attrs)
 	default:
 		return h.Chain.Authorize(ctx, attrs)
 	}
 }
 
-// decide fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
-func (g *Gate) decide(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+// admit fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
+func (g *Gate) admit(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := g.fill(ctx, holder, slot, attrs)
 	if decision != authorizer.DecisionAllow {
 		by := denial.By{Stage: denial.Authorization}
@@ -143,63 +138,43 @@ func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authori
 	return (&denial.Question{Attributes: attrs}).Advise(reason)
 }
 
+// fill asks for the verdict, hands its pass over to admission, and writes down what was decided.
 func (g *Gate) fill(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
-	ctx = g.forRead(ctx, attrs)
-	v := g.Chain.Decide(ctx, attrs)
-	v.report(ctx)
+	v := g.Decide(ctx, attrs)
+	v.Report(ctx)
 	if token := holder.Snapshot.Revision.Token(); token != "" && wanted(ctx) {
 		audit.AddAuditAnnotation(ctx, AnnotationRevision, token)
 	}
 	if span != nil {
-		span.SetAttributes(attribute.String("authorizer", v.Authorizer), attribute.String("decision", v.Decision.String()), attribute.Bool("conditional", v.Pending != nil))
+		span.SetAttributes(attribute.String("authorizer", v.By), attribute.String("decision", v.Decision().String()), attribute.Bool("conditional", v.Answer == Open))
 		span.End()
 	}
-	decision, reason, err := g.let(ctx, holder, slot, attrs, v)
-	g.suppose(ctx, holder, slot, attrs, v, decision)
-	return decision, reason, err
+	if decision := v.Decision(); decision == authorizer.DecisionAllow {
+		holder.Put(slot, attrs, v.Pass)
+	} else {
+		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
+	}
+	if v.Answer == Open {
+		v.annotate(ctx)
+	} else {
+		g.record(ctx, slot, attrs, requestctx.Outcome{Decision: v.Decision(), Reason: v.Reason, Detail: v.Err, Authorizer: v.By})
+	}
+	g.suppose(ctx, holder, slot, attrs, v.known, v.Decision())
+	return v.Decision(), v.Reason, v.Err
 }
 
-// let turns the verdict into a pass, and into the answer of the filter.
-func (g *Gate) let(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
-	switch {
-	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
-		holder.Put(slot, attrs, requestctx.Allowed())
-		g.record(ctx, slot, attrs, v.outcome())
-		return authorizer.DecisionAllow, v.Reason, v.Err
-	case v.Pending == nil:
-		if v.Decision == authorizer.DecisionNoOpinion && (v.Denies == nil || g.Conditional) {
-			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
-				return g.passFields(ctx, holder, slot, attrs, requestctx.Granular(v.Denies).Answered(fields))
-			}
-		}
-		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(v.Decision))
-		g.record(ctx, slot, attrs, v.outcome())
-		return v.Decision, v.Reason, v.Err
+// annotate says in the audit event, and counts, what the request was let through on.
+func (v Verdict) annotate(ctx context.Context) {
+	if v.Pass.IsGranular() {
+		audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
+		return
 	}
-	if err := g.Honours(attrs); err != nil || !g.Conditional {
-		decision, reason, aerr := v.Fold(ctx)
-		if decision == authorizer.DecisionAllow {
-			holder.Put(slot, attrs, requestctx.Allowed())
-			g.record(ctx, slot, attrs, requestctx.Outcome{Decision: decision, Reason: reason})
-			return decision, reason, aerr
-		}
-		if decision == authorizer.DecisionNoOpinion {
-			if fields := g.opensFields(ctx, holder, attrs); fields != nil {
-				return g.passFields(ctx, holder, slot, attrs, requestctx.Granular(nil).Answered(fields))
-			}
-		}
-		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
-		g.record(ctx, slot, attrs, requestctx.Outcome{Decision: decision, Reason: reason})
-		return decision, joinReasons(reason, err), aerr
+	if n := v.Pass.Narrowing(); n != nil && !n.Box.IsEverything() { // the caller's own selectors do not say all of it
+		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spellBox(n.Box))
 	}
-	if IsRead(attrs) {
-		return g.decideRead(ctx, holder, attrs, v)
-	}
-	holder.Put(slot, attrs, requestctx.Conditional(v.Pending))
-	countConditional(v.Authorizer, v.Types)
-	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
-	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
+	countConditional(v.By, v.known.Types)
+	audit.AddAuditAnnotation(ctx, AnnotationPending, v.By)
 }
 
 // Spell is the value of AnnotationOutcome: a decision as audit classes spell it.
@@ -249,25 +224,13 @@ func (g *Gate) Ask(ctx context.Context, holder *requestctx.Holder, verb string, 
 	if attrs == nil {
 		return requestctx.Outcome{}
 	}
-	v := g.Chain.Decide(ctx, withVerb{attrs, verb})
+	asked := withVerb{attrs, verb}
+	v := g.Decide(ctx, asked)
 	if !isQuiet(ctx) {
-		v.report(ctx)
+		v.Report(ctx)
 	}
-	out := g.resolve(ctx, v, data)
-	g.supposeNow(ctx, withVerb{attrs, verb}, v.lastAsked(), out.Decision == authorizer.DecisionAllow, data)
-	return out
-}
-
-// resolve is what becomes of a verdict at once.
-func (g *Gate) resolve(ctx context.Context, v Verdict, data authorizer.ConditionsData) requestctx.Outcome {
-	switch {
-	case v.Pending == nil:
-		return v.outcome()
-	case g.Conditional:
-		return v.Pending.Resolve(ctx, data)
-	}
-	out := requestctx.Outcome{Authorizer: v.Authorizer}
-	out.Decision, out.Reason, out.Detail = v.Fold(ctx)
+	out := v.Resolve(ctx, data)
+	g.supposeNow(ctx, asked, v.known.lastAsked(), out.Decision == authorizer.DecisionAllow, data)
 	return out
 }
 
@@ -287,6 +250,7 @@ func (w withVerb) IsReadOnly() bool { return false }
 
 var (
 	errNotDated = apierrors.NewBadRequest("atLeastRevision: the policy of this server has no revisions")
+	errOff      = errors.New("a conditional permission cannot be used here: conditional authorization is off")
 	errNoObject = errors.New("a conditional permission cannot be used here: the request has no object to check")
 	errGet      = errors.New("a conditional permission cannot be used for get: list with a field selector on metadata.name and on what the condition asks for, or have get granted without a condition")
 	errSelect   = errors.New("a conditional permission cannot be used here: a list or watch needs a label or field selector that implies the condition")

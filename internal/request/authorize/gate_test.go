@@ -13,6 +13,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -167,28 +168,28 @@ func TestGateKnowsTheConnection(t *testing.T) {
 	try("no connection", requestctx.Allowed(), func(a *authorizer.AttributesRecord) { a.Subresource = "status" }, false)
 }
 
-// CA-7, PO-20: an unsafe delete is never made on a condition.
+// CA-7, PO-20: an unsafe delete is never made by a caller whose delete depends on the object or is denied, nor while no
+// rules are known.
 func TestUnsafeDeleteNeedsMore(t *testing.T) {
-	gate := gateOf(t, byVerb{allowed: []string{"unsafe-delete-ignore-read-errors"}}).InHandlers()
-	for _, c := range []struct {
-		decision requestctx.Pass
-		want     authorizer.Decision
-	}{{requestctx.Allowed(), authorizer.DecisionAllow}, {requestctx.Conditional(neverResolved{}), authorizer.DecisionDeny}} {
+	rules := ruleset.Build(ruleset.Input{MasterNamespace: "master"})
+	for name, c := range map[string]struct {
+		chain byVerb
+		rules *ruleset.Index
+		want  authorizer.Decision
+	}{
+		"allowed":           {byVerb{allowed: []string{"delete", VerbUnsafeDelete}}, rules, authorizer.DecisionAllow},
+		"delete not needed": {byVerb{allowed: []string{VerbUnsafeDelete}}, rules, authorizer.DecisionAllow},
+		"under a condition": {byVerb{allowed: []string{VerbUnsafeDelete}, conditional: []string{"delete"}}, rules, authorizer.DecisionDeny},
+		"no rules known":    {byVerb{allowed: []string{"delete", VerbUnsafeDelete}}, nil, authorizer.DecisionDeny},
+	} {
 		info, attrs := asked("delete")
-		attrs.Verb = "unsafe-delete-ignore-read-errors"
+		attrs.Verb = VerbUnsafeDelete
 		ctx := within(t, &info)
-		requestctx.From(ctx).Put(requestctx.Request, attrs, c.decision)
-		if d, _, _ := gate.Authorize(ctx, attrs); d != c.want {
-			t.Errorf("%v: %v", c.decision, d)
+		requestctx.From(ctx).Snapshot = &snapshot.Snapshot{Synced: true, Rules: c.rules}
+		if d, _, _ := gateOf(t, c.chain).InHandlers().Authorize(ctx, attrs); d != c.want {
+			t.Errorf("%s: %v", name, d)
 		}
 	}
-}
-
-// neverResolved is a pending decision that never becomes an allowance.
-type neverResolved struct{}
-
-func (neverResolved) Resolve(context.Context, authorizer.ConditionsData) requestctx.Outcome {
-	return requestctx.Outcome{}
 }
 
 // FP-6: who has granular may try a write of fields, and nothing else.

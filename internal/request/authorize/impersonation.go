@@ -19,22 +19,17 @@ import (
 // about: the request that is to be made in the other's name, as impersonatedRequest (CA-19). So conditions are
 // evaluated at once.
 func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !g.Conditional || !ConditionalImpersonation(attrs.GetVerb()) {
-		decision, reason, err := g.Chain.Authorize(ctx, attrs)
-		g.supposeNow(ctx, attrs, lastAsked{unknown: true}, decision == authorizer.DecisionAllow, nil)
-		return decision, reason, err
-	}
-	v := g.Chain.Decide(ctx, attrs)
-	v.report(ctx)
-	if v.Pending == nil {
-		g.supposeNow(ctx, attrs, v.lastAsked(), v.Decision == authorizer.DecisionAllow, nil)
-		return v.Decision, v.Reason, v.Err
+	v := g.Decide(ctx, attrs)
+	v.Report(ctx)
+	if v.Answer != Open {
+		g.supposeNow(ctx, attrs, v.known.lastAsked(), v.Answer == Allowed, nil)
+		return v.Decision(), v.Reason, v.Err
 	}
 	own, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return authorizer.DecisionDeny, "", err
 	}
-	out := v.Pending.Resolve(ctx, &impersonation{
+	out := v.Resolve(ctx, &impersonation{
 		attrs: attrs,
 		data:  expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)}),
 	})
@@ -43,7 +38,7 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
 	}
-	g.supposeNow(ctx, attrs, v.lastAsked(), out.Decision == authorizer.DecisionAllow, &impersonation{attrs: attrs, data: expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)})})
+	g.supposeNow(ctx, attrs, v.known.lastAsked(), out.Decision == authorizer.DecisionAllow, &impersonation{attrs: attrs, data: expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)})})
 	return out.Decision, out.Reason, nil
 }
 
@@ -63,6 +58,8 @@ func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); {
 	case !isImpersonation(verb):
 		return g.Honours(attrs)
+	case g.Limit != nil && g.Limit(attrs) != nil:
+		return g.Limit(attrs)
 	case !ConditionalImpersonation(verb):
 		return errRemembered
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
@@ -74,55 +73,19 @@ func hasSelectors(attrs authorizer.Attributes) bool {
 	return len(fs) > 0 || len(ls) > 0
 }
 
-// decideRead decides a read that is allowed under a condition. Whoever allows it without one wins.
-func (g *Gate) decideRead(ctx context.Context, holder *requestctx.Holder, attrs authorizer.Attributes, v Verdict) (authorizer.Decision, string, error) {
-	decision, reason, err := v.Fold(ctx)
-	switch {
-	case decision == authorizer.DecisionAllow:
-		holder.Put(requestctx.Request, attrs, requestctx.Allowed())
-		return decision, reason, err
-	case decision == authorizer.DecisionDeny || err != nil:
-		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
-		return decision, reason, err
-	}
-	if isList(attrs.GetVerb()) {
-		n, err := v.narrow(ctx, holder.Snapshot.Served)
-		if errors.Is(err, errUnreadable) {
-			// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
-			n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil
-		}
-		if err != nil {
-			audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
-			return decision, joinReasons(reason, err), nil
-		}
-		holder.Put(requestctx.Request, attrs, requestctx.Narrowed(n))
-		if !n.Box.IsEverything() { // the caller's own selectors do not say all of it
-			audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spellBox(n.Box))
-		}
-	} else {
-		holder.Put(requestctx.Request, attrs, requestctx.Conditional(v.Pending))
-	}
-	countConditional(v.Authorizer, v.Types)
-	audit.AddAuditAnnotation(ctx, AnnotationPending, v.Authorizer)
-	return authorizer.DecisionAllow, "conditionally, by " + v.Authorizer, nil
-}
-
 // NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It
 // fails if the list is not allowed, or cannot be narrowed.
 func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*requestctx.Narrowing, error) {
-	ctx = Unselected(requestctx.With(ctx, snap))
-	v := g.Chain.Decide(ctx, attrs)
-	decision, reason, err := v.Fold(ctx)
-	switch {
-	case decision == authorizer.DecisionAllow:
+	v := g.Decide(requestctx.With(ctx, snap), attrs)
+	switch n := v.Pass.Narrowing(); {
+	case v.Answer == Allowed:
 		return nil, nil
-	case decision == authorizer.DecisionDeny || err != nil || v.Pending == nil || !g.Conditional:
-		return nil, errors.Join(fmt.Errorf("not allowed: %s", reason), err)
+	case v.Answer == Open && n != nil:
+		return n, nil
+	case v.unselectable != nil:
+		return nil, v.unselectable
 	}
-	if err := g.Honours(attrs); err != nil {
-		return nil, err
-	}
-	return v.narrow(ctx, snap.Served)
+	return nil, errors.Join(fmt.Errorf("not allowed: %s", v.Reason), v.Err)
 }
 
 // Narrowed says to people what a list or watch under a condition is narrowed to by a snapshot, or why it is refused
@@ -157,6 +120,9 @@ func spellBox(b selectors.Box) string {
 	return b.String()
 }
 
+// isUnreadable tells the caller's mistake from what cannot be said.
+func isUnreadable(err error) bool { return errors.Is(err, errUnreadable) }
+
 var (
 	errSelector = errors.New("the list cannot be narrowed")
 	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is no rule of a policy", errSelector)
@@ -166,7 +132,7 @@ var (
 )
 
 // narrow turns the conditions of the whole chain into selectors: what any link would allow.
-func (v Verdict) narrow(ctx context.Context, served *snapshot.Served) (*requestctx.Narrowing, error) {
+func (v Partial) narrow(ctx context.Context, served *snapshot.Served) (*requestctx.Narrowing, error) {
 	if v.rest == nil {
 		return nil, errForeign
 	}

@@ -52,7 +52,7 @@ func TestReadsAtTheGate(t *testing.T) {
 			}
 			ctx := requestctx.With(t.Context(), store.Current())
 			holder := requestctx.From(ctx)
-			decision, reason, err := gate.decide(ctx, holder, requestctx.Request, attrs)
+			decision, reason, err := gate.admit(ctx, holder, requestctx.Request, attrs)
 			n := holder.Get(requestctx.Request).Narrowing()
 			switch {
 			case tc.refused != "":
@@ -82,7 +82,7 @@ func TestGetAtTheGate(t *testing.T) {
 	attrs := asks("get")
 	attrs.Name = "x"
 	ctx := requestctx.With(t.Context(), store.Current())
-	decision, reason, err := gate.decide(ctx, requestctx.From(ctx), requestctx.Request, attrs)
+	decision, reason, err := gate.admit(ctx, requestctx.From(ctx), requestctx.Request, attrs)
 	pending := requestctx.From(ctx).Get(requestctx.Request).Pending()
 	if decision != authorizer.DecisionAllow || pending == nil {
 		t.Fatalf("%v %q %v", decision, reason, err)

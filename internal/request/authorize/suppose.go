@@ -60,7 +60,7 @@ type lastAsked struct {
 	unknown bool
 }
 
-func (v Verdict) lastAsked() lastAsked {
+func (v Partial) lastAsked() lastAsked {
 	return lastAsked{link: v.Authorizer, final: v.Pending == nil, decision: v.Decision}
 }
 
@@ -144,7 +144,7 @@ func (g *Gate) shadows(holder *requestctx.Holder) *ruleset.Index {
 // suppose looks at what rules that are not enforced would have made of the request, after it was decided. It never
 // changes the decision, and spends nothing of what the decision may spend (TR-6). What the object decides is settled in
 // admission; a request that is refused before its body is read is then undecided.
-func (g *Gate) suppose(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, v Verdict, decision authorizer.Decision) {
+func (g *Gate) suppose(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, v Partial, decision authorizer.Decision) {
 	shadows := g.shadows(holder)
 	if shadows == nil {
 		return
@@ -238,7 +238,7 @@ type waiting struct {
 	supposition
 	gate     *Gate
 	attrs    authorizer.Attributes
-	verdict  Verdict
+	verdict  Partial
 	decision authorizer.Decision
 	open     bool
 }
@@ -251,4 +251,26 @@ func (w *waiting) Settle(ctx context.Context, data authorizer.ConditionsData, al
 	}
 	was := shadow.AnswerOf(allowed)
 	w.gate.Shadow.Note(ctx, w.rule, w.attrs, was, w.would(was, decision))
+}
+
+// SupposeAccess takes down, where authorization is a call of its own, what rules that are not enforced would have made
+// of a request that no admission follows. The others are settled there: see SupposeAdmission.
+func (g *Gate) SupposeAccess(ctx context.Context, attrs authorizer.Attributes, v Verdict) {
+	holder, decision := requestctx.From(ctx), authorizer.DecisionDeny
+	if g.shadows(holder) == nil {
+		return
+	}
+	if v.Answer == Allowed || v.Answer == Open {
+		if attrs.IsResourceRequest() && (!attrs.IsReadOnly() || isConnect(attrs)) {
+			return
+		}
+		decision = authorizer.DecisionAllow
+	}
+	holder.Put(requestctx.Request, attrs, v.Pass)
+	g.suppose(ctx, holder, requestctx.Request, attrs, v.known, decision)
+}
+
+// SupposeAdmission is SupposeAccess for what is admitted: the enforcer settles it. The pass was put into the holder.
+func (g *Gate) SupposeAdmission(ctx context.Context, attrs authorizer.Attributes, v Verdict) {
+	g.suppose(ctx, requestctx.From(ctx), requestctx.Request, attrs, v.known, authorizer.DecisionAllow)
 }

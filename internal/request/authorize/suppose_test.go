@@ -106,7 +106,7 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 		for range 40 {
 			r := pick.Request()
 			data := labelled(r, pick(2) == 0, pick(2) == 0)
-			decide := func(snap *snapshot.Snapshot) (Verdict, authorizer.Decision) {
+			decide := func(snap *snapshot.Snapshot) (Partial, authorizer.Decision) {
 				ctx := requestctx.With(t.Context(), snap)
 				v := chain.Decide(ctx, r)
 				if v.rest != nil {
@@ -199,7 +199,7 @@ func TestSuppose(t *testing.T) {
 			g, snap := supposed(t, tc.rules)
 			ctx := requestctx.With(t.Context(), snap)
 			holder := requestctx.From(ctx)
-			decision, _, err := g.decide(ctx, holder, requestctx.Request, asks("create"))
+			decision, _, err := g.admit(ctx, holder, requestctx.Request, asks("create"))
 			if (decision == authorizer.DecisionAllow) != tc.passes || err != nil {
 				t.Fatalf("passes: %v, %v", decision, err)
 			}
@@ -244,7 +244,7 @@ func TestSupposeAsksNoWebhook(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := requestctx.With(t.Context(), snap)
-			if d, _, _ := g.decide(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
+			if d, _, _ := g.admit(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
 				t.Fatal("the webhook allows it")
 			}
 			if webhook.asked != 1 {
@@ -269,7 +269,7 @@ func TestSupposeIsBounded(t *testing.T) {
 	}
 	g, snap := supposed(t, rules)
 	ctx := requestctx.With(t.Context(), snap)
-	if d, _, _ := g.decide(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
+	if d, _, _ := g.admit(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
 		t.Fatal("nothing denies it")
 	}
 	denied, undecided := 0, 0

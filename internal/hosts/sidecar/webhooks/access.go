@@ -99,9 +99,6 @@ type Answer struct {
 
 var silence = Answer{Decision: authorizer.DecisionNoOpinion}
 
-// unsafeDelete is the verb of a delete that no admission sees.
-const unsafeDelete = "unsafe-delete-ignore-read-errors"
-
 // linkRBAC names the link that the stock server has as well. It answers for itself.
 const linkRBAC = "rbac"
 
@@ -122,36 +119,37 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if err := d.cfg.Served.Unknown(snap, attrs); err != nil {
 		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the answer is no, and says why
 	}
-	if attrs.GetVerb() == unsafeDelete {
+	if attrs.GetVerb() == authorize.VerbUnsafeDelete {
 		if why := d.cfg.Gate.DeniesUnsafe(ctx, attrs); why != "" {
 			return Answer{Reason: why}, nil
 		}
 	}
-	r := d.cfg.Gate.Rule(ctx, attrs)
-	if r.Hangs() && !slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) {
+	v := d.cfg.Gate.Decide(ctx, attrs)
+	v.Report(ctx)
+	if v.Hangs() && !slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) {
 		if err := d.cfg.Interlock.Proven(ctx, connection); err != nil {
-			r = r.Folded(ctx)
-			r.Reason = joined(r.Reason, err)
+			v = v.Folded(ctx)
+			v.Reason = joined(v.Reason, err)
 		}
 	}
-	if err := d.unwatched(connection, attrs); err != nil && r.Footing != authorize.Denied && d.checked(ctx, snap, attrs) {
+	if err := d.unwatched(connection, attrs); err != nil && v.Answer != authorize.Denied && d.checked(ctx, snap, attrs) {
 		return Answer{Reason: err.Error()}, nil
 	}
-	d.cfg.Gate.SupposeAccess(ctx, attrs, r)
-	if r.Hangs() {
+	d.cfg.Gate.SupposeAccess(ctx, attrs, v)
+	if v.Hangs() {
 		on := allowed
-		if r.Footing == authorize.Silent {
+		if v.Answer == authorize.Unanswered {
 			on = undenied
 		}
 		d.cfg.Granted.note(attrs, on)
 	}
 	switch {
-	case r.Footing == authorize.Denied:
-		return Answer{Reason: (&denial.Question{Attributes: attrs}).Advise(joined(r.Reason, r.Err))}, nil
-	case r.Footing == authorize.Silent, r.By == linkRBAC:
-		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(r.Reason, r.Err)}, nil
+	case v.Answer == authorize.Denied:
+		return Answer{Reason: (&denial.Question{Attributes: attrs}).Advise(joined(v.Reason, v.Err))}, nil
+	case v.Answer == authorize.Unanswered, v.By == linkRBAC:
+		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(v.Reason, v.Err)}, nil
 	}
-	return Answer{Decision: authorizer.DecisionAllow, Reason: r.Reason}, nil
+	return Answer{Decision: authorizer.DecisionAllow, Reason: v.Reason}, nil
 }
 
 // unwatched is why nobody may be asked in admission about a request, although it writes.

@@ -66,17 +66,18 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 		if r.SubResource == "scale" {
 			notes.Of(ctx).Claim() // nobody was there in mutating admission to see whether it does
 		}
-		ruling := d.cfg.Gate.Rule(ctx, request)
-		if why := d.lifted(request, ruling); why != "" {
+		v := d.cfg.Gate.Decide(ctx, request)
+		v.Report(ctx)
+		if why := d.lifted(request, v); why != "" {
 			return refuse(why)
 		}
-		if ruling.Footing == authorize.Denied {
-			why = joined(ruling.Reason, ruling.Err)
+		if v.Answer == authorize.Denied {
+			why = joined(v.Reason, v.Err)
 			continue // it did not get this far
 		}
 		possible = true
-		ruling.Put(requestctx.From(ctx), request)
-		d.cfg.Gate.SupposeAdmission(ctx, request, ruling)
+		requestctx.From(ctx).Put(requestctx.Request, request, v.Beside())
+		d.cfg.Gate.SupposeAdmission(ctx, request, v)
 		err := d.cfg.Enforcer.Validate(ctx, attrs, attrs.objects)
 		if attrs.err != nil {
 			return refuse("the object cannot be read: " + attrs.err.Error())
@@ -99,13 +100,13 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 
 // lifted is why a request that was let pass under a condition must not pass without it. What a rule denies now is not a
 // request that did not get this far: it may be the very one, whose body took its time.
-func (d *Decider) lifted(request authorizer.Attributes, ruling authorize.Ruling) string {
-	switch ruling.Footing {
+func (d *Decider) lifted(request authorizer.Attributes, v authorize.Verdict) string {
+	switch v.Answer {
 	case authorize.Denied:
 		if d.cfg.Granted.has(request, allowed) || d.cfg.Granted.has(request, undenied) {
 			return "you were allowed to " + request.GetVerb() + " this under a condition, and a rule denies it now: the request may be from before that; if you have another right to it, try again in ten minutes"
 		}
-	case authorize.Silent:
+	case authorize.Unanswered:
 		if d.cfg.Granted.has(request, allowed) {
 			return "you were allowed this under a condition, and the rule is gone: the request may be from before that; if you have another right to it, try again in ten minutes"
 		}
@@ -156,7 +157,7 @@ func (d *Decider) asksAboutConditions(ctx context.Context, r *admissionv1.Admiss
 	if err != nil {
 		return err
 	}
-	if d.cfg.Gate.Rule(ctx, asked).Hangs() {
+	if d.cfg.Gate.Decide(ctx, asked).Hangs() {
 		return errors.New("the answer depends on the object, which a review here cannot say: ask for subjectaccessreviews.authorization.proviso.dev, or with `proviso can-i`")
 	}
 	return nil

@@ -26,7 +26,7 @@ func (d *Decider) disown(ctx context.Context, snap *snapshot.Snapshot, r *admiss
 		return nil // for the delete of a subresource no condition is honoured
 	}
 	asked := authorize.WithVerb(cases(r, caller)[0], "delete")
-	if !d.cfg.Gate.Rule(requestctx.With(ctx, snap), asked).Hangs() {
+	if !d.cfg.Gate.Decide(requestctx.With(ctx, snap), asked).Hangs() {
 		return nil // the plugin got the same answer
 	}
 	was, err := ownersOf(r.OldObject.Raw)
@@ -48,7 +48,7 @@ func (d *Decider) disown(ctx context.Context, snap *snapshot.Snapshot, r *admiss
 			return err
 		}
 		ctx := notes.With(requestctx.With(ctx, snap))
-		d.cfg.Gate.Rule(ctx, asked).Put(requestctx.From(ctx), asked)
+		requestctx.From(ctx).Put(requestctx.Request, asked, d.cfg.Gate.Decide(ctx, asked).Beside())
 		err = d.cfg.Enforcer.Validate(ctx, attrs, attrs.objects)
 		if attrs.err != nil {
 			return fmt.Errorf("the object cannot be read: %w", attrs.err)

@@ -1,0 +1,206 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Answer is what is known of a request before its object. The zero value denies.
+type Answer int
+
+// The answers.
+const (
+	// Denied: a rule or an authorizer says no, whatever the object is.
+	Denied Answer = iota
+	// Unanswered: nothing here allows the request. A server refuses it; beside another server, that one may allow it.
+	Unanswered
+	// Allowed: whatever the object is.
+	Allowed
+	// Open: allowed if the object, or the fields that change, are such.
+	Open
+)
+
+// Verdict is the decision on a request, in every host and for every question about it. The zero value denies.
+type Verdict struct {
+	Answer Answer
+	// By names the link that decided; empty if none did.
+	By string
+	// Reason may be shown to the caller, Err belongs to the log.
+	Reason string
+	Err    error
+	// Pass is what is left for admission, or for the storage of a read. It denies unless Answer is Allowed or Open.
+	Pass requestctx.Pass
+
+	known Partial
+	// unselectable is why a list that is allowed under a condition cannot be narrowed.
+	unselectable error
+}
+
+// Decide is the one decision about a request: the filter, reviews, who-can, narrowed reads and the sidecar all ask it.
+// The request has its policy pinned to the context. In this order:
+//
+//   - The chain of authorizers is asked as far as it can be without the object.
+//   - If conditions are left and nothing will look at the object, they fold: an allow under a condition is none, a deny
+//     under a condition denies.
+//   - A condition that is left makes the verdict open. A list or watch is narrowed to what selectors can say of it.
+//   - If nothing allows the request and nothing denies it, rights to single fields may still open it.
+//
+// Nothing else decides whether a condition counts.
+func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
+	snap := pinned(ctx)
+	if snap == nil {
+		return Verdict{Reason: "no policy was pinned to this request"}
+	}
+	ctx = g.forRead(ctx, attrs)
+	known := g.Chain.Decide(ctx, attrs)
+	if known.rest != nil {
+		if unseen := g.unseen(attrs); unseen != nil {
+			known = known.folded(ctx, unseen)
+		}
+	}
+	switch {
+	case known.Pending != nil && IsRead(attrs):
+		return known.read(ctx, snap, attrs)
+	case known.Pending != nil:
+		return known.verdict(Open, "conditionally, by "+known.Authorizer, requestctx.Conditional(known.Pending))
+	case known.Decision == authorizer.DecisionAllow:
+		return known.verdict(Allowed, known.Reason, requestctx.Allowed())
+	case known.Decision != authorizer.DecisionNoOpinion:
+		return known.verdict(Denied, known.Reason, requestctx.Pass{})
+	}
+	if fields := g.opensFields(ctx, snap, attrs); fields != nil {
+		return known.verdict(Open, "if field permissions cover every change", requestctx.Granular(known.Denies).Answered(fields))
+	}
+	return known.verdict(Unanswered, known.Reason, requestctx.Pass{})
+}
+
+// unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
+func (g *Gate) unseen(attrs authorizer.Attributes) error {
+	if !g.Conditional {
+		return errOff
+	}
+	return g.Evaluated(attrs)
+}
+
+// read decides a read under a condition. Whoever allows it without one wins; otherwise a get is decided on the state
+// that is read, and a list or watch shows what selectors can tell apart.
+func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) Verdict {
+	plain := v.folded(ctx, nil)
+	switch {
+	case plain.Decision == authorizer.DecisionAllow:
+		return plain.verdict(Allowed, plain.Reason, requestctx.Allowed())
+	case plain.Decision != authorizer.DecisionNoOpinion:
+		return plain.verdict(Denied, plain.Reason, requestctx.Pass{})
+	case plain.Err != nil:
+		return plain.verdict(Unanswered, plain.Reason, requestctx.Pass{})
+	case !isList(attrs.GetVerb()):
+		return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Conditional(v.Pending))
+	}
+	n, err := v.narrow(ctx, snap.Served)
+	if isUnreadable(err) {
+		// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
+		n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil
+	}
+	if err != nil {
+		refused := plain.verdict(Unanswered, joinReasons(plain.Reason, err), requestctx.Pass{})
+		refused.unselectable = err
+		return refused
+	}
+	return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Narrowed(n))
+}
+
+func (v Partial) verdict(answer Answer, reason string, pass requestctx.Pass) Verdict {
+	return Verdict{Answer: answer, By: v.Authorizer, Reason: reason, Err: v.Err, Pass: pass, known: v}
+}
+
+// folded is what is known where no condition is evaluated, and why that is so.
+func (v Partial) folded(ctx context.Context, unseen error) Partial {
+	out := Partial{Failed: v.Failed}
+	out.Decision, out.Reason, out.Authorizer, out.Err = v.fold(ctx)
+	if out.Decision != authorizer.DecisionAllow {
+		out.Reason = joinReasons(out.Reason, unseen)
+	}
+	return out
+}
+
+// Hangs reports whether admission has to look at the object before the verdict holds.
+func (v Verdict) Hangs() bool {
+	return v.Answer == Open || v.Answer == Unanswered && v.known.Denies != nil
+}
+
+// Folded is the verdict where nothing will look at the object after all.
+func (v Verdict) Folded(ctx context.Context) Verdict {
+	if !v.Hangs() {
+		return v
+	}
+	known := v.known.folded(ctx, nil)
+	switch known.Decision {
+	case authorizer.DecisionAllow:
+		return known.verdict(Allowed, known.Reason, requestctx.Allowed())
+	case authorizer.DecisionNoOpinion:
+		return known.verdict(Unanswered, known.Reason, requestctx.Pass{})
+	}
+	return known.verdict(Denied, known.Reason, requestctx.Pass{})
+}
+
+// Decision is the verdict as authorizers spell it. What is open can become allowed.
+func (v Verdict) Decision() authorizer.Decision {
+	switch v.Answer {
+	case Allowed, Open:
+		return authorizer.DecisionAllow
+	case Unanswered:
+		return authorizer.DecisionNoOpinion
+	}
+	return authorizer.DecisionDeny
+}
+
+// Beside is the pass in the admission of a server that has authorizers of its own: what nothing here allows, somebody
+// there has, so that only denies are left to check.
+func (v Verdict) Beside() requestctx.Pass {
+	switch {
+	case v.Answer != Unanswered:
+		return v.Pass
+	case v.known.Denies != nil:
+		return requestctx.Conditional(unlessDenied{v.known.Denies})
+	}
+	return requestctx.Allowed()
+}
+
+// Resolve is what becomes of the verdict with the object at hand, for whoever asks in admission about something else
+// than the request itself. Rights to single fields are not looked at.
+func (v Verdict) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
+	switch {
+	case v.known.Pending != nil:
+		return v.known.Pending.Resolve(ctx, data)
+	case v.known.Denies != nil:
+		return v.known.Denies.Resolve(ctx, data)
+	}
+	return v.known.outcome()
+}
+
+// Report says in audit and metrics that a condition failed before there was an object.
+func (v Verdict) Report(ctx context.Context) { v.known.report(ctx) }
+
+func pinned(ctx context.Context) *snapshot.Snapshot {
+	if holder := requestctx.From(ctx); holder != nil {
+		return holder.Snapshot
+	}
+	return nil
+}
+
+// unlessDenied allows what nothing here allows, and nothing denies.
+type unlessDenied struct{ requestctx.Pending }
+
+// Resolve implements requestctx.Pending.
+func (u unlessDenied) Resolve(ctx context.Context, data authorizer.ConditionsData) requestctx.Outcome {
+	out := u.Pending.Resolve(ctx, data)
+	if out.Decision == authorizer.DecisionNoOpinion {
+		out.Decision, out.Reason = authorizer.DecisionAllow, "another authorizer has allowed it"
+	}
+	return out
+}

@@ -1,0 +1,26 @@
+package authorize
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// VerbUnsafeDelete is the verb of a delete that no admission sees.
+const VerbUnsafeDelete = "unsafe-delete-ignore-read-errors"
+
+// DeniesUnsafe tells why an unsafe delete, which no admission sees, must not be made: the delete hangs on the object,
+// or some deletes are denied to the caller.
+func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) string {
+	snap := pinned(ctx)
+	if snap == nil {
+		return "no policy was pinned to this request"
+	}
+	if v := g.Decide(ctx, WithVerb(attrs, "delete")); v.Answer == Denied || v.Hangs() {
+		return "an unsafe delete cannot be made on a conditional permission"
+	}
+	if rules := snap.Rules; rules == nil || rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0 {
+		return "an unsafe delete cannot be made by somebody to whom some deletes are denied"
+	}
+	return ""
+}
