@@ -115,7 +115,7 @@ type mutation struct {
 
 var hostile = map[string]any{
 	"null": nil, "number": 7, "negative": -1, "text": "x", "empty text": "", "list": []any{}, "list of lists": []any{[]any{}}, "object": map[string]any{},
-	"true": true, "long text": strings.Repeat("x", 20_000), "control characters": "a\x00b\u202e", "path": "../../..", "nested CEL": strings.Repeat("[", 300) + strings.Repeat("]", 300),
+	"true": true, "long text": strings.Repeat("x", 20_000), "control characters": "a\x00b\u202e", "path": "../..", "nested CEL": strings.Repeat("[", 300) + strings.Repeat("]", 300),
 	"CEL that loops": "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, request.user.size() > a)))))",
 	"huge list":      slices.Repeat([]any{"x"}, 5_000), "huge map": hugeMap(5_000),
 }

@@ -56,7 +56,7 @@ func newExamples(t *testing.T, s *instance) *examples {
 // read returns the documents of a file of an example.
 func (x *examples) read(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
-	f, err := os.Open(filepath.Join("../..", "../..", "examples", filepath.FromSlash(file)))
+	f, err := os.Open(filepath.Join("..", "..", "..", "examples", filepath.FromSlash(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
