@@ -54,10 +54,8 @@ func (a *answerer) fill(ctx context.Context, status *reviewv1.SubjectAccessRevie
 
 // answer gives the status of a review. Where the server asks about two verbs, both count.
 func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
-	if a.known != nil {
-		if err := a.known(ctx, &attrs); err != nil {
-			return reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{EvaluationError: evaluationError(err, &attrs)}}
-		}
+	if err := a.known(ctx, &attrs); err != nil {
+		return reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{EvaluationError: evaluationError(err, &attrs)}}
 	}
 	status := a.ask(ctx, attrs, want)
 	if a.alsoNeeds == nil || refused(status) {

@@ -6,27 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-
-	"proviso.dev/proviso/internal/engine/connect"
 )
-
-// HonoursWrites tells the requests that are admitted with an object, and on which a condition is therefore evaluated
-// (CA-6): writes of one resource in one version, and connections. The error says why a request is not one of them.
-func HonoursWrites(attrs authorizer.Attributes) error {
-	if !attrs.IsResourceRequest() {
-		return errors.New("a path has no object")
-	}
-	switch verb := attrs.GetVerb(); verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-	case "get":
-		if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) == connect.None {
-			return errors.New("a read is not checked against an object")
-		}
-	default:
-		return fmt.Errorf("verb %q is not checked against an object", verb)
-	}
-	return nil
-}
 
 // concrete refuses what only a review can ask about: everything at once, or no resource. A residual has the request's
 // own data filled in, and would be filled in with the asterisk.

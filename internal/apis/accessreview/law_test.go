@@ -222,7 +222,7 @@ func checkAnswer(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answerer{chain: chain, honours: HonoursWrites, before: func(context.Context, authorizer.Attributes) []ChainElement {
+	a := &answerer{chain: chain, honours: honoursWrites, known: everythingKnown, maySee: allSeen, before: func(context.Context, authorizer.Attributes) []ChainElement {
 		return []ChainElement{{Name: "front", Decision: front}}
 	}}
 	// What stands in front only matters to somebody who could otherwise be allowed.

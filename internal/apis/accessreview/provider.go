@@ -28,7 +28,7 @@ type Config struct {
 	// Chain is asked the questions.
 	Chain Chain
 	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server
-	// has the last word on that; nil means the rule of HonoursWrites.
+	// has the last word on that.
 	Honours func(authorizer.Attributes) error
 	// Fresh gives answers by policy that is as new as a question asks for; nil refuses to.
 	Fresh Fresh
@@ -36,14 +36,14 @@ type Config struct {
 	// for callers that want conditions, about requests that the chain can allow. Nil means nothing.
 	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
 	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
-	// requests are refused then, and so the answer is no (SV-8). Nil means that everything is known.
+	// requests are refused then, and so the answer is no (SV-8).
 	Known func(ctx context.Context, attrs authorizer.Attributes) error
 	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
 	// server asks about both (CA-9); empty or nil if there is none.
 	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
 	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a
 	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
-	// cluster says (CA-10). Nil means that he may.
+	// cluster says (CA-10).
 	MaySee func(ctx context.Context, of user.Info) bool
 	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil
 	// says nothing.
@@ -70,11 +70,8 @@ type Provider struct {
 
 // New returns the provider.
 func New(c Config) (*Provider, error) {
-	if c.Chain == nil {
-		return nil, errors.New("access reviews: an authorizer chain is needed")
-	}
-	if c.Honours == nil {
-		c.Honours = HonoursWrites
+	if c.Chain == nil || c.Honours == nil || c.Known == nil || c.MaySee == nil {
+		return nil, errors.New("access reviews: an authorizer chain is needed, and what is honoured, known and may be seen")
 	}
 	return &Provider{
 		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed, fresh: c.Fresh},

@@ -65,9 +65,9 @@ func TestOnlyWhereHonoured(t *testing.T) {
 		{"resourceAttributes: {verb: create, version: v1, resource: pods}", ""},
 		{"resourceAttributes: {verb: deletecollection, version: v1, group: apps, resource: deployments}", ""},
 		{"resourceAttributes: {verb: get, version: v1, resource: pods, subresource: exec}", ""},
-		{"resourceAttributes: {verb: get, version: v1, resource: pods, subresource: log}", "a read is not checked against an object"},
-		{"resourceAttributes: {verb: get, version: v1, group: other.io, resource: pods, subresource: exec}", "a read is not checked against an object"},
-		{"resourceAttributes: {verb: list, version: v1, resource: pods}", `verb "list" is not checked against an object`},
+		{"resourceAttributes: {verb: get, version: v1, resource: pods, subresource: log}", "a conditional permission cannot be used for get"},
+		{"resourceAttributes: {verb: get, version: v1, group: other.io, resource: pods, subresource: exec}", "a conditional permission cannot be used for get"},
+		{"resourceAttributes: {verb: list, version: v1, resource: pods}", "a list or watch needs a label or field selector"},
 		{"resourceAttributes: {verb: create, resource: pods}", "about one version, set spec.resourceAttributes.version"},
 		{"resourceAttributes: {verb: create, version: '*', resource: pods}", "about one version"},
 		{"resourceAttributes: {verb: create, group: '*', version: v1, resource: pods}", "about one group"},
@@ -75,7 +75,7 @@ func TestOnlyWhereHonoured(t *testing.T) {
 		{"resourceAttributes: {verb: create, version: v1}", "about one resource"},
 		{"resourceAttributes: {verb: create, version: v1, resource: pods, subresource: '*'}", "about one subresource"},
 		{"resourceAttributes: {verb: '*', version: v1, resource: pods}", "about one verb"},
-		{"nonResourceAttributes: {verb: get, path: /metrics}", "a path has no object"},
+		{"nonResourceAttributes: {verb: get, path: /metrics}", "the request has no object to check"},
 	} {
 		for _, ask := range []string{askReadable, askFast, askTree} {
 			review := "spec:\n  user: edgar\n  " + tt.attributes + "\n  " + ask

@@ -55,10 +55,8 @@ func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.Attribut
 	if attrs.APIGroup == "" && connect.Connects(attrs.Subresource) {
 		return nil, fmt.Errorf("%s/%s has options and no object: leave content out", attrs.Resource, attrs.Subresource)
 	}
-	if r.Honours != nil {
-		if err := r.Honours(*attrs); err != nil {
-			return nil, fmt.Errorf("no condition is evaluated on such a request: %w: leave content out", err)
-		}
+	if err := r.Gate.Unseen(*attrs); err != nil {
+		return nil, fmt.Errorf("no condition is evaluated on such a request: %w: leave content out", err)
 	}
 	if err := utiljson.Unmarshal(spec.Content.Raw, &c.object.Object); err != nil || c.object.Object == nil {
 		return nil, errors.New("not an object: want what kubectl get -o yaml shows")

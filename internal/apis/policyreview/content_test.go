@@ -129,7 +129,7 @@ func TestWithoutContentConditionsDoNotCount(t *testing.T) {
 		if status.Allowed || status.Trace.Decision != want {
 			t.Errorf("%s: allowed %v, trace %s, want %s", verb, status.Allowed, status.Trace.Decision, want)
 		}
-		if verb == "get" && !strings.Contains(status.DenyReason, "a read is not checked against an object") {
+		if verb == "get" && !strings.Contains(status.DenyReason, "a conditional permission cannot be used for get") {
 			t.Errorf("%s: %q", verb, status.DenyReason)
 		}
 	}

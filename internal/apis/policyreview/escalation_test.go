@@ -48,7 +48,7 @@ func TestEscalation(t *testing.T) {
 			h := newHouse(t)
 			write := func(writer rules) error {
 				w := hammer(writer...)
-				e := &Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}
+				e := &Escalation{Store: h.Store, Chain: h.Gate.Chain, MasterNamespace: master}
 				ctx := request.WithUser(h.in(w), &user.DefaultInfo{Name: "edgar"})
 				meta := metav1.ObjectMeta{Namespace: "hammer", Name: "dev"}
 				binding := &authz.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "b"}, RoleRef: authz.RoleRef{Namespace: "hammer", Name: "dev"}}
@@ -78,7 +78,7 @@ func TestEscalation(t *testing.T) {
 // nothing.
 func TestUnbindingWhatDeniesNothing(t *testing.T) {
 	h := newHouse(t)
-	e := &Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}
+	e := &Escalation{Store: h.Store, Chain: h.Gate.Chain, MasterNamespace: master}
 	binding := &authz.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "b"}, RoleRef: authz.RoleRef{Namespace: "hammer", Name: "dev"}}
 	role := policyv1alpha1.PolicyRole{Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}}}
 	ctx := request.WithUser(h.in(hammer()), &user.DefaultInfo{Name: "edgar"})
@@ -93,7 +93,7 @@ func TestUnbindingWhatDeniesNothing(t *testing.T) {
 // PO-6: in the master namespace the verbs must be held cluster-wide; a role of the master namespace's own binding is.
 func TestEscalationInTheMasterNamespace(t *testing.T) {
 	h := newHouse(t)
-	e := &Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}
+	e := &Escalation{Store: h.Store, Chain: h.Gate.Chain, MasterNamespace: master}
 	deny := policyv1alpha1.PolicyRule{Verbs: []string{"deny"}, ResourceKinds: []string{"roles.authorization.proviso.dev"}}
 	write := func(where string) error {
 		w := hammer(deny)
@@ -118,11 +118,11 @@ func TestEscalationCountsWhatIsInTheChain(t *testing.T) {
 	w.ClusterRoleBindings = []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "pods"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "edgar"}}}}
 	ctx := request.WithUser(h.in(w), &user.DefaultInfo{Name: "edgar"})
 	role := &authz.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "dev"}, Rules: []policyv1alpha1.PolicyRule{pods}}
-	if err := (&Escalation{Store: h.Store, Chain: h.Chain, MasterNamespace: master}).ConfirmRole(ctx, role, nil); err != nil {
+	if err := (&Escalation{Store: h.Store, Chain: h.Gate.Chain, MasterNamespace: master}).ConfirmRole(ctx, role, nil); err != nil {
 		t.Errorf("with RBAC in the chain: %v", err)
 	}
 	var links []authorize.Link
-	for _, l := range h.Chain.Links() {
+	for _, l := range h.Gate.Chain.Links() {
 		if l.Name != "rbac" {
 			links = append(links, l)
 		}

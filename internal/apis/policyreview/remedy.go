@@ -65,13 +65,13 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 // includes patch), and a grant of it holds in one namespace even in the master namespace.
 func (q *inquiry) grant() string {
 	var rbac, policy bool
-	for _, l := range q.Chain.Links() {
+	for _, l := range q.Gate.Chain.Links() {
 		if t, ok := l.Authorizer.(authorize.RuleTracer); ok {
 			rbac = rbac || t.Tier() == ruleset.TierRBAC
 			policy = policy || t.Tier() == ruleset.TierMaster
 		}
 	}
-	attrs := q.Chain.Scoped(q.attrs)
+	attrs := q.Gate.Chain.Scoped(q.attrs)
 	switch {
 	case rbac:
 		return rbacGrant(attrs)

@@ -20,24 +20,19 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // Reviewer answers the reviews.
 type Reviewer struct {
 	Store *snapshot.Store
-	// Chain is the whole authorizer chain.
-	Chain *authorize.Chain
+	// Gate decides, with the whole authorizer chain.
+	Gate *authorize.Gate
 	// Indexed is the part of the chain that is made of rules, with system:masters in front.
 	Indexed *authorize.Chain
 	// Master is the master namespace.
 	Master string
-	// Honours tells whether a condition on such a request would be evaluated, or why not. Nil means that none would.
-	Honours func(authorizer.Attributes) error
-	// AlsoNeeds is the verb that a subject needs beside the verb of the request (CA-9); nil if there is never one.
-	AlsoNeeds func(authorizer.Attributes) string
-	// Narrowed says what a list or watch under conditions is narrowed to (RD-8); nil says nothing.
-	Narrowed func(context.Context, *snapshot.Snapshot, authorizer.Attributes) string
 	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is
 	// nothing.
 	Before   func(context.Context, authorizer.Attributes) []accessreview.ChainElement
@@ -70,11 +65,11 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	if err != nil {
 		return status, err
 	}
-	honoured, verbs := r.honours(attrs), []string{attrs.Verb}
-	if also := r.alsoNeeds(attrs); also != "" {
+	judge, verbs := r.Gate.Over(r.Indexed), []string{attrs.Verb}
+	if also := r.Gate.AlsoNeeds(attrs); also != "" {
 		verbs = append(verbs, also)
 	}
-	attrs.Namespace = r.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
+	attrs.Namespace = r.Gate.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
@@ -83,14 +78,10 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		for _, verb := range verbs {
 			asked := attrs
 			asked.User, asked.Verb = userOf(s), verb
-			d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
-			if !d.IsUnconditional() && !honoured {
-				decision, reason, err := r.Indexed.Authorize(ctx, asked)
-				d = authorizer.ConditionsAwareDecisionFromParts(decision, reason, err)
-			}
-			switch {
-			case d.IsAllow():
-			case d.PossibleDecisions().Has(authorizer.DecisionAllow):
+			switch v := judge.Decide(requestctx.With(ctx, snap), asked); {
+			case v.Answer == authorize.Allowed:
+			case v.DependsOnObject():
+				d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
 				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
 			default:
 				return ruleset.Never
@@ -105,7 +96,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		if !slices.ContainsFunc(entry.Conditions, func(c authz.Condition) bool { return c.Description == unseen }) {
 			asked := attrs
 			asked.User = userOf(c.Subject)
-			entry.NarrowedTo = r.narrowed(ctx, snap, asked)
+			entry.NarrowedTo = r.Gate.Narrowed(ctx, snap, asked)
 		}
 		status.Conditional = append(status.Conditional, entry)
 	}
@@ -154,7 +145,7 @@ func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees
 // incomplete names what in the chain may allow somebody that the index does not know.
 func (r *Reviewer) incomplete() (bool, string) {
 	var others []string
-	for _, l := range r.Chain.Links() {
+	for _, l := range r.Gate.Chain.Links() {
 		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !slices.Contains(known, l.Name) {
 			others = append(others, l.Name)
 		}
@@ -163,24 +154,6 @@ func (r *Reviewer) incomplete() (bool, string) {
 		return false, ""
 	}
 	return true, "not asked, since they cannot list whom they allow: " + strings.Join(others, ", ")
-}
-
-func (r *Reviewer) honours(attrs authorizer.Attributes) bool {
-	return r.Honours != nil && r.Honours(attrs) == nil
-}
-
-func (r *Reviewer) narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
-	if r.Narrowed == nil {
-		return ""
-	}
-	return r.Narrowed(ctx, snap, attrs)
-}
-
-func (r *Reviewer) alsoNeeds(attrs authorizer.Attributes) string {
-	if r.AlsoNeeds == nil {
-		return ""
-	}
-	return r.AlsoNeeds(attrs)
 }
 
 // appendNew adds the conditions that are not in the list yet.

@@ -30,7 +30,7 @@ const unseen = "not shown: you need the right to get the role"
 
 // sightOf is the sight of a caller who asks about others. An unknown caller sees nothing.
 func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
-	s := &sight{ctx: ctx, chain: r.Chain, who: who, roles: map[ruleset.RoleRef]bool{}}
+	s := &sight{ctx: ctx, chain: r.Gate.Chain, who: who, roles: map[ruleset.RoleRef]bool{}}
 	s.all = who != nil && s.may(authorizer.AttributesRecord{Verb: "create", APIGroup: authorizationv1.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews"})
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // SubjectCan answers for one subject; with content the answer is final (PO-15). The stored object is never read, so
@@ -48,7 +49,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		}
 	}
 	decision, reason, err := asked.decide(ctx)
-	if also := r.alsoNeeds(asked.attrs); also != "" && decision == authorizer.DecisionAllow {
+	if also := r.Gate.AlsoNeeds(asked.attrs); also != "" && decision == authorizer.DecisionAllow {
 		further := asked
 		further.attrs.Verb = also
 		if d, why, problem := further.decide(ctx); d != authorizer.DecisionAllow {
@@ -60,7 +61,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	if err != nil {
 		status.EvaluationError = err.Error()
 	}
-	allow, deny := reasons(snap.Rules, r.Chain.Scoped(asked.attrs))
+	allow, deny := reasons(snap.Rules, r.Gate.Chain.Scoped(asked.attrs))
 	status.AllowReason = allow
 	switch {
 	case status.Allowed:
@@ -78,11 +79,11 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 			status.Trace.Authorizers = append(status.Trace.Authorizers, *w)
 		}
 		if status.Trace.Decision == authz.AnswerConditional {
-			status.Trace.NarrowedTo = r.narrowed(ctx, snap, asked.attrs)
+			status.Trace.NarrowedTo = r.Gate.Narrowed(ctx, snap, asked.attrs)
 		}
 	}
 	if !concerns(caller, spec) {
-		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Chain, r.Chain.Scoped(asked.attrs)))
+		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Gate.Chain, r.Gate.Chain.Scoped(asked.attrs)))
 	}
 	return status, nil
 }
@@ -97,14 +98,20 @@ type inquiry struct {
 // decide gives the answer that a request would get. Without content, conditions count as in a review that knows none:
 // an allow that depends on the object is none, and a deny is one (CA-14).
 func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
-	v := q.Chain.Decide(ctx, q.attrs)
-	decision, reason, err := v.Decision, v.Reason, v.Err
-	if v.Pending != nil {
-		if q.content == nil || !q.honours(q.attrs) {
-			return q.fold(ctx, v)
-		}
-		out := v.Pending.Resolve(ctx, q.content.data())
+	snap := authorize.SnapshotOf(ctx, q.Store)
+	v := q.Gate.Decide(requestctx.With(ctx, snap), q.attrs)
+	decision, reason, err := v.Decision(), v.Reason, v.Err
+	switch {
+	case !v.Hangs():
+	case q.content != nil && !v.Pass.IsGranular():
+		out := v.Resolve(ctx, q.content.data())
 		decision, reason, err = out.Decision, out.Reason, out.Detail
+	default:
+		folded := v.Folded(ctx)
+		decision, reason, err = folded.Decision(), folded.Reason, folded.Err
+		if to := q.Gate.Narrowed(ctx, snap, q.attrs); to != "" && decision != authorizer.DecisionAllow {
+			reason = authorize.SayNarrowed(reason, to)
+		}
 	}
 	if decision != authorizer.DecisionAllow || q.content == nil {
 		return decision, reason, err
@@ -117,23 +124,10 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 	return decision, reason, err
 }
 
-// fold decides without an object, and says so where no object would help.
-func (q *inquiry) fold(ctx context.Context, v authorize.Partial) (authorizer.Decision, string, error) {
-	decision, reason, err := v.Fold(ctx)
-	if decision != authorizer.DecisionAllow && q.Honours != nil {
-		if why := q.Honours(q.attrs); why != nil {
-			reason = strings.TrimPrefix(reason+"; "+why.Error(), "; ")
-		} else if to := q.narrowed(ctx, authorize.SnapshotOf(ctx, q.Store), q.attrs); to != "" {
-			reason = authorize.SayNarrowed(reason, to)
-		}
-	}
-	return decision, reason, err
-}
-
 // inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
 // deny.
 func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
-	if q.Before == nil || !q.honours(q.attrs) {
+	if q.Before == nil || q.Gate.Unseen(q.attrs) != nil {
 		return nil
 	}
 	var steps []authorize.Step

@@ -29,13 +29,13 @@ type traced struct {
 // trace tells how the decision came about. It shows only what the subject could find out by a review of its own, or by
 // trying: rules that apply to it, and the text of conditions that decide (CA-10).
 func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
-	honoured := q.honours(q.attrs)
+	honoured := q.Gate.Unseen(q.attrs) == nil
 	var data authorizer.ConditionsData
 	if q.content != nil {
 		data = q.content.data()
 	}
 	var steps []*traced
-	for _, s := range q.Chain.Trace(ctx, q.attrs, data, honoured) {
+	for _, s := range q.Gate.Chain.Trace(ctx, q.attrs, data, honoured) {
 		t := q.traceStep(ctx, s)
 		t.folded = !honoured
 		if s.Asked {
@@ -112,7 +112,7 @@ func (q *inquiry) traceStep(ctx context.Context, s authorize.Step) *traced {
 		}
 		return t
 	}
-	t.rules = tracer.Applying(ctx, q.Chain.Scoped(q.attrs))
+	t.rules = tracer.Applying(ctx, q.Gate.Chain.Scoped(q.attrs))
 	visible := map[string]bool{}
 	for _, c := range conditionsOf(s.Answer) {
 		visible[c.ID] = true

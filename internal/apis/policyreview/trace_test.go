@@ -107,7 +107,7 @@ func TestRemedyFlipsTheDecision(t *testing.T) {
 		t.Run(chain, func(t *testing.T) {
 			h := newHouse(t)
 			if chain == "Policy alone" {
-				if err := h.Chain.Replace(h.Chain.Links()[:3]...); err != nil {
+				if err := h.Gate.Chain.Replace(h.Gate.Chain.Links()[:3]...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -253,8 +253,8 @@ func replaced[T interface{ DeepCopy() T }](list []T, is func(T) bool, fresh T, c
 // SV-6: what an authorizer refuses that has no rules, no grant changes.
 func TestRemedySaysWhenNothingHelps(t *testing.T) {
 	h := newHouse(t)
-	links := append([]authorize.Link{{Name: "gatekeeper", Authorizer: refuser{}}}, h.Chain.Links()...)
-	if err := h.Chain.Replace(links...); err != nil {
+	links := append([]authorize.Link{{Name: "gatekeeper", Authorizer: refuser{}}}, h.Gate.Chain.Links()...)
+	if err := h.Gate.Chain.Replace(links...); err != nil {
 		t.Fatal(err)
 	}
 	status := h.can(t, h.in(&refmodel.World{Master: master}), "hammer", authz.SubjectAccessReviewSpec{Verb: "get", ResourceKind: "pods", UserName: "edgar", Trace: true})

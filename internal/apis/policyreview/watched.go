@@ -23,12 +23,12 @@ func (r *Reviewer) watched(ctx context.Context, caller user.Info, attrs authoriz
 	if shadows == nil || caller == nil {
 		return nil
 	}
-	sight := &sight{ctx: ctx, chain: r.Chain, who: caller, roles: map[ruleset.RoleRef]bool{}}
+	sight := &sight{ctx: ctx, chain: r.Gate.Chain, who: caller, roles: map[ruleset.RoleRef]bool{}}
 	out := &authz.AuthorizerTrace{Name: watchedName, Answer: authz.AnswerNotAsked, Reason: "these rules are only watched: they grant and refuse nothing"}
 	may := map[string]bool{}
 	var q ruleset.Query
-	q.Reset(shadows, r.Chain.Scoped(attrs))
-	for _, link := range r.Chain.Links() {
+	q.Reset(shadows, r.Gate.Chain.Scoped(attrs))
+	for _, link := range r.Gate.Chain.Links() {
 		tracer, ok := link.Authorizer.(authorize.RuleTracer)
 		if !ok {
 			continue

@@ -2,7 +2,6 @@ package base
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -187,13 +185,9 @@ func Escalation(k *feature.Kernel) *policyreview.Escalation {
 // Reviewer answers the reviews of authorization.proviso.dev as the host itself would decide.
 func Reviewer(k *feature.Kernel, convert func(*unstructured.Unstructured, schema.GroupVersion) (runtime.Object, error)) *policyreview.Reviewer {
 	r := &policyreview.Reviewer{
-		Store: k.Store, Chain: k.Gate.Chain, Indexed: k.Indexed, Master: k.Master,
+		Store: k.Store, Gate: k.Gate, Indexed: k.Indexed, Master: k.Master,
 		Convert: convert, Namespace: k.Namespace, Before: k.Before,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
-		Honours:  k.Gate.Evaluated, AlsoNeeds: k.Gate.AlsoNeeds, Narrowed: k.Gate.Narrowed,
-	}
-	if !k.Gate.Conditional {
-		r.Honours = func(authorizer.Attributes) error { return errors.New("conditional authorization is off") }
 	}
 	return r
 }

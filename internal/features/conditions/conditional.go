@@ -47,7 +47,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 func reviews(k *feature.Kernel) (feature.Provider, error) {
 	return accessreview.New(accessreview.Config{
 		Chain:   k.Gate.Chain,
-		Honours: k.Gate.Evaluated,
+		Honours: k.Gate.Unseen,
 		Before:  k.Before,
 		Known: func(ctx context.Context, attrs authorizer.Attributes) error {
 			return k.Served.Known(authorize.SnapshotOf(ctx, k.Store), attrs)

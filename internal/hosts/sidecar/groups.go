@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -93,7 +94,8 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 		return err
 	}
 	chain.ClusterWide = s.kernel.Gate.Chain.ClusterWide
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Explain: true}
+	gate := &authorize.Gate{Chain: chain, Conditional: true, Explain: true,
+		Local: func(group, _ string) bool { return slices.Contains(policycodec.Groups(), group) }}
 	generic.Authorization.Authorizer = gate.InHandlers()
 	generic.RuleResolver = chain
 	stages := []admission.Interface{feature.Enforcer(s.systems, s.kernel.Namespace), exemptWarner{s.settings.exempt()}}

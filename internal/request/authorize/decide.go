@@ -59,7 +59,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	ctx = g.forRead(ctx, attrs)
 	known := g.Chain.Decide(ctx, attrs)
 	if known.rest != nil {
-		if unseen := g.unseen(attrs); unseen != nil {
+		if unseen := g.Unseen(attrs); unseen != nil {
 			known = known.folded(ctx, unseen)
 		}
 	}
@@ -79,8 +79,8 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	return known.verdict(Unanswered, known.Reason, requestctx.Pass{})
 }
 
-// unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
-func (g *Gate) unseen(attrs authorizer.Attributes) error {
+// Unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
+func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 	if !g.Conditional {
 		return errOff
 	}
@@ -131,6 +131,19 @@ func (v Partial) folded(ctx context.Context, unseen error) Partial {
 // Hangs reports whether admission has to look at the object before the verdict holds.
 func (v Verdict) Hangs() bool {
 	return v.Answer == Open || v.Answer == Unanswered && v.known.Denies != nil
+}
+
+// DependsOnObject reports whether conditions on the object decide, and not on the fields that change. A list that no
+// selector of ours can narrow is among them: the caller's own selectors may imply the condition.
+func (v Verdict) DependsOnObject() bool {
+	return v.Answer == Open && !v.Pass.IsGranular() || v.unselectable != nil
+}
+
+// Over is the gate with another chain, such as the part of it that can be enumerated. It observes nothing.
+func (g *Gate) Over(chain *Chain) *Gate {
+	other := *g
+	other.Chain, other.Shadow = chain, nil
+	return &other
 }
 
 // Folded is the verdict where nothing will look at the object after all.

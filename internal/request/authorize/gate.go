@@ -37,7 +37,7 @@ type Gate struct {
 	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
 	Conditional bool
 	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
-	// admission here, so that nothing conditional may pass. Nil means that everything is local.
+	// admission here, so nothing conditional may pass. Nil means that nothing is local.
 	Local func(group, version string) bool
 	// UniformConnect requires create of every connection, whatever its verb (CA-9).
 	UniformConnect bool
@@ -262,7 +262,7 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
 		return errNoObject
 	}
-	if g.Local != nil && !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+	if g.Local == nil || !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
 		return errProxied
 	}
 	if g.Limit != nil {

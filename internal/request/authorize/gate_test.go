@@ -49,7 +49,7 @@ func gateOf(t *testing.T, answers byVerb) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Gate{Chain: chain, Conditional: true}
+	return &Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
 }
 
 // asked is a request as the server knows it, and the check that is made of it.
@@ -257,11 +257,11 @@ func TestHonours(t *testing.T) {
 		{"get", "pods", "", errGet}, {"list", "pods", "", errSelect}, {"watch", "pods", "", errSelect}, {"bind", "pods", "", errNoObject}, {"create", "", "", errNoObject},
 	} {
 		attrs := authorizer.AttributesRecord{Verb: c.verb, APIVersion: "v1", Resource: c.resource, Subresource: c.sub, ResourceRequest: true}
-		if got := (&Gate{}).Honours(attrs); !errors.Is(got, c.want) {
+		if got := (&Gate{Local: func(string, string) bool { return true }}).Honours(attrs); !errors.Is(got, c.want) {
 			t.Errorf("%s %s/%s: %v", c.verb, c.resource, c.sub, got)
 		}
 		for _, change := range []func(){func() { attrs.APIVersion = "" }, func() { attrs.APIVersion, attrs.ResourceRequest = "v1", false }} {
-			if change(); (&Gate{}).Honours(attrs) == nil {
+			if change(); (&Gate{Local: func(string, string) bool { return true }}).Honours(attrs) == nil {
 				t.Errorf("%+v passes", attrs)
 			}
 		}

@@ -164,7 +164,7 @@ func supposed(t *testing.T, rules []policyv1alpha1.PolicyRule) (*Gate, *snapshot
 	b := &policyv1alpha1.PolicyBinding{RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"edgar"}}}}
 	b.Name, b.Namespace = "hammer", "hammer"
 	snap := &snapshot.Snapshot{Synced: true, Rules: all, Shadow: snapshot.Shadow{Rules: shadows.Apply(all, []ruleset.Change{ruleset.Put(p), ruleset.Put(b)})}}
-	return &Gate{Chain: tiers(t, snapshot.NewStore()), Conditional: true, Shadow: shadow.New(time.Now)}, snap
+	return &Gate{Chain: tiers(t, snapshot.NewStore()), Conditional: true, Shadow: shadow.New(time.Now), Local: func(string, string) bool { return true }}, snap
 }
 
 // TR-6: what becomes of requests that are refused, allowed, or wait for the object.

@@ -80,7 +80,7 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &authorize.Gate{Chain: chain, Conditional: true}
+	gate := &authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
 	w := &effectsWorld{t: t, snap: &snapshot.Snapshot{Synced: true, Served: served, Resources: snapshot.NewResources(lists), Rules: ruleset.Build(in)}, objects: map[string]*unstructured.Unstructured{}}
 	w.effects = &Effects{Denied: gate.Denied, MayBeDenied: gate.MayBeDenied, Stored: w}
 	return w

@@ -62,7 +62,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Reads: &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}}
+	gate := &authorize.Gate{Chain: chain, Conditional: true, Reads: &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
 	object := func(name, team string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", ResourceVersion: "1", Labels: map[string]string{"team": team}}}
 	}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -19,6 +21,7 @@ import (
 	authorizationrest "k8s.io/kubernetes/pkg/registry/authorization/rest"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/test/reviewtest"
 )
 
@@ -40,7 +43,11 @@ func newPair(t testing.TB, publish bool) *pair {
 	p.stock = reviewtest.Serve(t, authorizationrest.RESTStorageProvider{Authorizer: chain, RuleResolver: chain}, reviewtest.OpenAPI{
 		Definitions: generatedopenapi.GetOpenAPIDefinitions, Schemes: []*runtime.Scheme{legacyscheme.Scheme}, Publish: publish})
 
-	provider, err := accessreview.New(accessreview.Config{Chain: chain})
+	provider, err := accessreview.New(accessreview.Config{
+		Chain: chain, Honours: (&authorize.Gate{Conditional: true, Local: func(string, string) bool { return true }}).Unseen,
+		Known:  func(context.Context, authorizer.Attributes) error { return nil },
+		MaySee: func(context.Context, user.Info) bool { return true },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
