@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/test/refmodel"
 )
@@ -75,10 +76,39 @@ func (tr *trial) world(t testing.TB, seed int64, p refmodel.Pick, requests, bodi
 			if wrong := tr.compare(ctx, w, r, f, decision, want); wrong != "" {
 				t.Fatalf("seed %d: %s; one step: %s (failed %v)\nfilter: %s %s\n%s", seed, wrong, want.decision, want.failed, decision, reason, describe(w, r, f))
 			}
+			if wrong := tr.questions(t.Context(), w, r, f, want); wrong != "" {
+				t.Fatalf("seed %d: %s; one step: %s (failed %v)\n%s", seed, wrong, want.decision, want.failed, describe(w, r, f))
+			}
 			cases++
 		}
 	}
 	return cases
+}
+
+// questions holds what others make of the one decision against the one step: an API server that has authorizers of its
+// own, with the object and without ever seeing it.
+func (tr *trial) questions(ctx context.Context, w *world, r *refmodel.Request, f *facts, want verdict) string {
+	if r.Name == "" {
+		return "" // a deny on request.name is then about the name of each object (PO-20), which one step does not know
+	}
+	ctx = requestctx.With(ctx, w.snapshot)
+	v := w.gate.Decide(ctx, r)
+	switch folded := v.Folded(ctx); {
+	case folded.Hangs():
+		return "a folded verdict still depends on the object"
+	case folded.Answer == authorize.Allowed && want.decision != authorizer.DecisionAllow:
+		return "allowed without looking at the object"
+	case want.decision == authorizer.DecisionDeny && folded.Answer != authorize.Denied:
+		return "what denies under a condition does not deny where nothing looks at the object"
+	}
+	requestctx.From(ctx).Put(requestctx.Request, r, v.Beside())
+	err := w.enforcer.Validate(ctx, f.admitted(r), objects)
+	// Where nothing here allows, another authorizer has: then only a deny refuses.
+	allowed := want.decision == authorizer.DecisionAllow || v.Answer == authorize.Unanswered && want.decision == authorizer.DecisionNoOpinion
+	if (err == nil) != (allowed && v.Answer != authorize.Denied) {
+		return fmt.Sprintf("beside another server: answer %d, the enforcer says %v", v.Answer, err)
+	}
+	return ""
 }
 
 // compare holds the two steps against the one, and says what is wrong.

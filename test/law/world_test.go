@@ -29,6 +29,7 @@ type world struct {
 	namespaces map[string]map[string]any
 
 	snapshot *snapshot.Snapshot
+	gate     *authorize.Gate
 	filter   authorizer.Authorizer
 	enforcer *enforce.Plugin
 }
@@ -109,7 +110,8 @@ func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.filter = (&authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}).AtFilter()
+	w.gate = &authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+	w.filter = w.gate.AtFilter()
 	w.enforcer = &enforce.Plugin{Namespace: func(name string) (runtime.Object, error) {
 		ns, ok := w.namespaces[name]
 		if !ok {
