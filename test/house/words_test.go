@@ -13,7 +13,7 @@ import (
 // mean.
 var words = map[string]string{
 	"truth": "expr", "finding": "expr", "certainty": "ruleset", "standing": "ruleset", "verdict": "authorize", "pass": "requestctx",
-	"holder": "requestctx", "outcome": "requestctx", "snapshot": "snapshot", "decision": "authorizer, which is upstream's",
+	"outcome": "requestctx", "snapshot": "snapshot", "decision": "authorizer, which is upstream's",
 }
 
 // A word that means two things costs every reader a look at the import.

@@ -9,7 +9,6 @@ import (
 
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/freshness"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/selfclient"
@@ -30,11 +29,11 @@ func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store 
 	}
 }
 
-// pinSnapshot gives every request its holder and its notes. The policy of this moment decides everything later, or the
+// pinSnapshot gives every request its state and its notes. The policy of this moment decides everything later, or the
 // newer one that the request asks for.
 func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := notes.With(selfclient.Context(r))
+		ctx := requestctx.WithNotes(selfclient.Context(r))
 		if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
 			ctx = journal.Impersonated(ctx)
 		}

@@ -30,7 +30,6 @@ import (
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -423,7 +422,7 @@ func (w *world) beside(t *testing.T, a authorizer.AttributesRecord, review *admi
 // inProcess is what a server does: the gate at its filter, and the enforcer with what travels in between.
 func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *admissionv1.AdmissionRequest) bool {
 	a.Path = "/x"
-	ctx := notes.With(requestctx.With(t.Context(), w.kernel.Store.Current()))
+	ctx := requestctx.WithNotes(requestctx.With(t.Context(), w.kernel.Store.Current()))
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Path: "/x", Verb: a.Verb, APIVersion: a.APIVersion, Namespace: a.Namespace, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name})
 	gate := *w.kernel.Gate
 	gate.Limit = nil

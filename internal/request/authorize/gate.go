@@ -118,7 +118,7 @@ func (h handlerGate) Authorize(ctx context.Context, attrs authorizer.Attributes)
 }
 
 // admit fills a slot of the holder. Whatever can become allowed passes; the enforcer has the last word.
-func (g *Gate) admit(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+func (g *Gate) admit(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	decision, reason, err := g.fill(ctx, holder, slot, attrs)
 	if decision != authorizer.DecisionAllow {
 		by := denial.By{Stage: denial.Authorization}
@@ -139,7 +139,7 @@ func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authori
 }
 
 // fill asks for the verdict, hands its pass over to admission, and writes down what was decided.
-func (g *Gate) fill(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
 	v := g.Decide(ctx, attrs)
 	v.Report(ctx)
@@ -201,7 +201,7 @@ func joinReasons(reason string, err error) string {
 // Connect decides, in admission, whether a connect request may create a connection: exec, attach, port-forward and
 // proxy give power over what they connect to, whichever HTTP verb they use, so that create is required uniformly
 // (CA-9).
-func (g *Gate) Connect(ctx context.Context, holder *requestctx.Holder, data authorizer.ConditionsData) requestctx.Outcome {
+func (g *Gate) Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome {
 	out := g.Ask(ctx, holder, connect.Verb, data)
 	if out.Decision == authorizer.DecisionAllow {
 		holder.Put(requestctx.Connect, holder.Attributes(), requestctx.Allowed())
@@ -219,7 +219,7 @@ func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
 }
 
 // Ask asks the whole chain, in admission, about the request with another verb. A condition is resolved at once.
-func (g *Gate) Ask(ctx context.Context, holder *requestctx.Holder, verb string, data authorizer.ConditionsData) requestctx.Outcome {
+func (g *Gate) Ask(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome {
 	attrs := holder.Attributes()
 	if attrs == nil {
 		return requestctx.Outcome{}

@@ -3,15 +3,10 @@ package authorize
 import (
 	"context"
 	"sync"
-	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-
-	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // Metrics of conditional decisions, at both ends of the hand-over (CA-21, SV-10). All of ours begin with proviso_.
@@ -72,29 +67,6 @@ func countConditional(authorizerName, types string) {
 
 // countFailure counts a decision in which a condition failed.
 func countFailure(authorizerName string) { failuresTotal.WithLabelValues(authorizerName).Inc() }
-
-// Enforce resolves a pending decision, measures it and, if the request is traced, makes a span of it.
-func Enforce(ctx context.Context, p requestctx.Pending, data authorizer.ConditionsData) requestctx.Outcome {
-	ctx, span := startSpan(ctx, "proviso.enforce")
-	begin := time.Now()
-	out := p.Resolve(ctx, data)
-	failed := "false"
-	if out.Detail != nil {
-		failed = "true"
-		countFailure(out.Authorizer)
-	}
-	kind := typeLabels.bounded(out.Types)
-	enforcedTotal.WithLabelValues(out.Authorizer, kind, out.Decision.String(), failed).Inc()
-	enforcedSeconds.WithLabelValues(out.Authorizer, kind).Observe(time.Since(begin).Seconds())
-	if span != nil {
-		span.SetAttributes(attribute.String("authorizer", out.Authorizer), attribute.String("decision", out.Decision.String()), attribute.StringSlice("conditions", out.Conditions))
-		span.End()
-	}
-	if waiting, ok := p.(*pending); ok && out.Decision != authorizer.DecisionNoOpinion && wanted(ctx) {
-		waiting.walk.record(ctx, out)
-	}
-	return out
-}
 
 // startSpan begins a span below that of the request. The span is nil, and costs nothing, if the request has none or
 // does not record it.

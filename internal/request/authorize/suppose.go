@@ -134,7 +134,7 @@ func (s supposition) would(was shadow.Answer, supposed authorizer.Decision) shad
 }
 
 // shadows is the index of rules that are not enforced; nil if there are none, or nobody wants to know.
-func (g *Gate) shadows(holder *requestctx.Holder) *ruleset.Index {
+func (g *Gate) shadows(holder *requestctx.State) *ruleset.Index {
 	if g.Shadow == nil || holder == nil || holder.Snapshot == nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (g *Gate) shadows(holder *requestctx.Holder) *ruleset.Index {
 // suppose looks at what rules that are not enforced would have made of the request, after it was decided. It never
 // changes the decision, and spends nothing of what the decision may spend (TR-6). What the object decides is settled in
 // admission; a request that is refused before its body is read is then undecided.
-func (g *Gate) suppose(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, attrs authorizer.Attributes, v Partial, decision authorizer.Decision) {
+func (g *Gate) suppose(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes, v Partial, decision authorizer.Decision) {
 	shadows := g.shadows(holder)
 	if shadows == nil {
 		return
@@ -183,7 +183,7 @@ func (g *Gate) suppose(ctx context.Context, holder *requestctx.Holder, slot requ
 
 // supposeFields: a rule that would give permissions for single fields could have let the request in. By which fields it
 // changes nobody knows.
-func (g *Gate) supposeFields(ctx context.Context, holder *requestctx.Holder, attrs authorizer.Attributes) {
+func (g *Gate) supposeFields(ctx context.Context, holder *requestctx.State, attrs authorizer.Attributes) {
 	if !HasFields(holder.Snapshot, attrs) {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // connect requires create of every connect request whose own verb is another one.
-func (p *Plugin) connect(ctx context.Context, holder *requestctx.Holder, known *facts) error {
+func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *facts) error {
 	decided := holder.Attributes()
 	if p.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
 		return nil

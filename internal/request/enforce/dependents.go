@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -71,7 +71,7 @@ type familyKey struct{ namespace string }
 // family is found once per request and namespace. An object knows its owners and no owner knows its dependents, so that
 // the walk goes upwards, from the objects that the caller's denies could be about.
 func (c *cause) family(ctx context.Context, namespace string) *family {
-	found := notes.Of(ctx).Keep(familyKey{namespace}, func() any {
+	found := requestctx.NotesOf(ctx).Keep(familyKey{namespace}, func() any {
 		w := &climb{cause: c, ctx: ctx, namespace: namespace, family: family{below: map[types.UID][]member{}}, lists: map[listKey]listing{}}
 		w.family.err = w.all()
 		return &w.family

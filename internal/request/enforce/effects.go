@@ -42,7 +42,7 @@ type Stored interface {
 }
 
 // check looks at what a request sets in motion. It runs when everything else about the request is allowed.
-func (e *Effects) check(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces) (by denial.By, err error) {
+func (e *Effects) check(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces) (by denial.By, err error) {
 	if e == nil || holder.Snapshot.Rules == nil || known.GetUserInfo() == nil || slices.Contains(known.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
 		return by, nil // no deny reaches the server itself and system:masters
 	}
@@ -63,7 +63,7 @@ func (e *Effects) check(ctx context.Context, holder *requestctx.Holder, known *f
 type cause struct {
 	*Effects
 	*facts
-	holder  *requestctx.Holder
+	holder  *requestctx.State
 	objects admission.ObjectInterfaces
 	// by is what denied last.
 	by denial.By

@@ -21,7 +21,6 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -161,7 +160,7 @@ type request struct {
 
 // context is that of one request.
 func (w *effectsWorld) context() context.Context {
-	return notes.With(requestctx.With(context.Background(), w.snap))
+	return requestctx.WithNotes(requestctx.With(context.Background(), w.snap))
 }
 
 // ask runs the check in the context of a request of its own, or in the one given.

@@ -79,7 +79,7 @@ func (f *facts) Evicted(ctx context.Context) *expr.Data {
 	return f.evicted(ctx)
 }
 
-func (p *Plugin) facts(holder *requestctx.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
+func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) *facts {
 	served := holder.Snapshot.Served
 	resource := attrs.GetResource().GroupResource()
 	f := &facts{Attributes: attrs, converted: versions{attrs: attrs, objects: objects, served: served}}

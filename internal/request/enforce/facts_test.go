@@ -74,7 +74,7 @@ func TestConnectionsShowTheirOptions(t *testing.T) {
 	}
 }
 
-func withURL(ctx context.Context, url string) *requestctx.Holder {
+func withURL(ctx context.Context, url string) *requestctx.State {
 	holder := requestctx.From(ctx)
 	if url != "" {
 		holder.Put(requestctx.Request, authorizer.AttributesRecord{Path: url}, requestctx.Allowed())

@@ -32,7 +32,7 @@ const (
 // Fields decides whether a caller may change the fields that a write changes.
 type Fields struct {
 	// Ask asks the whole chain about the request with another verb.
-	Ask func(ctx context.Context, holder *requestctx.Holder, verb string, data authorizer.ConditionsData) requestctx.Outcome
+	Ask func(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
 	// Schemas finds the schemas of a kind; an error refuses the request.
 	Schemas func(kind schema.GroupVersionKind) (fieldperm.Converter, error)
 	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
@@ -45,7 +45,7 @@ type Fields struct {
 }
 
 // everywhere tells whether the request is granted for the whole cluster.
-func (f *Fields) everywhere(ctx context.Context, holder *requestctx.Holder) bool {
+func (f *Fields) everywhere(ctx context.Context, holder *requestctx.State) bool {
 	return f.Everywhere != nil && f.Everywhere(ctx, holder.Snapshot, holder.Attributes())
 }
 
@@ -56,7 +56,7 @@ func UnreadableReason(source string) string {
 
 // reach says whether a caller without the verb of the request may try it for the sake of single fields (FP-6).
 // Authorization has asked already if that is why it let the request pass.
-func (f *Fields) reach(ctx context.Context, holder *requestctx.Holder, asked requestctx.Pending, known *facts) requestctx.Outcome {
+func (f *Fields) reach(ctx context.Context, holder *requestctx.State, asked requestctx.Pending, known *facts) requestctx.Outcome {
 	switch {
 	case f == nil || holder.Snapshot.Fields == nil || !writesFields(holder.Snapshot, known):
 		return requestctx.Outcome{Decision: authorizer.DecisionNoOpinion}
@@ -94,7 +94,7 @@ func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 
 // check refuses a write that changes a field without the permission for it: any field in granular mode, exclusive ones
 // otherwise. It also names the permissions that are lacking.
-func (f *Fields) check(ctx context.Context, holder *requestctx.Holder, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
+func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode fieldperm.Mode, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
 	by := denial.By{Stage: denial.Fields}
 	if f == nil || holder.Snapshot.Fields == nil {
 		return by, nil
@@ -144,7 +144,7 @@ func lacking(result fieldperm.Result) (names []string) {
 
 // suppose takes down what field permissions that are not enforced would have changed (TR-6). A write that was refused
 // before its fields were looked at, they would not have saved.
-func (f *Fields) suppose(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+func (f *Fields) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
 	if f == nil || !known.reached {
 		return
 	}
@@ -173,7 +173,7 @@ func (f *Fields) suppose(ctx context.Context, holder *requestctx.Holder, known *
 }
 
 // decide holds a write against a table; looked is false if no field of it needs a look.
-func (f *Fields) decide(ctx context.Context, holder *requestctx.Holder, table *fieldperm.Table, known *facts, objects admission.ObjectInterfaces) (result fieldperm.Result, looked bool, err error) {
+func (f *Fields) decide(ctx context.Context, holder *requestctx.State, table *fieldperm.Table, known *facts, objects admission.ObjectInterfaces) (result fieldperm.Result, looked bool, err error) {
 	target, mode := fieldTarget(holder.Snapshot.Served, known), known.mode
 	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
 		return result, false, forbidden(known, UnreadableReason(source))

@@ -22,7 +22,7 @@ func TestFieldExpressionsBelongToTheRequest(t *testing.T) {
 	known := &facts{data: expr.NewData(expr.DataConfig{}), Attributes: admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "",
 		schema.GroupVersionResource{Resource: "pods"}, "", admission.Update, runtime.Object(nil), false, nil)}
 	ctx, leave := context.WithCancel(t.Context())
-	w := &fieldWrite{Fields: &Fields{}, ctx: ctx, holder: &requestctx.Holder{Snapshot: &snapshot.Snapshot{}}, known: known}
+	w := &fieldWrite{Fields: &Fields{}, ctx: ctx, holder: &requestctx.State{Snapshot: &snapshot.Snapshot{}}, known: known}
 	req := w.request(fieldperm.Target{}, fieldperm.General)
 	if req.Context == nil || expr.BudgetOf(req.Context) != known.data.Budget() {
 		t.Fatal("they have a budget of their own")
@@ -51,11 +51,11 @@ func TestAnAllowIsAnAllow(t *testing.T) {
 		{requestctx.Outcome{}, false, nil},
 	} {
 		asked := ""
-		fields := &Fields{Ask: func(_ context.Context, _ *requestctx.Holder, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
+		fields := &Fields{Ask: func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
 			asked = verb
 			return tt.out
 		}}
-		w := &fieldWrite{Fields: fields, ctx: t.Context(), holder: &requestctx.Holder{Snapshot: &snapshot.Snapshot{}}, known: known}
+		w := &fieldWrite{Fields: fields, ctx: t.Context(), holder: &requestctx.State{Snapshot: &snapshot.Snapshot{}}, known: known}
 		got, err := w.request(fieldperm.Target{}, fieldperm.General).Check("granular:labels")
 		if got != tt.want || !errors.Is(err, tt.err) || asked != "granular:labels" {
 			t.Errorf("%+v: asked %q, got %v, %v", tt.out, asked, got, err)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -31,7 +30,7 @@ func withFields(t *testing.T, verb string, d requestctx.Pass, held ...string) (*
 	w.snap.Fields = labelTable(t)
 	var asked []string
 	w.plugin.Fields = &Fields{
-		Ask: func(_ context.Context, _ *requestctx.Holder, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
+		Ask: func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
 			asked = append(asked, verb)
 			if slices.Contains(held, verb) {
 				return allow
@@ -92,7 +91,7 @@ func TestFieldsThatAWriteChanges(t *testing.T) {
 			w.slots[requestctx.Create] = requestctx.Allowed()
 			err := w.admit(t, writeOf(c.op, "", c.old, c.new))
 			wants(t, name, err, c.want)
-			if c.want == "" && notes.Of(w.ctx).WasGranular() != c.mode {
+			if c.want == "" && requestctx.NotesOf(w.ctx).WasGranular() != c.mode {
 				t.Errorf("granular: %v; asked %v", !c.mode, *asked)
 			}
 			if want := map[bool]string{true: "allow", false: "forbid"}[c.want == ""]; slices.ContainsFunc(*asked, func(v string) bool { return v != fieldperm.Verb }) &&
@@ -111,7 +110,7 @@ func TestFieldChecksAreAudited(t *testing.T) {
 		t.Errorf("held: %q", got)
 	}
 	w, _ = withFields(t, "update", requestctx.Allowed())
-	w.plugin.Fields.Ask = func(context.Context, *requestctx.Holder, string, authorizer.ConditionsData) requestctx.Outcome {
+	w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 		return requestctx.Outcome{Decision: authorizer.DecisionNoOpinion, Detail: errors.New("boom")}
 	}
 	wants(t, "failed", w.admit(t, writeOf(admission.Update, "", tier("a"), tier("b"))), "tier")
@@ -130,7 +129,7 @@ func TestFieldChecksAreAudited(t *testing.T) {
 	}{
 		{requestctx.Outcome{Decision: authorizer.DecisionAllow, Detail: errors.New("boom")}, ""}, {requestctx.Outcome{}, "tier"}, {impossible, "tier"}, {deny, "tier"},
 	} {
-		w.plugin.Fields.Ask = func(context.Context, *requestctx.Holder, string, authorizer.ConditionsData) requestctx.Outcome {
+		w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 			return c.out
 		}
 		wants(t, "an answer", w.admit(t, writeOf(admission.Update, "", tier("a"), tier("b"))), c.want)
@@ -256,7 +255,7 @@ func TestOtherVersionsOfAWrite(t *testing.T) {
 	if r := f.otherVersions(w.snap.Fields, target, fieldperm.Result{}); r.Allowed() || r.Err != nil || !strings.Contains(r.Reason(), "tier") {
 		t.Errorf("a label that a conversion adds: %v %v %v", r.Allowed(), r.Err, r.Reason())
 	}
-	w.plugin.Fields.Ask = func(context.Context, *requestctx.Holder, string, authorizer.ConditionsData) requestctx.Outcome {
+	w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 		return allow
 	}
 	if r := f.otherVersions(w.snap.Fields, target, fieldperm.Result{}); !r.Allowed() || len(r.Checks) != 1 {
@@ -377,12 +376,12 @@ func TestPin(t *testing.T) {
 	for by, want := range map[string]bool{"a": false, "b": true} {
 		ctx := w.context(t)
 		wants(t, "a scale", (&Pin{}).Admit(ctx, writeOf(admission.Update, "scale", managed("a"), managed(by)), nil), "")
-		if notes.Of(ctx).Claims() != want {
+		if requestctx.NotesOf(ctx).Claims() != want {
 			t.Errorf("a scale managed by a, then by %s: noted %v", by, !want)
 		}
 		ctx = w.context(t)
 		wants(t, "not a scale", (&Pin{}).Admit(ctx, writeOf(admission.Update, "", managed("a"), managed(by)), nil), "")
-		if notes.Of(ctx).Claims() {
+		if requestctx.NotesOf(ctx).Claims() {
 			t.Error("noted for what is no scale")
 		}
 	}

@@ -19,7 +19,6 @@ import (
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -28,7 +27,7 @@ import (
 type fieldWrite struct {
 	*Fields
 	ctx     context.Context
-	holder  *requestctx.Holder
+	holder  *requestctx.State
 	known   *facts
 	objects admission.ObjectInterfaces
 }
@@ -55,7 +54,7 @@ func (w *fieldWrite) request(target fieldperm.Target, mode fieldperm.Mode) field
 		Hidden:    hides(w.holder.Snapshot.Served, w.known),
 		Objects:   func() (old, new *typed.TypedValue, err error) { return w.compared("") },
 		Versioned: w.compared,
-		Claimed:   notes.Of(w.ctx).Claims(),
+		Claimed:   requestctx.NotesOf(w.ctx).Claims(),
 		Check: func(verb string) (bool, error) {
 			out := w.Ask(w.ctx, w.holder, verb, w.known)
 			if out.Decision == authorizer.DecisionAllow {

@@ -9,7 +9,6 @@ import (
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -44,7 +43,7 @@ func (p *Pin) Admit(ctx context.Context, attrs admission.Attributes, _ admission
 }
 
 // pinBinding sets the preconditions that the registry checks when it merges the Binding into the pod.
-func (p *Pin) pinBinding(ctx context.Context, holder *requestctx.Holder, attrs admission.Attributes) error {
+func (p *Pin) pinBinding(ctx context.Context, holder *requestctx.State, attrs admission.Attributes) error {
 	binding, err := meta.Accessor(attrs.GetObject())
 	if err != nil {
 		return err
@@ -64,7 +63,7 @@ func (p *Pin) pinBinding(ctx context.Context, holder *requestctx.Holder, attrs a
 }
 
 // comparesPod tells whether the enforcer has to know the pod behind a Binding.
-func comparesPod(holder *requestctx.Holder, attrs admission.Attributes, labels, annotations map[string]string) bool {
+func comparesPod(holder *requestctx.State, attrs admission.Attributes, labels, annotations map[string]string) bool {
 	if len(labels) == 0 && len(annotations) == 0 {
 		return false
 	}
@@ -86,7 +85,7 @@ func noteClaim(ctx context.Context, attrs admission.Attributes) error {
 		return err
 	}
 	if !fieldperm.SameManagers(old.GetManagedFields(), new.GetManagedFields()) {
-		notes.Of(ctx).Claim()
+		requestctx.NotesOf(ctx).Claim()
 	}
 	return nil
 }

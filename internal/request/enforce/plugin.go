@@ -19,7 +19,6 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -40,7 +39,7 @@ type Plugin struct {
 	Namespace func(name string) (runtime.Object, error)
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
 	// as upstream does.
-	Connect func(ctx context.Context, holder *requestctx.Holder, data authorizer.ConditionsData) requestctx.Outcome
+	Connect func(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
 	// Effects looks at what others would do because of the request; nil while no rule can deny.
@@ -69,7 +68,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		denial.Note(holder.Attributes(), by)
 		return p.advise(by, err)
 	}
-	notes.Of(ctx).Admit()
+	requestctx.NotesOf(ctx).Admit()
 	return nil
 }
 
@@ -85,7 +84,7 @@ func (p *Plugin) advise(by denial.By, err error) error {
 }
 
 // validate also says at which stage, and by what, a request was refused.
-func (p *Plugin) validate(ctx context.Context, holder *requestctx.Holder, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
+func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
 	p.suppose(ctx, holder, known, objects, err == nil)
@@ -93,7 +92,7 @@ func (p *Plugin) validate(ctx context.Context, holder *requestctx.Holder, attrs 
 }
 
 // suppose settles what would have become of it if everything was enforced that is not, after all is decided (TR-6).
-func (p *Plugin) suppose(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+func (p *Plugin) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
 	for _, slot := range slotsOf(holder, known.Attributes) {
 		for _, s := range holder.Supposed(slot) {
 			s.Settle(expr.WithBudget(ctx, nil), known.Aside(), allowed)
@@ -108,7 +107,7 @@ func (p *Plugin) suppose(ctx context.Context, holder *requestctx.Holder, known *
 }
 
 // admit decides.
-func (p *Plugin) admit(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
+func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces) (denial.By, error) {
 	attrs := known.Attributes
 	mode := fieldperm.General
 	for _, slot := range slotsOf(holder, attrs) {
@@ -118,7 +117,7 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.Holder, known *fa
 		}
 		if granular {
 			mode = fieldperm.Granular
-			notes.Of(ctx).Granular()
+			requestctx.NotesOf(ctx).Granular()
 		}
 	}
 	if attrs.GetOperation() == admission.Connect {
@@ -144,7 +143,7 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.Holder, known *fa
 }
 
 // slotsOf lists the passes an admission needs. An update or apply that creates needs its own and the create's.
-func slotsOf(holder *requestctx.Holder, attrs admission.Attributes) []requestctx.Slot {
+func slotsOf(holder *requestctx.State, attrs admission.Attributes) []requestctx.Slot {
 	if attrs.GetOperation() == admission.Create {
 		if decided := holder.Attributes(); decided != nil && (decided.GetVerb() == "update" || decided.GetVerb() == "patch") {
 			return []requestctx.Slot{requestctx.Request, requestctx.Create}
@@ -155,7 +154,7 @@ func slotsOf(holder *requestctx.Holder, attrs admission.Attributes) []requestctx
 
 // resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
 // the fields he changes: granular then is true.
-func (p *Plugin) resolve(ctx context.Context, holder *requestctx.Holder, slot requestctx.Slot, known *facts) (granular bool, out requestctx.Outcome, err error) {
+func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, known *facts) (granular bool, out requestctx.Outcome, err error) {
 	d := holder.Get(slot)
 	pending := d.Pending()
 	switch {

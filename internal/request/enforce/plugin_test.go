@@ -19,7 +19,6 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -75,7 +74,7 @@ func (w *world) admit(t *testing.T, attrs admission.Attributes) error {
 
 func (w *world) context(t *testing.T) context.Context {
 	t.Helper()
-	ctx := notes.With(requestctx.With(audit.WithAuditContext(t.Context()), w.snap))
+	ctx := requestctx.WithNotes(requestctx.With(audit.WithAuditContext(t.Context()), w.snap))
 	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +140,8 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 		w.plugin.After = []admission.ValidationInterface{next{asked: &asked}}
 		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
 		wants(t, name, err, c.want)
-		if notes.Of(w.ctx).Admitted() != (c.want == "") || (asked == 1) != (c.want == "") {
-			t.Errorf("%s: admitted %v, asked %d further checks", name, notes.Of(w.ctx).Admitted(), asked)
+		if requestctx.NotesOf(w.ctx).Admitted() != (c.want == "") || (asked == 1) != (c.want == "") {
+			t.Errorf("%s: admitted %v, asked %d further checks", name, requestctx.NotesOf(w.ctx).Admitted(), asked)
 		}
 	}
 	wants(t, "no holder", (&Plugin{}).Validate(t.Context(), writeOf(admission.Update, "", widget(nil), widget(nil)), nil), none)
@@ -196,7 +195,7 @@ func TestConnectionsNeedCreate(t *testing.T) {
 		{"create", deny, ""}, {"", deny, "a rule says no"},
 	} {
 		w := newWorld(c.verb, requestctx.Allowed())
-		w.plugin.Connect = func(context.Context, *requestctx.Holder, authorizer.ConditionsData) requestctx.Outcome {
+		w.plugin.Connect = func(context.Context, *requestctx.State, authorizer.ConditionsData) requestctx.Outcome {
 			return c.outcome
 		}
 		wants(t, c.verb, w.admit(t, writeOf(admission.Connect, "proxy", nil, nil)), c.want)
@@ -246,8 +245,8 @@ func TestFurtherChecks(t *testing.T) {
 	w := newWorld("update", requestctx.Allowed())
 	w.plugin.After = []admission.ValidationInterface{next{asked: &asked}, next{skips: true, asked: &asked, err: errors.New("not for this")}, next{asked: &asked, err: errors.New("refused later")}}
 	wants(t, "the last one", w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), "refused later")
-	if asked != 2 || notes.Of(w.ctx).Admitted() {
-		t.Errorf("%d checks were asked, admitted %v", asked, notes.Of(w.ctx).Admitted())
+	if asked != 2 || requestctx.NotesOf(w.ctx).Admitted() {
+		t.Errorf("%d checks were asked, admitted %v", asked, requestctx.NotesOf(w.ctx).Admitted())
 	}
 }
 

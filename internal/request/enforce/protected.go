@@ -58,7 +58,7 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 }
 
 // suppose takes down which protected attributes that are not enforced would have refused the write (TR-6).
-func (p *ProtectedAttributes) suppose(ctx context.Context, holder *requestctx.Holder, known *facts, objects admission.ObjectInterfaces, allowed bool) {
+func (p *ProtectedAttributes) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
 	shadows := holder.Snapshot.Shadow.Protect
 	if !allowed || !p.Handles(known.GetOperation()) || p.check(ctx, holder, shadows.Index, known.Attributes, objects) == nil {
 		return
@@ -79,7 +79,7 @@ func (p *ProtectedAttributes) suppose(ctx context.Context, holder *requestctx.Ho
 }
 
 // check holds the write against an index of protections.
-func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Holder, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
+func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.State, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	if index.Len() == 0 {
 		return nil
 	}

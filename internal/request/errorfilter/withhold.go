@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -28,7 +27,7 @@ func Filter(chain authorizer.UnconditionalAuthorizer, codecs runtime.NegotiatedS
 			next.ServeHTTP(w, r)
 			return
 		}
-		held := &heldAnswer{ResponseWriter: w, notes: notes.Of(r.Context())}
+		held := &heldAnswer{ResponseWriter: w, notes: requestctx.NotesOf(r.Context())}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(held), r)
 		if !held.held {
 			return
@@ -48,7 +47,7 @@ func Filter(chain authorizer.UnconditionalAuthorizer, codecs runtime.NegotiatedS
 }
 
 // onlyPerhaps tells the changes of existing objects that are not allowed yet.
-func onlyPerhaps(holder *requestctx.Holder) bool {
+func onlyPerhaps(holder *requestctx.State) bool {
 	d, attrs := holder.Get(requestctx.Request), holder.Attributes()
 	if attrs == nil || d.Pending() == nil && !d.IsGranular() {
 		return false
@@ -82,7 +81,7 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 // object.
 type heldAnswer struct {
 	http.ResponseWriter
-	notes *notes.Notes
+	notes *requestctx.Notes
 	held  bool
 	code  int
 	body  []byte

@@ -31,7 +31,7 @@ func Pin(w http.ResponseWriter, r *http.Request, now *snapshot.Snapshot, token s
 // refusal replaces what upstream says of a request whose policy is not new enough.
 type refusal struct {
 	http.ResponseWriter
-	holder   *requestctx.Holder
+	holder   *requestctx.State
 	replaced bool
 }
 
@@ -102,7 +102,7 @@ func writes(info *request.RequestInfo) bool {
 // receipt sets the header before the first byte.
 type receipt struct {
 	http.ResponseWriter
-	holder *requestctx.Holder
+	holder *requestctx.State
 	begun  bool
 }
 

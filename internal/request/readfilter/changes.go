@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
 )
@@ -33,7 +32,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return out, ttl, err
 	}, cached)
 	// What the storage itself says, of preconditions for instance, can be about a state that was not tried.
-	notes.Of(ctx).See(told != nil && errors.Is(err, told))
+	requestctx.NotesOf(ctx).See(told != nil && errors.Is(err, told))
 	return err
 }
 
@@ -41,7 +40,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 // handler's on the way.
 func (s *store) changing(ctx context.Context) *reading {
 	holder := requestctx.From(ctx)
-	if holder == nil || holder.Attributes() == nil || notes.Of(ctx) == nil {
+	if holder == nil || holder.Attributes() == nil || requestctx.NotesOf(ctx) == nil {
 		return nil
 	}
 	attrs, d := holder.Attributes(), holder.Get(requestctx.Request)

@@ -19,7 +19,6 @@ import (
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -98,7 +97,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 			if tc.resource != "" {
 				attrs.Resource = tc.resource
 			}
-			ctx := notes.With(requestctx.With(t.Context(), &snapshot.Snapshot{Rules: index, Served: served}))
+			ctx := requestctx.WithNotes(requestctx.With(t.Context(), &snapshot.Snapshot{Rules: index, Served: served}))
 			requestctx.From(ctx).Put(requestctx.Request, attrs, requestctx.Conditional(resolves(authorizer.DecisionAllow)))
 			s := newStore(&states{all: tc.states, own: tc.own})
 			s.stores, s.convert = New(Config{Gate: gate}), scheme.Scheme
@@ -106,7 +105,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 				input.(*corev1.ConfigMap).Labels = map[string]string{"team": "a"} // what a change does to it does not count
 				return input, nil, tc.err
 			}, nil)
-			if !errors.Is(err, cmp.Or(tc.own, tc.err)) || notes.Of(ctx).MaySee() != tc.want {
+			if !errors.Is(err, cmp.Or(tc.own, tc.err)) || requestctx.NotesOf(ctx).MaySee() != tc.want {
 				t.Errorf("%v, may see %v", err, !tc.want)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 
 // reading is a read under a condition, on its way from the filter to the storage.
 type reading struct {
-	holder *requestctx.Holder
+	holder *requestctx.State
 	attrs  authorizer.Attributes
 	// what a list or watch must be narrowed to.
 	labels []labels.Requirement
@@ -29,7 +29,7 @@ type reading struct {
 type key struct{}
 
 // conditional tells whether the request of a holder is a read that somebody has yet to decide.
-func conditional(holder *requestctx.Holder) (authorizer.Attributes, bool) {
+func conditional(holder *requestctx.State) (authorizer.Attributes, bool) {
 	if holder == nil {
 		return nil, false
 	}

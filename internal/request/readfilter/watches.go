@@ -54,7 +54,7 @@ func (ws *watches) follow(inner watch.Interface, attrs authorizer.Attributes, n 
 }
 
 // follow checks at once what has changed since the request was authorized: nobody would until the next change.
-func (s *Stores) follow(ctx context.Context, inner watch.Interface, holder *requestctx.Holder) watch.Interface {
+func (s *Stores) follow(ctx context.Context, inner watch.Interface, holder *requestctx.State) watch.Interface {
 	w := s.watches.follow(inner, holder.Attributes(), holder.Get(requestctx.Request).Narrowing(), holder.Snapshot)
 	s.watches.check(ctx, s.cfg.Gate, s.cfg.Store.Current(), w)
 	return w

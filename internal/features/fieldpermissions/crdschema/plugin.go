@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
-	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // Name is how the plugin shows up in metrics.
@@ -175,7 +175,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 	if attrs.GetSubresource() != "" {
 		return w.invalid(field.ErrorList{field.Forbidden(at, "the server keeps this annotation")})
 	}
-	if notes.Of(ctx).WasGranular() {
+	if requestctx.NotesOf(ctx).WasGranular() {
 		// Its place in an annotation must not make a right to annotations a right to declare permissions.
 		return apierrors.NewForbidden(definitions, w.new.Name, fmt.Errorf("declaring field permissions needs the right to write the whole definition"))
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"proviso.dev/proviso/internal/request/notes"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // warnings collects what a request is warned of.
@@ -36,7 +36,7 @@ func admit(t testing.TB, ctx context.Context, old, new *apiextensions.CustomReso
 	if err := p.Admit(ctx, attrs, nil); err != nil {
 		return "", seen, err
 	}
-	if err := p.Validate(notes.With(ctx), attrs, nil); err != nil {
+	if err := p.Validate(requestctx.WithNotes(ctx), attrs, nil); err != nil {
 		t.Errorf("what was admitted is not valid: %v", err)
 	}
 	return declares(t, new), seen, nil
@@ -246,7 +246,7 @@ func TestTypedClients(t *testing.T) {
 	} {
 		attrs := admission.NewAttributesRecord(annotated(strings.ReplaceAll(tc.text, "labels", "label")), stored, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", "x",
 			apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), tc.subresource, admission.Update, nil, false, nil)
-		if err := (&Plugin{}).Validate(notes.With(t.Context()), attrs, nil); err == nil || !strings.Contains(err.Error(), strings.Replace(tc.want, "no parameter", "a parameter", 1)) {
+		if err := (&Plugin{}).Validate(requestctx.WithNotes(t.Context()), attrs, nil); err == nil || !strings.Contains(err.Error(), strings.Replace(tc.want, "no parameter", "a parameter", 1)) {
 			t.Errorf("%s: %v", tc.text, err)
 		}
 	}
@@ -271,9 +271,9 @@ func TestGranularCallers(t *testing.T) {
 	}{
 		{"general", false, changed, false}, {"granular", true, changed, true}, {"granular, nothing declared", true, stored.DeepCopy(), false},
 	} {
-		ctx := notes.With(t.Context())
+		ctx := requestctx.WithNotes(t.Context())
 		if tc.granular {
-			notes.Of(ctx).Granular()
+			requestctx.NotesOf(ctx).Granular()
 		}
 		attrs := admission.NewAttributesRecord(tc.new, stored, apiextensions.Kind("CustomResourceDefinition").WithVersion("v1"), "", "x",
 			apiextensions.Resource("customresourcedefinitions").WithVersion("v1"), "", admission.Update, nil, false, nil)

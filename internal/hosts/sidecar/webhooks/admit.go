@@ -19,7 +19,6 @@ import (
 
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -62,9 +61,9 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	possible, why := false, ""
 	for _, request := range all {
 		// Each has a holder and notes of its own.
-		ctx := notes.With(requestctx.With(ctx, snap))
+		ctx := requestctx.WithNotes(requestctx.With(ctx, snap))
 		if r.SubResource == "scale" {
-			notes.Of(ctx).Claim() // nobody was there in mutating admission to see whether it does
+			requestctx.NotesOf(ctx).Claim() // nobody was there in mutating admission to see whether it does
 		}
 		v := d.cfg.Gate.Decide(ctx, request)
 		v.Report(ctx)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"proviso.dev/proviso/internal/request/authorize"
-	"proviso.dev/proviso/internal/request/notes"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -47,7 +46,7 @@ func (d *Decider) disown(ctx context.Context, snap *snapshot.Snapshot, r *admiss
 		if err != nil {
 			return err
 		}
-		ctx := notes.With(requestctx.With(ctx, snap))
+		ctx := requestctx.WithNotes(requestctx.With(ctx, snap))
 		requestctx.From(ctx).Put(requestctx.Request, asked, d.cfg.Gate.Decide(ctx, asked).Beside())
 		err = d.cfg.Enforcer.Validate(ctx, attrs, attrs.objects)
 		if attrs.err != nil {

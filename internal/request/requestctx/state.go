@@ -98,8 +98,8 @@ func (p Pass) IsAllowed() bool { return p.allowed }
 // Pending returns what is left to decide, or nil.
 func (p Pass) Pending() Pending { return p.pending }
 
-// Holder travels with one request.
-type Holder struct {
+// State is everything that travels with one request of ours, under one key of its context.
+type State struct {
 	// Snapshot is the policy of this request, from its authorization to its admission.
 	Snapshot *snapshot.Snapshot
 
@@ -110,6 +110,7 @@ type Holder struct {
 	atLeast  string
 	refused  error
 	written  revision.Vector
+	notes    *Notes
 }
 
 // Supposition is a rule that is not enforced and whose answer waits for the object.
@@ -120,14 +121,14 @@ type Supposition interface {
 }
 
 // Suppose adds a supposition to a slot.
-func (h *Holder) Suppose(slot Slot, s Supposition) {
+func (h *State) Suppose(slot Slot, s Supposition) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.supposed[slot] = append(h.supposed[slot], s)
 }
 
 // Supposed are the suppositions of a slot.
-func (h *Holder) Supposed(slot Slot) []Supposition {
+func (h *State) Supposed(slot Slot) []Supposition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.supposed[slot]
@@ -135,30 +136,30 @@ func (h *Holder) Supposed(slot Slot) []Supposition {
 
 type key struct{}
 
-// With returns a context that carries an empty holder pinned to the given snapshot.
+// With returns a context that carries an empty state pinned to the given snapshot. Notes that have begun go on.
 func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
-	return context.WithValue(ctx, key{}, &Holder{Snapshot: s})
+	return context.WithValue(ctx, key{}, &State{Snapshot: s, notes: NotesOf(ctx)})
 }
 
-// From returns the holder of a request, or nil.
-func From(ctx context.Context) *Holder {
-	h, _ := ctx.Value(key{}).(*Holder)
+// From returns the state of a request, or nil.
+func From(ctx context.Context) *State {
+	h, _ := ctx.Value(key{}).(*State)
 	return h
 }
 
-// WithAtLeast returns a context whose holder is pinned to the given snapshot until it is known who asks, and then to
+// WithAtLeast returns a context whose state is pinned to the given snapshot until it is known who asks, and then to
 // one that is at least as new as the token says.
-func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *Holder) {
-	h := &Holder{Snapshot: s, atLeast: token}
+func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *State) {
+	h := &State{Snapshot: s, atLeast: token, notes: NotesOf(ctx)}
 	return context.WithValue(ctx, key{}, h), h
 }
 
 // Waits tells whether the caller asks for newer policy than is pinned.
-func (h *Holder) Waits() bool { return h.atLeast != "" }
+func (h *State) Waits() bool { return h.atLeast != "" }
 
 // Renew lets a caller who wants newer policy than was pinned have it, once, and pins that. It is called before the
 // first decision, by the goroutine of the request. An error refuses the request, now and later.
-func (h *Holder) Renew(newer func(token string) (*snapshot.Snapshot, error)) error {
+func (h *State) Renew(newer func(token string) (*snapshot.Snapshot, error)) error {
 	if !h.Waits() || h.refused != nil {
 		return h.refused
 	}
@@ -174,28 +175,28 @@ func (h *Holder) Renew(newer func(token string) (*snapshot.Snapshot, error)) err
 }
 
 // Refused is why the caller did not get newer policy; nil if that was not asked for or is there.
-func (h *Holder) Refused() error {
+func (h *State) Refused() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.refused
 }
 
 // Wrote notes the revision of an object of policy that the request has written or deleted.
-func (h *Holder) Wrote(e revision.Entry) {
+func (h *State) Wrote(e revision.Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.written = h.written.With(e)
 }
 
 // Written is what the request has written, with the newest revision of each source.
-func (h *Holder) Written() revision.Vector {
+func (h *State) Written() revision.Vector {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.written
 }
 
 // Put fills a slot. Attributes are those the pass is about; the enforcer compares them with what it admits.
-func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
+func (h *State) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.passes[slot] = p
@@ -205,14 +206,14 @@ func (h *Holder) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
 }
 
 // Get reads a slot; an empty slot is the denying zero value.
-func (h *Holder) Get(slot Slot) Pass {
+func (h *State) Get(slot Slot) Pass {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.passes[slot]
 }
 
 // Attributes returns what the Request slot was decided about, or nil while it is empty.
-func (h *Holder) Attributes() authorizer.Attributes {
+func (h *State) Attributes() authorizer.Attributes {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attrs

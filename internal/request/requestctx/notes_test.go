@@ -1,31 +1,31 @@
-package notes
+package requestctx
 
 import "testing"
 
 func TestNotesTravel(t *testing.T) {
-	ctx := With(t.Context())
-	if n := Of(ctx); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
+	ctx := WithNotes(t.Context())
+	if n := NotesOf(ctx); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
 		t.Error("empty notes say something")
 	}
-	Of(ctx).Granular()
-	Of(ctx).Claim()
-	Of(ctx).Admit()
-	Of(ctx).See(true)
-	if n := Of(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() || !n.MaySee() {
+	NotesOf(ctx).Granular()
+	NotesOf(ctx).Claim()
+	NotesOf(ctx).Admit()
+	NotesOf(ctx).See(true)
+	if n := NotesOf(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() || !n.MaySee() {
 		t.Error("a note got lost on its way")
 	}
-	Of(ctx).See(false)
-	if Of(ctx).MaySee() {
+	NotesOf(ctx).See(false)
+	if NotesOf(ctx).MaySee() {
 		t.Error("the last state does not count")
 	}
-	if n := Of(With(ctx)); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
+	if n := NotesOf(WithNotes(ctx)); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
 		t.Error("a request sees the notes of another")
 	}
 }
 
 // A request without notes is one that nobody prepared: every question gets the answer that refuses more.
 func TestNoNotesFailClosed(t *testing.T) {
-	n := Of(t.Context())
+	n := NotesOf(t.Context())
 	n.Granular()
 	n.Claim()
 	n.Admit()
@@ -39,7 +39,7 @@ func TestNoNotesFailClosed(t *testing.T) {
 }
 
 func TestKeepMakesOnce(t *testing.T) {
-	n, made := Of(With(t.Context())), 0
+	n, made := NotesOf(WithNotes(t.Context())), 0
 	for range 3 {
 		if got := n.Keep("key", func() any { made++; return "value" }); got != "value" {
 			t.Errorf("kept %v", got)

@@ -1,12 +1,13 @@
-package notes
+package requestctx
 
 import (
 	"context"
 	"sync"
 )
 
-// Notes travel with one request. A request without notes gets the strictest answer to every question, so that a host
-// that forgets them refuses too much and never too little.
+// Notes are what one stage of admission finds out and a later one needs. No decision is in them. A request without
+// notes gets the strictest answer to every question, so that a host that forgets them refuses too much and never too
+// little.
 type Notes struct {
 	mu       sync.Mutex
 	granular bool
@@ -18,15 +19,28 @@ type Notes struct {
 	kept    map[any]any
 }
 
-type key struct{}
+// WithNotes begins the notes of a request.
+func WithNotes(ctx context.Context) context.Context {
+	s := From(ctx)
+	if s == nil {
+		s = &State{}
+		ctx = context.WithValue(ctx, key{}, s)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = &Notes{}
+	return ctx
+}
 
-// With returns a context that carries empty notes.
-func With(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, &Notes{}) }
-
-// Of returns the notes of a request, or nil. All methods work on nil.
-func Of(ctx context.Context) *Notes {
-	n, _ := ctx.Value(key{}).(*Notes)
-	return n
+// NotesOf returns the notes of a request, or nil. All methods work on nil.
+func NotesOf(ctx context.Context) *Notes {
+	s := From(ctx)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes
 }
 
 // Granular records that the caller, with all conditions resolved, has rights to single fields only.
