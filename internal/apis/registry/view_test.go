@@ -268,7 +268,7 @@ func TestEntriesHaveNoFinalizers(t *testing.T) {
 	if !strings.Contains(strings.Join(got.warnings, " "), "ownerReferences") {
 		t.Errorf("warnings %q", got.warnings)
 	}
-	for _, name := range []string{"a/b", "../..", "a%b"} {
+	for _, name := range []string{"a/b", "..", "a%b"} {
 		s.refuse(422, "POST", rolesIn("hammer"), roleYAML(name, readPods), "metadata.name")
 	}
 }

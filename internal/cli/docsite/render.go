@@ -105,7 +105,7 @@ func (r *renderer) link(to string) string {
 		target += "#" + u.Fragment
 	}
 	r.page.links = append(r.page.links, target)
-	return strings.Repeat("../../", strings.Count(r.page.file, "/")) + target
+	return strings.Repeat("../", strings.Count(r.page.file, "/")) + target
 }
 
 // commands makes a page of each command, as its help shows it.

@@ -73,7 +73,7 @@ func New(documents fs.FS, root *cobra.Command) (Site, error) {
 	type found struct{ Title, Href, Text string }
 	var index []found
 	for _, p := range pages {
-		up := strings.Repeat("../../", strings.Count(p.file, "/"))
+		up := strings.Repeat("../", strings.Count(p.file, "/"))
 		var out bytes.Buffer
 		err := layout.Execute(&out, map[string]any{"Title": p.title, "Body": p.body, "Up": up, "Menu": menu, "File": p.file})
 		if err != nil {

@@ -99,7 +99,7 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 
 // diff compares two states of the policy.
 func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) error {
-	left, right, two := strings.Cut(o.Diff, "../..")
+	left, right, two := strings.Cut(o.Diff, "..")
 	if !two {
 		return fmt.Errorf("--diff %s: want two revisions, as 1234..1240 or 1234..now", o.Diff)
 	}

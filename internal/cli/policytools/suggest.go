@@ -353,9 +353,9 @@ func slug(s planSubject) string {
 		return '-'
 	}, text)
 	out = strings.Trim(out[:min(len(out), 200)], "-.")
-	if out != text || strings.Contains(out, "../..") || s.User != "" && (strings.HasPrefix(out, "sa.") || strings.HasPrefix(out, "group.")) {
+	if out != text || strings.Contains(out, "..") || s.User != "" && (strings.HasPrefix(out, "sa.") || strings.HasPrefix(out, "group.")) {
 		sum := sha256.Sum256([]byte(s.String()))
-		return strings.TrimLeft(strings.ReplaceAll(out, "../..", "-")+"-"+hex.EncodeToString(sum[:4]), "-.")
+		return strings.TrimLeft(strings.ReplaceAll(out, "..", "-")+"-"+hex.EncodeToString(sum[:4]), "-.")
 	}
 	return out
 }

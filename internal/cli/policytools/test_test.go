@@ -163,7 +163,7 @@ func BenchmarkCases(b *testing.B) {
 		b.Fatal(err)
 	}
 	file := filepath.Join(dir, "a.test.yaml")
-	text := strings.ReplaceAll(strings.ReplaceAll(volumesTest, "CLASS", "dev"), "../../*.yaml", "policy.yaml")
+	text := strings.ReplaceAll(strings.ReplaceAll(volumesTest, "CLASS", "dev"), "../*.yaml", "policy.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func TestBadRules(t *testing.T) {
 }
 
 func FuzzParsePath(f *testing.F) {
-	for _, s := range []string{".a.b", "labels", ".a[x/y].b", ".", "../..", "[", ".a[", ".a]"} {
+	for _, s := range []string{".a.b", "labels", ".a[x/y].b", ".", "..", "[", ".a[", ".a]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, path string) {

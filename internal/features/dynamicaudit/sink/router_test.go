@@ -289,7 +289,7 @@ func TestSpoolCannotBeOpened(t *testing.T) {
 }
 
 func TestSpoolNames(t *testing.T) {
-	for uid, want := range map[string]string{"0f3a-B2": "sink-0f3a-B2", "../../../../etc": "", "": "", "a/b": "", strings.Repeat("x", 65): "", "ü": ""} {
+	for uid, want := range map[string]string{"0f3a-B2": "sink-0f3a-B2", "../../etc": "", "": "", "a/b": "", strings.Repeat("x", 65): "", "ü": ""} {
 		got := spoolName(types.UID(uid))
 		if want != "" && got != want || want == "" && (len(got) != len("sink-00000000") || strings.ContainsAny(got, "/.")) {
 			t.Errorf("%q: %q", uid, got)
