@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// coverage counts the rules that decided a case. A nil one counts nothing.
-type coverage struct {
+// Coverage counts the rules that decided a case. A nil one counts nothing.
+type Coverage struct {
 	Rules   int      `json:"rules"`
 	Decided int      `json:"decided"`
 	Percent int      `json:"percent"`
@@ -33,7 +33,7 @@ func ruleKey(namespace, name string, index int) string {
 }
 
 // rulesOf adds the rules that a host has read, without those that every server has.
-func (c *coverage) rulesOf(host *offline.Host, file string) error {
+func (c *Coverage) rulesOf(host *offline.Host, file string) error {
 	if c.hits == nil {
 		c.hits = map[string]bool{}
 	}
@@ -70,7 +70,7 @@ func (c *coverage) rulesOf(host *offline.Host, file string) error {
 	return nil
 }
 
-func (c *coverage) decided(rule authz.RuleTrace) {
+func (c *Coverage) decided(rule authz.RuleTrace) {
 	if c == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (c *coverage) decided(rule authz.RuleTrace) {
 }
 
 // count settles the figures.
-func (c *coverage) count() {
+func (c *Coverage) count() {
 	c.Rules, c.Decided, c.Never = len(c.hits), 0, nil
 	for key, hit := range c.hits {
 		if hit {

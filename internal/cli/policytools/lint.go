@@ -186,7 +186,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *pla
 	if err != nil {
 		return nil, err
 	}
-	out := &lintReport{APIVersion: toolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
+	out := &lintReport{APIVersion: offline.ToolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
 	for _, r := range remarks {
 		if !where.shipped[r.Object] {
 			out.add(r, where.of(r))

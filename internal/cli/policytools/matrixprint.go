@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/matrix"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // accessMatrix is what scripts rely on.
@@ -147,7 +148,7 @@ func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Ce
 	if format == "csv" {
 		return printCells(out, cells)
 	}
-	m := accessMatrix{APIVersion: toolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere, limit)}
+	m := accessMatrix{APIVersion: offline.ToolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere, limit)}
 	if m.Rows == nil {
 		m.Rows = []matrixRow{}
 	}

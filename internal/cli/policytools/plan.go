@@ -165,7 +165,7 @@ func planned(ctx context.Context, before, after *offline.Host, change []document
 	if err != nil {
 		return nil, err
 	}
-	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	out := &planReport{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // plans runs `proviso plan`.
@@ -51,7 +53,7 @@ func TestPlan(t *testing.T) {
 	}
 	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
 	var p planReport
-	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != toolsVersion || len(p.Changes) != 1 {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != offline.ToolsVersion || len(p.Changes) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c := p.Changes[0]

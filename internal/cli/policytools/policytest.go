@@ -17,14 +17,12 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// toolsVersion is the version of what the tools read and write (TR-16).
-const toolsVersion = "tools.proviso.dev/v1alpha1"
-
-// PolicyTest says what policy is expected to decide (TR-8).
-type PolicyTest struct {
+// Test says what policy is expected to decide.
+type Test struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		Name string `json:"name"`
@@ -32,16 +30,16 @@ type PolicyTest struct {
 	// Policies are globs beside the file. Documents of the file that are not tests count too.
 	Policies []string `json:"policies,omitempty"`
 	// MasterNamespace is the namespace whose policy holds everywhere, if it is not that of the command.
-	MasterNamespace string     `json:"masterNamespace,omitempty"`
-	Cases           []TestCase `json:"cases"`
+	MasterNamespace string `json:"masterNamespace,omitempty"`
+	Cases           []Case `json:"cases"`
 
 	file  string
 	paths []string
 	texts []source.Text
 }
 
-// TestCase is one request and what becomes of it.
-type TestCase struct {
+// Case is one request and what becomes of it.
+type Case struct {
 	Name       string              `json:"name"`
 	User       string              `json:"user,omitempty"`
 	Groups     []string            `json:"groups,omitempty"`
@@ -64,8 +62,8 @@ type Expectation struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// findTests reads every *.test.yaml at or below the paths.
-func findTests(paths []string) (tests []*PolicyTest, err error) {
+// Find reads every *.test.yaml at or below the paths.
+func Find(paths []string) (tests []*Test, err error) {
 	for _, path := range paths {
 		var files []string
 		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
@@ -92,7 +90,7 @@ func findTests(paths []string) (tests []*PolicyTest, err error) {
 }
 
 // readTests reads the tests of one file.
-func readTests(file string) (tests []*PolicyTest, err error) {
+func readTests(file string) (tests []*Test, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -116,9 +114,9 @@ func readTests(file string) (tests []*PolicyTest, err error) {
 			policy = append(policy, source.Text{Name: place, Data: document})
 			continue
 		}
-		test := &PolicyTest{file: file}
-		if kind.APIVersion != toolsVersion {
-			return nil, fmt.Errorf("%s: apiVersion: want %s, not %q", place, toolsVersion, kind.APIVersion)
+		test := &Test{file: file}
+		if kind.APIVersion != offline.ToolsVersion {
+			return nil, fmt.Errorf("%s: apiVersion: want %s, not %q", place, offline.ToolsVersion, kind.APIVersion)
 		}
 		if err := yaml.UnmarshalStrict(document, test); err != nil {
 			return nil, fmt.Errorf("%s: %w", place, err)
@@ -135,7 +133,7 @@ func readTests(file string) (tests []*PolicyTest, err error) {
 }
 
 // complete checks a test, finds its policies and writes out its tables.
-func (t *PolicyTest) complete() error {
+func (t *Test) complete() error {
 	for i, glob := range t.Policies {
 		found, err := filepath.Glob(filepath.Join(filepath.Dir(t.file), glob))
 		if err == nil && len(found) == 0 {
@@ -146,7 +144,7 @@ func (t *PolicyTest) complete() error {
 		}
 		t.paths = append(t.paths, slices.DeleteFunc(found, source.IsTest)...)
 	}
-	var cases []TestCase
+	var cases []Case
 	for i, c := range t.Cases {
 		rows, err := c.rows()
 		if err != nil {
@@ -166,7 +164,7 @@ func (t *PolicyTest) complete() error {
 	return nil
 }
 
-func (c *TestCase) check() error {
+func (c *Case) check() error {
 	switch {
 	case c.Verb == "" || c.Resource == "":
 		return errors.New("verb and resource are needed")
@@ -183,9 +181,9 @@ func (c *TestCase) check() error {
 
 // rows are the cases of a table: one for each set of variables, with $(name) replaced. A text that is nothing but a
 // variable becomes its value, of whatever type.
-func (c TestCase) rows() ([]TestCase, error) {
+func (c Case) rows() ([]Case, error) {
 	if len(c.Each) == 0 {
-		return []TestCase{c}, nil
+		return []Case{c}, nil
 	}
 	variables := c.Each
 	c.Each = nil
@@ -193,7 +191,7 @@ func (c TestCase) rows() ([]TestCase, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []TestCase
+	var rows []Case
 	for i, vars := range variables {
 		var tree map[string]any
 		if err := json.Unmarshal(data, &tree); err != nil {
@@ -203,7 +201,7 @@ func (c TestCase) rows() ([]TestCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		var row TestCase
+		var row Case
 		strict := json.NewDecoder(bytes.NewReader(text)) // YAML would take most of the time of a large table
 		strict.DisallowUnknownFields()
 		if err := strict.Decode(&row); err != nil {

@@ -10,7 +10,8 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 )
 
-func (r *report) print(out io.Writer, format string) error {
+// printTests writes what became of the cases of policy tests.
+func printTests(out io.Writer, format string, r *Report) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -18,7 +19,7 @@ func (r *report) print(out io.Writer, format string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	case "junit":
-		return r.junit(out)
+		return printJUnit(out, r)
 	}
 	var b strings.Builder
 	for _, c := range r.Cases {
@@ -97,8 +98,8 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes what CI systems read.
-func (r *report) junit(out io.Writer) error {
+// printJUnit writes what CI systems read.
+func printJUnit(out io.Writer, r *Report) error {
 	all := junitSuites{Tests: r.Passed + r.Failed, Failures: r.Failed}
 	for _, c := range r.Cases {
 		n := len(all.Suites)

@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline"
 )
 
-// tested is what became of one case.
-type tested struct {
+// Result is what became of one case.
+type Result struct {
 	File     string   `json:"file"`
 	Test     string   `json:"test"`
 	Case     string   `json:"case"`
@@ -31,28 +31,31 @@ type tested struct {
 	Trace *authz.DecisionTrace `json:"trace,omitempty"`
 }
 
-// report is the result of a run.
-type report struct {
+// Report is the result of a run.
+type Report struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	Passed     int       `json:"passed"`
 	Failed     int       `json:"failed"`
-	Cases      []tested  `json:"cases"`
-	Coverage   *coverage `json:"coverage,omitempty"`
+	Cases      []Result  `json:"cases"`
+	Coverage   *Coverage `json:"coverage,omitempty"`
 }
 
-// runner decides the cases of tests.
-type runner struct {
-	master  string
-	only    *regexp.Regexp
-	covered *coverage
+// Runner decides the cases of tests.
+type Runner struct {
+	// MasterNamespace is the namespace whose policy holds everywhere, for tests that name none.
+	MasterNamespace string
+	// Only leaves out the cases whose TEST/CASE does not match; nil decides all.
+	Only *regexp.Regexp
+	// Coverage counts the rules that decided; nil counts nothing.
+	Coverage *Coverage
 }
 
-// run decides every case. A test whose policy cannot be read is an error, with its place.
-func (r *runner) run(ctx context.Context, tests []*PolicyTest) (*report, error) {
-	out := &report{APIVersion: toolsVersion, Kind: "PolicyTestReport", Cases: []tested{}, Coverage: r.covered}
+// Run decides every case. A test whose policy cannot be read is an error, with its place.
+func (r *Runner) Run(ctx context.Context, tests []*Test) (*Report, error) {
+	out := &Report{APIVersion: offline.ToolsVersion, Kind: "PolicyTestReport", Cases: []Result{}, Coverage: r.Coverage}
 	for _, test := range tests {
-		master := r.master
+		master := r.MasterNamespace
 		if test.MasterNamespace != "" {
 			master = test.MasterNamespace
 		}
@@ -60,13 +63,13 @@ func (r *runner) run(ctx context.Context, tests []*PolicyTest) (*report, error) 
 		if err != nil {
 			return nil, fmt.Errorf("%s: policies: %w", test.file, err)
 		}
-		if r.covered != nil {
-			if err := r.covered.rulesOf(host, test.file); err != nil {
+		if r.Coverage != nil {
+			if err := r.Coverage.rulesOf(host, test.file); err != nil {
 				return nil, err
 			}
 		}
-		cases := slices.DeleteFunc(slices.Clone(test.Cases), func(c TestCase) bool {
-			return r.only != nil && !r.only.MatchString(test.Metadata.Name+"/"+c.Name)
+		cases := slices.DeleteFunc(slices.Clone(test.Cases), func(c Case) bool {
+			return r.Only != nil && !r.Only.MatchString(test.Metadata.Name+"/"+c.Name)
 		})
 		for _, result := range r.decideAll(ctx, host, cases) {
 			result.File, result.Test = test.file, test.Metadata.Name
@@ -78,12 +81,15 @@ func (r *runner) run(ctx context.Context, tests []*PolicyTest) (*report, error) 
 			out.Cases = append(out.Cases, result)
 		}
 	}
+	if r.Coverage != nil {
+		r.Coverage.count()
+	}
 	return out, nil
 }
 
 // decideAll decides cases on all processors; the results are in the order of the cases.
-func (r *runner) decideAll(ctx context.Context, host *offline.Host, cases []TestCase) []tested {
-	results := make([]tested, len(cases))
+func (r *Runner) decideAll(ctx context.Context, host *offline.Host, cases []Case) []Result {
+	results := make([]Result, len(cases))
 	var next atomic.Int64
 	var done sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(cases)) {
@@ -99,7 +105,7 @@ func (r *runner) decideAll(ctx context.Context, host *offline.Host, cases []Test
 }
 
 // decide asks for one case and compares.
-func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) tested {
+func (r *Runner) decide(ctx context.Context, host *offline.Host, c *Case) Result {
 	spec := authz.SubjectAccessReviewSpec{Verb: c.Verb, ResourceKind: c.Resource, ResourceName: c.ObjectName, Trace: true}
 	content, old := c.Object, c.OldObject
 	if content == nil || c.Verb == "delete" || c.Verb == "deletecollection" {
@@ -117,7 +123,7 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 		}
 		raw, err := json.Marshal(body.object)
 		if err != nil {
-			return tested{Problems: []string{err.Error()}}
+			return Result{Problems: []string{err.Error()}}
 		}
 		*body.to = &apiruntime.RawExtension{Raw: raw}
 	}
@@ -127,15 +133,15 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 	}
 	status, err := r.ask(ctx, host, who, c, spec)
 	if err != nil {
-		return tested{Problems: []string{err.Error()}}
+		return Result{Problems: []string{err.Error()}}
 	}
 	if status.Trace == nil && status.EvaluationError == "" {
-		return tested{Passed: true, Decision: c.Expect.Decision}
+		return Result{Passed: true, Decision: c.Expect.Decision}
 	}
 	if status.Trace == nil {
-		return tested{Problems: []string{"the question cannot be answered: " + status.EvaluationError}}
+		return Result{Problems: []string{"the question cannot be answered: " + status.EvaluationError}}
 	}
-	got := tested{Decision: "Deny", Rule: "none"}
+	got := Result{Decision: "Deny", Rule: "none"}
 	switch {
 	case status.Allowed:
 		got.Decision = "Allow"
@@ -148,7 +154,7 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 	}
 	rules := decidingRules(status.Trace, got.Decision)
 	for _, rule := range rules {
-		r.covered.decided(rule)
+		r.Coverage.decided(rule)
 		if rule.Condition != nil {
 			words = append(words, rule.Condition.Description)
 		}
@@ -173,9 +179,9 @@ func (r *runner) decide(ctx context.Context, host *offline.Host, c *TestCase) te
 }
 
 // ask decides a case without its trace, which takes ten times as long, if the answer alone is expected and right.
-func (r *runner) ask(ctx context.Context, host *offline.Host, who user.Info, c *TestCase, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
+func (r *Runner) ask(ctx context.Context, host *offline.Host, who user.Info, c *Case, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	final := spec.Content != nil || c.Expect.Decision == "Allow"
-	if r.covered == nil && c.Expect.Rule == "" && c.Expect.Message == "" && final {
+	if r.Coverage == nil && c.Expect.Rule == "" && c.Expect.Message == "" && final {
 		spec.Trace = false
 		status, err := host.Ask(ctx, who, c.Namespace, spec)
 		if err == nil && status.EvaluationError == "" && status.Allowed == (c.Expect.Decision == "Allow") {

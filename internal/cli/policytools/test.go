@@ -147,32 +147,29 @@ func (o *TestOptions) fingerprint() (out string) {
 }
 
 func (o *TestOptions) once(ctx context.Context) error {
-	tests, err := findTests(o.Paths)
+	tests, err := Find(o.Paths)
 	if err != nil {
 		return err
 	}
-	r := &runner{master: o.MasterNamespace, only: o.only}
+	r := &Runner{MasterNamespace: o.MasterNamespace, Only: o.only}
 	if o.Coverage || o.Threshold > 0 {
-		r.covered = &coverage{}
+		r.Coverage = &Coverage{}
 	}
-	result, err := r.run(ctx, tests)
+	result, err := r.Run(ctx, tests)
 	if err != nil {
 		return err
 	}
 	if len(result.Cases) == 0 {
 		return fmt.Errorf("--run %s: no case matches", o.Run)
 	}
-	if r.covered != nil {
-		r.covered.count()
-	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printTests(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if result.Failed > 0 {
 		return exit(codeNo)
 	}
-	if r.covered != nil && r.covered.Percent < o.Threshold {
-		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.covered.Percent, o.Threshold)
+	if r.Coverage != nil && r.Coverage.Percent < o.Threshold {
+		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
 		return exit(codeNo)
 	}
 	return nil

@@ -121,7 +121,7 @@ func TestCasesHoldOrFail(t *testing.T) {
 		t.Errorf("junit: %d %v\n%s", code, err, out)
 	}
 	out, code, _ = tests(t, bad, "-o", "json")
-	var r report
+	var r Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Failed != 1 || r.Cases[0].Decision != "Deny" || r.Cases[0].Trace == nil {
 		t.Errorf("json: %d %v\n%s", code, err, out)
 	}
@@ -167,7 +167,7 @@ func BenchmarkCases(b *testing.B) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	tests, err := findTests([]string{dir})
+	tests, err := Find([]string{dir})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func BenchmarkCases(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if result, err := (&runner{master: "master"}).run(b.Context(), tests); err != nil || result.Failed > 0 {
+		if result, err := (&Runner{MasterNamespace: "master"}).Run(b.Context(), tests); err != nil || result.Failed > 0 {
 			b.Fatal(err, result)
 		}
 	}
