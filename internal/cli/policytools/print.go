@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
 // printTests writes what became of the cases of policy tests.
-func printTests(out io.Writer, format string, r *Report) error {
+func printTests(out io.Writer, format string, r *policytest.Report) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -57,7 +58,7 @@ func writeTrace(b *strings.Builder, trace *authz.DecisionTrace) {
 			if rule.Decides {
 				mark = "*"
 			}
-			fmt.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, ruleName(rule), rule.Rule)
+			fmt.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, policytest.RuleName(rule), rule.Rule)
 			if rule.Condition != nil {
 				fmt.Fprintf(b, "           %s is %s\n", strings.Join(strings.Fields(rule.Condition.Condition.Condition), " "), rule.Condition.Value)
 			}
@@ -99,7 +100,7 @@ type junitFailure struct {
 }
 
 // printJUnit writes what CI systems read.
-func printJUnit(out io.Writer, r *Report) error {
+func printJUnit(out io.Writer, r *policytest.Report) error {
 	all := junitSuites{Tests: r.Passed + r.Failed, Failures: r.Failed}
 	for _, c := range r.Cases {
 		n := len(all.Suites)

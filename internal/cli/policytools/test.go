@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
 // Exit codes, the same as of the commands that ask a server.
@@ -147,13 +149,13 @@ func (o *TestOptions) fingerprint() (out string) {
 }
 
 func (o *TestOptions) once(ctx context.Context) error {
-	tests, err := Find(o.Paths)
+	tests, err := policytest.Find(o.Paths)
 	if err != nil {
 		return err
 	}
-	r := &Runner{MasterNamespace: o.MasterNamespace, Only: o.only}
+	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only}
 	if o.Coverage || o.Threshold > 0 {
-		r.Coverage = &Coverage{}
+		r.Coverage = &policytest.Coverage{}
 	}
 	result, err := r.Run(ctx, tests)
 	if err != nil {

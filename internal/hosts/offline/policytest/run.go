@@ -1,4 +1,4 @@
-package policytools
+package policytest
 
 import (
 	"context"
@@ -160,12 +160,12 @@ func (r *Runner) decide(ctx context.Context, host *offline.Host, c *Case) Result
 		}
 	}
 	if len(rules) > 0 {
-		got.Rule = ruleName(rules[0])
+		got.Rule = RuleName(rules[0])
 	}
 	if got.Decision != c.Expect.Decision {
 		problems = append(problems, fmt.Sprintf("decision is %s, want %s", got.Decision, c.Expect.Decision))
 	}
-	if want := c.Expect.Rule; want != "" && got.Rule != want && !slices.ContainsFunc(rules, func(rule authz.RuleTrace) bool { return ruleName(rule) == want }) {
+	if want := c.Expect.Rule; want != "" && got.Rule != want && !slices.ContainsFunc(rules, func(rule authz.RuleTrace) bool { return RuleName(rule) == want }) {
 		problems = append(problems, fmt.Sprintf("decided by rule %s, want %s", got.Rule, want))
 	}
 	if want := c.Expect.Message; want != "" && !strings.Contains(strings.Join(words, "\n"), want) {
@@ -205,8 +205,8 @@ func decidingRules(trace *authz.DecisionTrace, decision string) (rules []authz.R
 	return rules
 }
 
-// ruleName is the role of a rule: namespace/name, or name.
-func ruleName(rule authz.RuleTrace) string {
+// RuleName is the role of a rule: namespace/name, or name.
+func RuleName(rule authz.RuleTrace) string {
 	if rule.Role.Namespace == "" {
 		return rule.Role.Name
 	}
