@@ -11,19 +11,19 @@ import (
 
 // applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
 // other object of policy. A role that a dump holds in its container is the same as the role by itself.
-func applied(before, change []document, remove, prune bool) ([]document, error) {
+func applied(before, change []Document, remove, prune bool) ([]Document, error) {
 	changed, there := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
-		if changed[d.key()] {
-			return nil, fmt.Errorf("%s: %s is there twice", d.Name, d.key())
+		if changed[d.Key()] {
+			return nil, fmt.Errorf("%s: %s is there twice", d.Name, d.Key())
 		}
-		changed[d.key()] = true
+		changed[d.Key()] = true
 	}
-	var after []document
+	var after []Document
 	for _, d := range before {
-		there[d.key()] = true
+		there[d.Key()] = true
 		switch {
-		case changed[d.key()]:
+		case changed[d.Key()]:
 		case prune && isPolicy(d) && !isBootstrap(d):
 		default:
 			kept, gone, err := without(d, changed)
@@ -40,8 +40,8 @@ func applied(before, change []document, remove, prune bool) ([]document, error) 
 		return append(after, change...), nil
 	}
 	for _, d := range change {
-		if !there[d.key()] {
-			return nil, fmt.Errorf("%s: %s is not in the policy that there is, and cannot be deleted", d.Name, d.key())
+		if !there[d.Key()] {
+			return nil, fmt.Errorf("%s: %s is not in the policy that there is, and cannot be deleted", d.Name, d.Key())
 		}
 	}
 	return after, nil
@@ -54,14 +54,14 @@ var containers = map[string]struct{ field, kind string }{
 }
 
 // without takes out of a container what is changed, and returns the keys of that.
-func without(d document, changed map[string]bool) (_ document, gone []string, err error) {
-	container, ok := containers[d.object.GroupVersionKind().GroupKind().String()]
+func without(d Document, changed map[string]bool) (_ Document, gone []string, err error) {
+	container, ok := containers[d.Object.GroupVersionKind().GroupKind().String()]
 	if !ok {
 		return d, nil, nil
 	}
-	inside, _, _ := unstructured.NestedMap(d.object.Object, container.field)
+	inside, _, _ := unstructured.NestedMap(d.Object.Object, container.field)
 	for name := range inside {
-		if key := container.kind + " " + strings.TrimPrefix(d.object.GetNamespace()+"/"+name, "/"); changed[key] {
+		if key := container.kind + " " + strings.TrimPrefix(d.Object.GetNamespace()+"/"+name, "/"); changed[key] {
 			gone = append(gone, key)
 			delete(inside, name)
 		}
@@ -69,16 +69,16 @@ func without(d document, changed map[string]bool) (_ document, gone []string, er
 	if len(gone) == 0 {
 		return d, nil, nil
 	}
-	object := d.object.DeepCopy()
+	object := d.Object.DeepCopy()
 	if err := unstructured.SetNestedMap(object.Object, inside, container.field); err != nil {
 		return d, nil, err
 	}
-	return document{source.Text{Name: d.Name, Object: object}, object}, gone, nil
+	return Document{source.Text{Name: d.Name, Object: object}}, gone, nil
 }
 
 // isPolicy tells the kinds that --prune deletes.
-func isPolicy(d document) bool {
-	switch d.object.GroupVersionKind().Group {
+func isPolicy(d Document) bool {
+	switch d.Object.GroupVersionKind().Group {
 	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":
 		return true
 	}
@@ -86,6 +86,6 @@ func isPolicy(d document) bool {
 }
 
 // isBootstrap tells what Kubernetes makes by itself, and makes again.
-func isBootstrap(d document) bool {
-	return d.object.GetLabels()["kubernetes.io/bootstrapping"] != "" || d.object.GetKind() == "FieldPermission"
+func isBootstrap(d Document) bool {
+	return d.Shipped() || d.Object.GetKind() == "FieldPermission"
 }

@@ -26,13 +26,13 @@ type applier struct {
 }
 
 // appliers asks who may make a change, object by object, by the policy that there is.
-func appliers(ctx context.Context, before, after *offline.Host, there, change []document, remove bool) (out []applier, err error) {
+func appliers(ctx context.Context, before, after *offline.Host, there, change []Document, remove bool) (out []applier, err error) {
 	known, changed := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
-		changed[d.key()] = true
+		changed[d.Key()] = true
 	}
 	for _, d := range there {
-		known[d.key()] = true
+		known[d.Key()] = true
 		_, inside, err := without(d, changed)
 		if err != nil {
 			return nil, err
@@ -46,18 +46,18 @@ func appliers(ctx context.Context, before, after *offline.Host, there, change []
 		if object == nil {
 			continue
 		}
-		w := offline.Write{Verb: "create", Resource: resource, Namespace: d.object.GetNamespace(), Name: d.object.GetName(), Object: object}
+		w := offline.Write{Verb: "create", Resource: resource, Namespace: d.Object.GetNamespace(), Name: d.Object.GetName(), Object: object}
 		switch {
 		case remove:
 			w.Verb = "delete"
-		case known[d.key()]:
+		case known[d.Key()]:
 			w.Verb = "update"
 		}
 		who, err := before.Appliers(ctx, w, after)
 		if err != nil {
 			return nil, fmt.Errorf("%s: who may apply it: %w", d.Name, err)
 		}
-		one := applier{Object: d.key(), Verb: w.Verb, Subjects: []planSubject{}, Why: who.Why}
+		one := applier{Object: d.Key(), Verb: w.Verb, Subjects: []planSubject{}, Why: who.Why}
 		for _, s := range who.Subjects {
 			one.Subjects = append(one.Subjects, subjectOf(s))
 		}
@@ -70,10 +70,10 @@ func appliers(ctx context.Context, before, after *offline.Host, there, change []
 }
 
 // written is a role or binding as the server would read it; nil for other kinds.
-func written(d document) (runtime.Object, string) {
+func written(d Document) (runtime.Object, string) {
 	var object runtime.Object
 	var resource string
-	switch d.object.GroupVersionKind().GroupKind().String() {
+	switch d.Object.GroupVersionKind().GroupKind().String() {
 	case "Role.authorization.proviso.dev":
 		object, resource = &authz.Role{}, "roles.authorization.proviso.dev"
 	case "RoleBinding.authorization.proviso.dev":
@@ -89,7 +89,7 @@ func written(d document) (runtime.Object, string) {
 	default:
 		return nil, ""
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.object.Object, object); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, object); err != nil {
 		return nil, ""
 	}
 	policycodec.VersionedScheme().Default(object)

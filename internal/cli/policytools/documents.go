@@ -19,24 +19,44 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// document is one object of a file.
-type document struct {
+// Document is one object, of a file or of a server. Its Object is always known.
+type Document struct {
 	source.Text
-	object *unstructured.Unstructured
 }
 
-// key tells objects apart.
-func (d document) key() string {
-	gvk := d.object.GroupVersionKind()
+// Of is an object that is not from a file.
+func Of(object *unstructured.Unstructured) Document {
+	return Document{source.Text{Name: Key(object), Object: object}}
+}
+
+// OfServer are the objects of a server.
+func OfServer(objects []*unstructured.Unstructured) (all []Document) {
+	for _, object := range objects {
+		all = append(all, Document{source.Text{Name: "the server's " + Key(object), Object: object, Read: &source.Reading{}}})
+	}
+	return all
+}
+
+// Key tells objects apart.
+func Key(object *unstructured.Unstructured) string {
+	gvk := object.GroupVersionKind()
 	if gvk.Kind == "APIResourceList" { // has no name
-		served, _, _ := unstructured.NestedString(d.object.Object, "groupVersion")
+		served, _, _ := unstructured.NestedString(object.Object, "groupVersion")
 		return gvk.Kind + " " + served
 	}
-	return gvk.GroupKind().String() + " " + strings.TrimPrefix(d.object.GetNamespace()+"/"+d.object.GetName(), "/")
+	return gvk.GroupKind().String() + " " + strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 }
 
-// readDocuments reads the objects of files, of directories with what is below them, and of standard input (-).
-func readDocuments(paths []string, stdin io.Reader) (all []document, err error) {
+// Key tells the objects of documents apart.
+func (d Document) Key() string { return Key(d.Object) }
+
+// Shipped reports whether Kubernetes makes the object by itself.
+func (d Document) Shipped() bool {
+	return d.Object.GetLabels()["kubernetes.io/bootstrapping"] != ""
+}
+
+// Read reads the objects of files, of directories with what is below them, and of standard input (-).
+func Read(paths []string, stdin io.Reader) (all []Document, err error) {
 	for _, path := range paths {
 		if path == "-" {
 			data, err := io.ReadAll(stdin)
@@ -48,14 +68,8 @@ func readDocuments(paths []string, stdin io.Reader) (all []document, err error) 
 			}
 			continue
 		}
-		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || source.IsTest(name) {
-				return err
-			}
-			data, err := os.ReadFile(name) //nolint:gosec // the caller reads his own files, with his own rights
-			if err == nil {
-				all, err = appendDocuments(all, name, data)
-			}
+		err := eachFile(path, func(name string, data []byte) (err error) {
+			all, err = appendDocuments(all, name, data)
 			return err
 		})
 		if err != nil {
@@ -65,7 +79,21 @@ func readDocuments(paths []string, stdin io.Reader) (all []document, err error) 
 	return all, nil
 }
 
-func appendDocuments(all []document, name string, data []byte) ([]document, error) {
+// eachFile visits a file, or the manifests below a directory. Policy tests are left out.
+func eachFile(path string, visit func(name string, data []byte) error) error {
+	return filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || source.IsTest(name) {
+			return err
+		}
+		data, err := os.ReadFile(name) //nolint:gosec // callers read their own files, with their own rights
+		if err != nil {
+			return err
+		}
+		return visit(name, data)
+	})
+}
+
+func appendDocuments(all []Document, name string, data []byte) ([]Document, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
 		text, err := reader.Read()
@@ -89,7 +117,7 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 		}
 		items, isList := content["items"].([]any)
 		if !isList || !strings.HasSuffix(object.GetKind(), "List") {
-			all = append(all, document{source.Text{Name: place, Data: text, Object: object, Read: &source.Reading{}}, object})
+			all = append(all, Document{source.Text{Name: place, Data: text, Object: object, Read: &source.Reading{}}})
 			continue
 		}
 		for i, item := range items {
@@ -98,20 +126,21 @@ func appendDocuments(all []document, name string, data []byte) ([]document, erro
 				return nil, fmt.Errorf("%s: items[%d] is no object", place, i)
 			}
 			one := &unstructured.Unstructured{Object: content}
-			all = append(all, document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one, Read: &source.Reading{}}, one})
+			all = append(all, Document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one, Read: &source.Reading{}}})
 		}
 	}
 }
 
-// text is the document as YAML.
-func (d document) text() ([]byte, error) {
+// YAML is the document as YAML.
+func (d Document) YAML() ([]byte, error) {
 	if d.Data != nil {
 		return d.Data, nil
 	}
-	return yaml.Marshal(d.object.Object)
+	return yaml.Marshal(d.Object.Object)
 }
 
-func texts(documents []document) (out []source.Text) {
+// Texts are the documents as a host reads them.
+func Texts(documents []Document) (out []source.Text) {
 	for _, d := range documents {
 		out = append(out, d.Text)
 	}

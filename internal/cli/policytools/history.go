@@ -19,7 +19,6 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/journal"
-	"proviso.dev/proviso/internal/state/source"
 )
 
 // HistoryOptions are the flags of `proviso history`.
@@ -107,7 +106,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	if err != nil {
 		return err
 	}
-	var states [2][]document
+	var states [2][]Document
 	for i, name := range []string{left, right} {
 		revision, err := revisionOf(name, history)
 		if err != nil {
@@ -131,11 +130,11 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 }
 
 // compared is what differs between two policies.
-func compared(ctx context.Context, before, after []document, master string) (*planReport, error) {
+func compared(ctx context.Context, before, after []Document, master string) (*planReport, error) {
 	hosts := [2]*offline.Host{}
-	for i, documents := range [][]document{before, after} {
+	for i, documents := range [][]Document{before, after} {
 		var err error
-		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
+		if hosts[i], err = offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
 			return nil, err
 		}
 	}
@@ -146,14 +145,12 @@ func compared(ctx context.Context, before, after []document, master string) (*pl
 }
 
 // changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
-func changedBy(all []step) (change []document) {
+func changedBy(all []step) (change []Document) {
 	for _, s := range all {
 		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
 			continue
 		}
-		d := document{object: s.object}
-		d.Text = source.Text{Name: d.key(), Object: s.object}
-		change = append(change, d)
+		change = append(change, Of(s.object))
 	}
 	return change
 }

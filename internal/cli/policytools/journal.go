@@ -45,17 +45,17 @@ func readJournal(ctx context.Context, config *rest.Config, query map[string]stri
 }
 
 // documentOf is an object of the journal.
-func documentOf(content json.RawMessage, name string) (document, error) {
+func documentOf(content json.RawMessage, name string) (Document, error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(content, &object.Object); err != nil {
-		return document{}, fmt.Errorf("%s: %w", name, err)
+		return Document{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return document{source.Text{Name: name, Object: object}, object}, nil
+	return Document{source.Text{Name: name, Object: object}}, nil
 }
 
 // asOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
 // be kept cannot be undone, and is an error.
-func asOf(now []document, entries []journal.Entry, revision uint64) ([]document, error) {
+func asOf(now []Document, entries []journal.Entry, revision uint64) ([]Document, error) {
 	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
 	if since < 0 {
 		return now, nil
@@ -64,18 +64,18 @@ func asOf(now []document, entries []journal.Entry, revision uint64) ([]document,
 }
 
 // asOfAll undoes changes, the latest first.
-func asOfAll(now []document, entries []journal.Entry) ([]document, error) {
-	state := map[string]document{}
+func asOfAll(now []Document, entries []journal.Entry) ([]Document, error) {
+	state := map[string]Document{}
 	var order []string
 	for _, d := range now {
-		state[d.key()] = d
-		order = append(order, d.key())
+		state[d.Key()] = d
+		order = append(order, d.Key())
 	}
 	for _, e := range slices.Backward(entries) {
 		if e.TooLarge {
 			return nil, fmt.Errorf("the change of %s at revision %d was too large to be kept: nothing before it can be shown", e.Key(), e.At())
 		}
-		before, after := document{}, document{}
+		before, after := Document{}, Document{}
 		var err error
 		if e.Before != nil {
 			before, err = documentOf(e.Before, fmt.Sprintf("%s before revision %d", e.Key(), e.At()))
@@ -87,12 +87,12 @@ func asOfAll(now []document, entries []journal.Entry) ([]document, error) {
 			return nil, err
 		}
 		key := ""
-		for _, d := range []document{before, after} {
-			if d.object != nil {
-				key = d.key()
+		for _, d := range []Document{before, after} {
+			if d.Object != nil {
+				key = d.Key()
 			}
 		}
-		if have, found := state[key]; e.Revision == 0 && found != (e.After != nil) || e.Revision == 0 && found && !same(have, after) {
+		if have, found := state[key]; e.Revision == 0 && found != (e.After != nil) || e.Revision == 0 && found && !same(have.Object, after.Object) {
 			continue // it was not made after all
 		}
 		if e.Before == nil {
@@ -104,7 +104,7 @@ func asOfAll(now []document, entries []journal.Entry) ([]document, error) {
 		}
 		state[key] = before
 	}
-	var out []document
+	var out []Document
 	for _, key := range order {
 		if d, still := state[key]; still {
 			out = append(out, d)
@@ -113,17 +113,17 @@ func asOfAll(now []document, entries []journal.Entry) ([]document, error) {
 	return out, nil
 }
 
-// same tells whether two objects say the same.
-func same(a, b document) bool {
+// same reports whether two objects say the same.
+func same(a, b *unstructured.Unstructured) bool {
 	return bytes.Equal(essence(a), essence(b))
 }
 
 // essence is what of an object people write.
-func essence(d document) []byte {
-	if d.object == nil {
+func essence(object *unstructured.Unstructured) []byte {
+	if object == nil {
 		return nil
 	}
-	object := d.object.DeepCopy()
+	object = object.DeepCopy()
 	delete(object.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "generation", "selfLink", "uid", "creationTimestamp"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
@@ -153,20 +153,20 @@ func essence(d document) []byte {
 }
 
 // difference is what has to be written, and what deleted, to get from one policy to another.
-func difference(from, to []document) (put, remove []document) {
-	there := map[string]document{}
+func difference(from, to []Document) (put, remove []Document) {
+	there := map[string]Document{}
 	for _, d := range from {
-		there[d.key()] = d
+		there[d.Key()] = d
 	}
 	wanted := map[string]bool{}
 	for _, d := range to {
-		wanted[d.key()] = true
-		if have, found := there[d.key()]; !found || !same(have, d) {
+		wanted[d.Key()] = true
+		if have, found := there[d.Key()]; !found || !same(have.Object, d.Object) {
 			put = append(put, d)
 		}
 	}
 	for _, d := range from {
-		if !wanted[d.key()] {
+		if !wanted[d.Key()] {
 			remove = append(remove, d)
 		}
 	}

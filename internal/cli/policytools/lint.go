@@ -121,12 +121,12 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 	if len(documents) == 0 {
 		return fmt.Errorf("%s: there is no object in it", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}
-	where := &places{}
-	if err := where.all(o.From, documents); err != nil {
+	where, err := Locate(o.From, documents)
+	if err != nil {
 		return err
 	}
 	if o.objects == nil && o.live() {
@@ -149,7 +149,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 }
 
 // linted asks about all that a host has.
-func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *places) (*lintReport, error) {
+func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *Places) (*lintReport, error) {
 	u, err := newUniverse(host)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *pla
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
 	}
 	if o.objects != nil {
-		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.shipped[n.Object] })
+		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.Shipped(n.Object) })
 		if in.Labelled, err = labelled(ctx, o.objects, in.Namings, o.ErrOut); err != nil {
 			return nil, err
 		}
@@ -188,8 +188,8 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *pla
 	}
 	out := &lintReport{APIVersion: offline.ToolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
 	for _, r := range remarks {
-		if !where.shipped[r.Object] {
-			out.add(r, where.of(r))
+		if !where.Shipped(r.Object) {
+			out.add(r, where.Of(r))
 		}
 	}
 	slices.SortStableFunc(out.Findings, func(a, b lintFinding) int {

@@ -31,7 +31,7 @@ func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newMatrixCommand(streams, nil)
 }
 
-func newMatrixCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+func newMatrixCommand(streams genericiooptions.IOStreams, k *Kept) *cobra.Command {
 	o := &MatrixOptions{Origin: origin{keep: k}, IOStreams: streams, MasterNamespace: "master", Output: "table"}
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",

@@ -36,7 +36,7 @@ func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newPlanCommand(streams, nil)
 }
 
-func newPlanCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+func newPlanCommand(streams genericiooptions.IOStreams, k *Kept) *cobra.Command {
 	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Origin: origin{keep: k}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DIR] -f FILE",
@@ -106,7 +106,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := readDocuments(o.Files, o.In)
+	change, err := Read(o.Files, o.In)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if hosts[0], err = o.Origin.host(ctx, before, o.MasterNamespace); err != nil {
 		return err
 	}
-	if hosts[1], err = offline.New(offline.Config{Texts: texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
+	if hosts[1], err = offline.New(offline.Config{Texts: Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 		return err
 	}
 	kept := change
@@ -151,7 +151,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 }
 
 // planned compares two hosts, and names at most limit subjects of each change; 0 names all.
-func planned(ctx context.Context, before, after *offline.Host, change []document, limit int) (*planReport, error) {
+func planned(ctx context.Context, before, after *offline.Host, change []Document, limit int) (*planReport, error) {
 	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
 	u, err := newUniverse(before, after)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 
 // invalid are the objects of a change that a server would not take, by the checks that it makes when they are written.
 // Conditions are compiled elsewhere, and so are escalations: those depend on who writes.
-func invalid(before *offline.Host, change []document, master string) (out []rejected) {
+func invalid(before *offline.Host, change []Document, master string) (out []rejected) {
 	v := validator{before, master}
 	for _, d := range change {
 		for _, err := range v.check(d) {
-			out = append(out, rejected{Message: fmt.Sprintf("%s: %v", d.key(), err)})
+			out = append(out, rejected{Message: fmt.Sprintf("%s: %v", d.Key(), err)})
 		}
 	}
 	return out
@@ -34,7 +34,7 @@ type validator struct {
 	master string
 }
 
-func (v validator) check(d document) field.ErrorList {
+func (v validator) check(d Document) field.ErrorList {
 	object, _ := written(d)
 	if object == nil {
 		object = asProtection(d)
@@ -102,9 +102,9 @@ func stored[T any](host *offline.Host, kind snapshot.Kind, key string) (none T, 
 }
 
 // asProtection reads the kinds that are no roles and bindings; nil for others.
-func asProtection(d document) runtime.Object {
+func asProtection(d Document) runtime.Object {
 	var object runtime.Object
-	switch d.object.GroupVersionKind().GroupKind().String() {
+	switch d.Object.GroupVersionKind().GroupKind().String() {
 	case "ProtectedAttribute.policy.proviso.dev":
 		object = &policyv1alpha1.ProtectedAttribute{}
 	case "ClusterProtectedAttribute.policy.proviso.dev":
@@ -116,7 +116,7 @@ func asProtection(d document) runtime.Object {
 	default:
 		return nil
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.object.Object, object); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, object); err != nil {
 		return nil
 	}
 	policycodec.VersionedScheme().Default(object)

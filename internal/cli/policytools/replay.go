@@ -17,7 +17,7 @@ import (
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
-func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []document) (*replay.Report, error) {
+func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []Document) (*replay.Report, error) {
 	workers := runtime.GOMAXPROCS(0)
 	r := replay.New(replay.Config{Before: before, After: after, Guards: guards(change), Workers: workers})
 	var total auditlog.Tally
@@ -63,9 +63,9 @@ func (o *PlanOptions) readLog(ctx context.Context, name string, cfg auditlog.Con
 }
 
 // guards tells whether what a change is made of can refuse writes that rules allow.
-func guards(change []document) bool {
+func guards(change []Document) bool {
 	for _, d := range change {
-		switch d.object.GetKind() {
+		switch d.Object.GetKind() {
 		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":
 			return true
 		}

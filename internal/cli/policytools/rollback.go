@@ -95,7 +95,7 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		return nil
 	}
 	for _, s := range todo {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, document{object: s.object}.key())
+		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, Key(s.object))
 	}
 	result, err := compared(ctx, now, then, o.MasterNamespace)
 	if err != nil {
@@ -112,20 +112,20 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 }
 
 // withSinks replaces audit sinks by what they are in full: what is read for plans withholds how they are reached.
-func withSinks(ctx context.Context, config *rest.Config, now []document) ([]document, error) {
+func withSinks(ctx context.Context, config *rest.Config, now []Document) ([]Document, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	for i, d := range now {
-		if d.object.GroupVersionKind().Group != snapshot.AuditSinks.Group || d.object.GetKind() != kindOf(snapshot.AuditSinks) {
+		if d.Object.GroupVersionKind().Group != snapshot.AuditSinks.Group || d.Object.GetKind() != kindOf(snapshot.AuditSinks) {
 			continue
 		}
-		object, err := client.Resource(snapshot.AuditSinks.GroupVersionResource).Get(ctx, d.object.GetName(), metav1.GetOptions{})
+		object, err := client.Resource(snapshot.AuditSinks.GroupVersionResource).Get(ctx, d.Object.GetName(), metav1.GetOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.key(), err)
+			return nil, fmt.Errorf("%s: %w", d.Key(), err)
 		}
-		now[i].object = object
+		now[i].Object = object
 	}
 	return now, nil
 }
@@ -141,32 +141,32 @@ type step struct {
 
 // steps are what is written and deleted. Roles and role bindings of Policy are written one by one: their containers are
 // made empty, and changed through them only.
-func steps(now, put, remove []document) (all []step) {
+func steps(now, put, remove []Document) (all []step) {
 	there := map[string]*unstructured.Unstructured{}
 	for _, d := range now {
-		there[d.key()] = d.object
+		there[d.Key()] = d.Object
 	}
 	for _, d := range put {
-		have := there[d.key()]
-		container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]
+		have := there[d.Key()]
+		container, holds := containers[d.Object.GroupVersionKind().GroupKind().String()]
 		if !holds {
-			all = append(all, rewritten(d.object, have)...)
+			all = append(all, rewritten(d.Object, have)...)
 			continue
 		}
 		if have == nil {
-			empty := ready(d.object, nil)
+			empty := ready(d.Object, nil)
 			delete(empty.Object, container.field)
 			all = append(all, step{"create", empty, 0})
 		}
-		all = append(all, entries(d.object, have, container.field)...)
+		all = append(all, entries(d.Object, have, container.field)...)
 	}
 	for _, d := range remove {
-		if container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]; holds {
-			all = append(all, entries(nil, d.object, container.field)...)
-			all = append(all, step{"delete", d.object, 6})
+		if container, holds := containers[d.Object.GroupVersionKind().GroupKind().String()]; holds {
+			all = append(all, entries(nil, d.Object, container.field)...)
+			all = append(all, step{"delete", d.Object, 6})
 			continue
 		}
-		all = append(all, step{"delete", d.object, 6 - rankOf(d.object)})
+		all = append(all, step{"delete", d.Object, 6 - rankOf(d.Object)})
 	}
 	return inOrder(all)
 }
@@ -176,11 +176,11 @@ func inOrder(all []step) []step {
 	made := map[string]bool{}
 	for _, s := range all {
 		if s.verb == "create" {
-			made[document{object: s.object}.key()] = true
+			made[Key(s.object)] = true
 		}
 	}
 	for i, s := range all {
-		if s.verb == "delete" && made[document{object: s.object}.key()] {
+		if s.verb == "delete" && made[Key(s.object)] {
 			all[i].rank = rankOf(s.object)
 		}
 	}
@@ -212,7 +212,7 @@ func entries(want, have *unstructured.Unstructured, field string) (all []step) {
 	wanted, there := views(want, field), views(have, field)
 	for name, object := range wanted {
 		old, exists := there[name]
-		if !exists || !same(document{object: old}, document{object: object}) {
+		if !exists || !same(old, object) {
 			all = append(all, rewritten(object, old)...)
 		}
 	}
@@ -317,7 +317,7 @@ func restore(ctx context.Context, config *rest.Config, all []step, say func(stri
 				err = nil
 			}
 		}
-		name := document{object: s.object}.key()
+		name := Key(s.object)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w; what was done before stays, and the same command goes on from there", s.verb, name, err)
 		}

@@ -155,7 +155,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}

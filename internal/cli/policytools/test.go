@@ -33,7 +33,14 @@ func (e exit) ExitCode() int { return int(e) }
 // Commands are the tools that work on files.
 func Commands(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, nil) }
 
-func commands(streams genericiooptions.IOStreams, k *keep) []*cobra.Command {
+// Keeping returns the commands for a process that asks one server again and again, as the explorer does: what it has
+// read and compiled is kept as long as the server says that it is the same.
+func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
+	k := NewKept()
+	return func(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, k) }
+}
+
+func commands(streams genericiooptions.IOStreams, k *Kept) []*cobra.Command {
 	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 // rolesOf are the roles among documents, those in containers included.
-func rolesOf(documents []document) (roles []plan.Written) {
+func rolesOf(documents []Document) (roles []plan.Written) {
 	for _, d := range documents {
-		ref := ruleset.RoleRef{Namespace: d.object.GetNamespace(), Name: d.object.GetName()}
-		switch d.object.GroupVersionKind().GroupKind().String() {
+		ref := ruleset.RoleRef{Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
+		switch d.Object.GroupVersionKind().GroupKind().String() {
 		case "Role.authorization.proviso.dev":
 			ref.Kind = ruleset.PolicyRole
 		case "Role.rbac.authorization.k8s.io":
@@ -23,7 +23,7 @@ func rolesOf(documents []document) (roles []plan.Written) {
 		case "ClusterRole.rbac.authorization.k8s.io":
 			ref.Kind = ruleset.ClusterRole
 		case "Policy.policy.proviso.dev":
-			inside, _, _ := unstructured.NestedMap(d.object.Object, "roles")
+			inside, _, _ := unstructured.NestedMap(d.Object.Object, "roles")
 			for name, role := range inside {
 				content, _ := role.(map[string]any)
 				roles = append(roles, plan.Written{Role: ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: ref.Namespace, Name: name}, Kinds: kindsOf(content)})
@@ -32,7 +32,7 @@ func rolesOf(documents []document) (roles []plan.Written) {
 		default:
 			continue
 		}
-		roles = append(roles, plan.Written{Role: ref, Kinds: kindsOf(d.object.Object)})
+		roles = append(roles, plan.Written{Role: ref, Kinds: kindsOf(d.Object.Object)})
 	}
 	slices.SortStableFunc(roles, func(a, b plan.Written) int { return strings.Compare(a.Role.String(), b.Role.String()) })
 	return roles

@@ -5,24 +5,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// Keeping returns the commands for a process that asks one server again and again, as the explorer does: what it has
-// read and compiled is kept as long as the server says that it is the same (EX-3).
-func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
-	k := &keep{turn: make(chan struct{}, 1)}
-	return func(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, k) }
-}
-
-// keep is the policy of a server as it was read last. Whoever reads has the turn.
-type keep struct {
+// Kept is the policy of a server as it was read last, for a process that asks one server again and again: what it has
+// read and compiled is kept as long as the server says that it is the same. One caller at a time has the turn.
+type Kept struct {
 	turn    chan struct{}
 	who     string
 	held    *source.Held
@@ -32,8 +24,11 @@ type keep struct {
 	host    *offline.Host
 }
 
+// NewKept keeps nothing yet.
+func NewKept() *Kept { return &Kept{turn: make(chan struct{}, 1)} }
+
 // take waits for the turn.
-func (k *keep) take(ctx context.Context) error {
+func (k *Kept) take(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:
 		return nil
@@ -42,8 +37,8 @@ func (k *keep) take(ctx context.Context) error {
 	}
 }
 
-// read dumps what is not known yet. What somebody else has read is not used.
-func (k *keep) read(ctx context.Context, config *rest.Config) ([]document, error) {
+// Read dumps what is not known yet. What another caller has read is not used.
+func (k *Kept) Read(ctx context.Context, config *rest.Config) ([]Document, error) {
 	if err := k.take(ctx); err != nil {
 		return nil, err
 	}
@@ -57,36 +52,36 @@ func (k *keep) read(ctx context.Context, config *rest.Config) ([]document, error
 		return nil, err
 	}
 	reads := make(map[*unstructured.Unstructured]*source.Reading, len(objects))
-	all := documentsOf(objects)
+	all := OfServer(objects)
 	for i := range all {
-		if read := k.reads[all[i].object]; read != nil {
+		if read := k.reads[all[i].Object]; read != nil {
 			all[i].Read = read
 		}
-		reads[all[i].object] = all[i].Read
+		reads[all[i].Object] = all[i].Read
 	}
 	k.reads = reads
 	return all, nil
 }
 
-// asking tells who asks which server, whatever he proves it with.
+// asking identifies the caller and the server, whatever the caller proves it with.
 func asking(c *rest.Config) string {
 	return fmt.Sprintf("%q %q %+v %q %q %q %q %q %q %+v %+v", c.Host, c.APIPath, c.Impersonate, c.Username, c.Password, c.BearerToken, c.BearerTokenFile, c.CertFile, c.CertData, c.ExecProvider, c.AuthProvider)
 }
 
-// hostOf compiles a policy, or finds it compiled.
-func (k *keep) hostOf(ctx context.Context, documents []document, master string) (*offline.Host, error) {
+// Host compiles a policy, or finds it compiled.
+func (k *Kept) Host(ctx context.Context, documents []Document, master string) (*offline.Host, error) {
 	if err := k.take(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { <-k.turn }()
 	objects := make([]*unstructured.Unstructured, len(documents))
 	for i := range documents {
-		objects[i] = documents[i].object
+		objects[i] = documents[i].Object
 	}
 	if k.host != nil && k.master == master && slices.Equal(k.objects, objects) {
 		return k.host, nil
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master})
+	host, err := offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: master})
 	if err == nil {
 		k.host, k.objects, k.master = host, objects, master
 	}

@@ -5,60 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	goyaml "sigs.k8s.io/yaml/goyaml.v3"
 
 	"proviso.dev/proviso/internal/analysis/lint"
-	"proviso.dev/proviso/internal/state/source"
 )
 
-// place is where something stands in a file. Lines and columns begin with 1.
-type place struct {
+// Place is where something stands in a file. Lines and columns begin with 1.
+type Place struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 }
 
-func (p place) String() string {
+func (p Place) String() string {
 	if p.File == "" {
 		return "-"
 	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// places finds objects in files.
-type places struct {
+// Places finds objects in files.
+type Places struct {
 	objects map[lint.Object]node
 	// shipped are those that Kubernetes makes by itself.
 	shipped map[lint.Object]bool
 }
 
-// all takes in the objects of files or, without any, documents of a server.
-func (p *places) all(paths []string, documents []document) error {
+// Locate finds the objects of files or, without any, of documents of a server.
+func Locate(paths []string, documents []Document) (*Places, error) {
+	p := &Places{objects: map[lint.Object]node{}, shipped: map[lint.Object]bool{}}
 	if len(paths) > 0 {
-		return p.read(paths)
+		return p, p.read(paths)
 	}
-	p.objects, p.shipped = map[lint.Object]node{}, map[lint.Object]bool{}
 	for _, d := range documents {
-		text, err := d.text()
+		text, err := d.YAML()
 		if err == nil {
-			err = p.file(d.Text.Name, text)
+			err = p.file(d.Name, text)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if d.object.GetLabels()["kubernetes.io/bootstrapping"] != "" {
-			kind := d.object.GroupVersionKind()
-			p.shipped[lint.Object{Group: kind.Group, Kind: kind.Kind, Namespace: d.object.GetNamespace(), Name: d.object.GetName()}] = true
+		if d.Shipped() {
+			kind := d.Object.GroupVersionKind()
+			p.shipped[lint.Object{Group: kind.Group, Kind: kind.Kind, Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}] = true
 		}
 	}
-	return nil
+	return p, nil
 }
+
+// Shipped reports whether Kubernetes makes an object of the server by itself.
+func (p *Places) Shipped(o lint.Object) bool { return p.shipped[o] }
 
 type node struct {
 	file string
@@ -66,27 +64,16 @@ type node struct {
 }
 
 // read takes in the objects of files, and of directories with what is below them.
-func (p *places) read(paths []string) error {
-	p.objects = map[lint.Object]node{}
+func (p *Places) read(paths []string) error {
 	for _, path := range paths {
-		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || name != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || source.IsTest(name) {
-				return err
-			}
-			data, err := os.ReadFile(name) //nolint:gosec // the caller reads his own files, with his own rights
-			if err != nil {
-				return err
-			}
-			return p.file(name, data)
-		})
-		if err != nil {
+		if err := eachFile(path, p.file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *places) file(name string, data []byte) error {
+func (p *Places) file(name string, data []byte) error {
 	decoder := goyaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var document goyaml.Node
@@ -103,7 +90,7 @@ func (p *places) file(name string, data []byte) error {
 	}
 }
 
-func (p *places) object(n node) {
+func (p *Places) object(n node) {
 	text := func(path ...any) string {
 		if found, whole := descend(n.Node, path); whole {
 			return found.Value
@@ -124,7 +111,7 @@ func (p *places) object(n node) {
 	p.objects[lint.Object{Group: group, Kind: kind, Namespace: text("metadata", "namespace"), Name: text("metadata", "name")}] = n
 }
 
-// descend follows a path as far as it goes, and tells whether that was all of it.
+// descend follows a path as far as it goes, and reports whether that was all of it.
 func descend(n *goyaml.Node, path []any) (*goyaml.Node, bool) {
 	for _, step := range path {
 		for n.Kind == goyaml.AliasNode {
@@ -151,11 +138,11 @@ func descend(n *goyaml.Node, path []any) (*goyaml.Node, bool) {
 	return n, true
 }
 
-// of is where a remark points to: in the object, or in the container that holds it.
-func (p *places) of(r lint.Remark) place {
+// Of is where a remark points to: in the object, or in the container that holds it.
+func (p *Places) Of(r lint.Remark) Place {
 	if n, ok := p.objects[r.Object]; ok {
 		found, _ := descend(n.Node, r.Path)
-		return place{n.file, found.Line, found.Column}
+		return Place{n.file, found.Line, found.Column}
 	}
 	for _, inside := range []struct{ kind, of, field string }{{"Role", "Policy", "roles"}, {"RoleBinding", "PolicyBinding", "roleBindings"}} {
 		if r.Object.Group != "authorization.proviso.dev" || r.Object.Kind != inside.kind {
@@ -167,9 +154,9 @@ func (p *places) of(r lint.Remark) place {
 			}
 			if entry, whole := descend(n.Node, []any{inside.field, r.Object.Name}); whole {
 				found, _ := descend(entry, r.Path)
-				return place{n.file, found.Line, found.Column}
+				return Place{n.file, found.Line, found.Column}
 			}
 		}
 	}
-	return place{}
+	return Place{}
 }

@@ -80,14 +80,14 @@ func TestKeeping(t *testing.T) {
 	a := &answering{versions: map[string]string{"x": "1", "y": "1"}, dated: true}
 	server := httptest.NewServer(a)
 	defer server.Close()
-	k := &keep{turn: make(chan struct{}, 1)}
+	k := NewKept()
 	ask := func(want string) *offline.Host {
 		t.Helper()
-		documents, err := k.read(t.Context(), &rest.Config{Host: server.URL})
+		documents, err := k.Read(t.Context(), &rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, err := k.hostOf(t.Context(), documents, "master")
+		host, err := k.Host(t.Context(), documents, "master")
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if got := strings.Join(a.pages, ","); err != nil || got != want {
@@ -131,11 +131,11 @@ func TestKeeping(t *testing.T) {
 		t.Error("the same objects were compiled again")
 	}
 	set(func() { a.dated, a.refuses = true, true })
-	if _, err := k.read(t.Context(), &rest.Config{Host: server.URL}); err == nil || !strings.Contains(err.Error(), "you may not list rolebindings") {
+	if _, err := k.Read(t.Context(), &rest.Config{Host: server.URL}); err == nil || !strings.Contains(err.Error(), "you may not list rolebindings") {
 		t.Errorf("what was kept is shown to somebody who may not read it: %v", err)
 	}
 	set(func() { a.refuses = false })
-	if _, err := k.read(t.Context(), &rest.Config{Host: server.URL, Impersonate: rest.ImpersonationConfig{UserName: "else"}}); err != nil || k.host != nil || strings.Join(a.pages, ",") != "1,5000" {
+	if _, err := k.Read(t.Context(), &rest.Config{Host: server.URL, Impersonate: rest.ImpersonationConfig{UserName: "else"}}); err != nil || k.host != nil || strings.Join(a.pages, ",") != "1,5000" {
 		t.Errorf("somebody else gets what the first has read: %v", a.pages)
 	}
 }
