@@ -6,12 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/source"
 )
 
 // applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
 // other object of policy. A role that a dump holds in its container is the same as the role by itself.
-func applied(before, change []Document, remove, prune bool) ([]Document, error) {
+func applied(before, change []manifests.Document, remove, prune bool) ([]manifests.Document, error) {
 	changed, there := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
 		if changed[d.Key()] {
@@ -19,7 +20,7 @@ func applied(before, change []Document, remove, prune bool) ([]Document, error) 
 		}
 		changed[d.Key()] = true
 	}
-	var after []Document
+	var after []manifests.Document
 	for _, d := range before {
 		there[d.Key()] = true
 		switch {
@@ -54,7 +55,7 @@ var containers = map[string]struct{ field, kind string }{
 }
 
 // without takes out of a container what is changed, and returns the keys of that.
-func without(d Document, changed map[string]bool) (_ Document, gone []string, err error) {
+func without(d manifests.Document, changed map[string]bool) (_ manifests.Document, gone []string, err error) {
 	container, ok := containers[d.Object.GroupVersionKind().GroupKind().String()]
 	if !ok {
 		return d, nil, nil
@@ -73,11 +74,11 @@ func without(d Document, changed map[string]bool) (_ Document, gone []string, er
 	if err := unstructured.SetNestedMap(object.Object, inside, container.field); err != nil {
 		return d, nil, err
 	}
-	return Document{source.Text{Name: d.Name, Object: object}}, gone, nil
+	return manifests.Document{Text: source.Text{Name: d.Name, Object: object}}, gone, nil
 }
 
 // isPolicy tells the kinds that --prune deletes.
-func isPolicy(d Document) bool {
+func isPolicy(d manifests.Document) bool {
 	switch d.Object.GroupVersionKind().Group {
 	case "authorization.proviso.dev", "policy.proviso.dev", "rbac.authorization.k8s.io":
 		return true
@@ -86,6 +87,6 @@ func isPolicy(d Document) bool {
 }
 
 // isBootstrap tells what Kubernetes makes by itself, and makes again.
-func isBootstrap(d Document) bool {
+func isBootstrap(d manifests.Document) bool {
 	return d.Shipped() || d.Object.GetKind() == "FieldPermission"
 }

@@ -12,6 +12,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
@@ -26,7 +27,7 @@ type applier struct {
 }
 
 // appliers asks who may make a change, object by object, by the policy that there is.
-func appliers(ctx context.Context, before, after *offline.Host, there, change []Document, remove bool) (out []applier, err error) {
+func appliers(ctx context.Context, before, after *offline.Host, there, change []manifests.Document, remove bool) (out []applier, err error) {
 	known, changed := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
 		changed[d.Key()] = true
@@ -70,7 +71,7 @@ func appliers(ctx context.Context, before, after *offline.Host, there, change []
 }
 
 // written is a role or binding as the server would read it; nil for other kinds.
-func written(d Document) (runtime.Object, string) {
+func written(d manifests.Document) (runtime.Object, string) {
 	var object runtime.Object
 	var resource string
 	switch d.Object.GroupVersionKind().GroupKind().String() {

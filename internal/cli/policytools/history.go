@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/journal"
 )
 
@@ -106,7 +107,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	if err != nil {
 		return err
 	}
-	var states [2][]Document
+	var states [2][]manifests.Document
 	for i, name := range []string{left, right} {
 		revision, err := revisionOf(name, history)
 		if err != nil {
@@ -130,11 +131,11 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 }
 
 // compared is what differs between two policies.
-func compared(ctx context.Context, before, after []Document, master string) (*planReport, error) {
+func compared(ctx context.Context, before, after []manifests.Document, master string) (*planReport, error) {
 	hosts := [2]*offline.Host{}
-	for i, documents := range [][]Document{before, after} {
+	for i, documents := range [][]manifests.Document{before, after} {
 		var err error
-		if hosts[i], err = offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
+		if hosts[i], err = offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
 			return nil, err
 		}
 	}
@@ -145,12 +146,12 @@ func compared(ctx context.Context, before, after []Document, master string) (*pl
 }
 
 // changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
-func changedBy(all []step) (change []Document) {
+func changedBy(all []step) (change []manifests.Document) {
 	for _, s := range all {
 		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
 			continue
 		}
-		change = append(change, Of(s.object))
+		change = append(change, manifests.Of(s.object))
 	}
 	return change
 }

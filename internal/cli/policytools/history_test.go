@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/journal"
 )
 
@@ -58,9 +59,9 @@ func TestAsOf(t *testing.T) {
 			entries = append(entries, e)
 			states[revision] = print()
 		}
-		var now []Document
+		var now []manifests.Document
 		for _, content := range live {
-			now = append(now, Of(&unstructured.Unstructured{Object: content}))
+			now = append(now, manifests.Of(&unstructured.Unstructured{Object: content}))
 		}
 		for revision, want := range states {
 			then, err := asOf(now, entries, revision)
@@ -91,7 +92,7 @@ func TestAsOf(t *testing.T) {
 // A change of which nobody knows whether it was made is undone if it was; one that was too large ends the way back; and
 // nothing is shown of what the journal does not reach, or does not show.
 func TestAsOfLimits(t *testing.T) {
-	now := []Document{Of(&unstructured.Unstructured{Object: roleNamed("a", "get")})}
+	now := []manifests.Document{manifests.Of(&unstructured.Unstructured{Object: roleNamed("a", "get")})}
 	entry := journal.Entry{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "a", Before: raw(t, roleNamed("a", "list"))}
 	for want, after := range map[string]map[string]any{"list": roleNamed("a", "get"), "get": roleNamed("a", "watch")} {
 		e := entry
@@ -121,41 +122,41 @@ func TestAsOfLimits(t *testing.T) {
 
 // TR-15: roles and role bindings of Policy are rolled back one by one, what binds after what is bound.
 func TestSteps(t *testing.T) {
-	object := func(text string) Document {
+	object := func(text string) manifests.Document {
 		o := &unstructured.Unstructured{}
 		if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
 			t.Fatal(err)
 		}
-		return Of(o)
+		return manifests.Of(o)
 	}
-	policy := func(roles string) Document {
+	policy := func(roles string) manifests.Document {
 		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default","namespace":"a","resourceVersion":"9"},"roles":` + roles + `}`)
 	}
 	binding := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a","resourceVersion":"7"}}`)
 	role := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r","namespace":"a"}}`)
 	other := object(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"a"},"roleRef":{"name":"other"}}`)
-	bindings := func(policyOf, text string) Document {
+	bindings := func(policyOf, text string) manifests.Document {
 		return object(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"` + policyOf + `","namespace":"a"},"policyRef":{"namespace":"` + policyOf + `"},"roleBindings":` + text + `}`)
 	}
 	for _, test := range []struct {
 		name             string
-		now, put, remove []Document
+		now, put, remove []manifests.Document
 		want             string
 	}{
-		{"an object", []Document{binding}, []Document{binding, role}, nil, "create Role.rbac.authorization.k8s.io a/r; update RoleBinding.rbac.authorization.k8s.io a/b"},
-		{"deletions", []Document{binding, role}, nil, []Document{role, binding}, "delete RoleBinding.rbac.authorization.k8s.io a/b; delete Role.rbac.authorization.k8s.io a/r"},
-		{"inside a container", []Document{policy(`{"x":{"rules":[1]},"y":{},"z":{}}`)}, []Document{policy(`{"x":{"rules":[2]},"y":{},"w":{}}`)}, nil,
+		{"an object", []manifests.Document{binding}, []manifests.Document{binding, role}, nil, "create Role.rbac.authorization.k8s.io a/r; update RoleBinding.rbac.authorization.k8s.io a/b"},
+		{"deletions", []manifests.Document{binding, role}, nil, []manifests.Document{role, binding}, "delete RoleBinding.rbac.authorization.k8s.io a/b; delete Role.rbac.authorization.k8s.io a/r"},
+		{"inside a container", []manifests.Document{policy(`{"x":{"rules":[1]},"y":{},"z":{}}`)}, []manifests.Document{policy(`{"x":{"rules":[2]},"y":{},"w":{}}`)}, nil,
 			"create Role.authorization.proviso.dev a/w; update Role.authorization.proviso.dev a/x; delete Role.authorization.proviso.dev a/z"},
-		{"a container that is gone", nil, []Document{policy(`{"x":{}}`)}, nil, "create Policy.policy.proviso.dev a/default; create Role.authorization.proviso.dev a/x"},
-		{"a container that was not there", []Document{policy(`{"x":{}}`)}, nil, []Document{policy(`{"x":{}}`)}, "delete Role.authorization.proviso.dev a/x; delete Policy.policy.proviso.dev a/default"},
-		{"a binding of another role", []Document{binding}, []Document{other, role}, nil,
+		{"a container that is gone", nil, []manifests.Document{policy(`{"x":{}}`)}, nil, "create Policy.policy.proviso.dev a/default; create Role.authorization.proviso.dev a/x"},
+		{"a container that was not there", []manifests.Document{policy(`{"x":{}}`)}, nil, []manifests.Document{policy(`{"x":{}}`)}, "delete Role.authorization.proviso.dev a/x; delete Policy.policy.proviso.dev a/default"},
+		{"a binding of another role", []manifests.Document{binding}, []manifests.Document{other, role}, nil,
 			"create Role.rbac.authorization.k8s.io a/r; delete RoleBinding.rbac.authorization.k8s.io a/b; create RoleBinding.rbac.authorization.k8s.io a/b"},
-		{"a binding that moves to another container", []Document{bindings("a", `{"b":{"roleName":"r"}}`), bindings("master", `{}`)}, []Document{bindings("a", `{}`), bindings("master", `{"b":{"roleName":"r"}}`)}, nil,
+		{"a binding that moves to another container", []manifests.Document{bindings("a", `{"b":{"roleName":"r"}}`), bindings("master", `{}`)}, []manifests.Document{bindings("a", `{}`), bindings("master", `{"b":{"roleName":"r"}}`)}, nil,
 			"delete RoleBinding.authorization.proviso.dev a/b; create RoleBinding.authorization.proviso.dev a/b"},
 	} {
 		var got []string
 		for _, s := range steps(test.now, test.put, test.remove) {
-			got = append(got, s.verb+" "+Key(s.object))
+			got = append(got, s.verb+" "+manifests.Key(s.object))
 			if resource, err := resourceOf(s.object); err != nil || resource.Resource == "" {
 				t.Errorf("%s: %v", test.name, err)
 			}
@@ -185,9 +186,9 @@ func TestViews(t *testing.T) {
 
 // What a server serves is as much part of an earlier policy as of today's.
 func TestAsOfKeepsWhatIsServed(t *testing.T) {
-	now := []Document{Of(&unstructured.Unstructured{Object: roleNamed("a", "get")})}
+	now := []manifests.Document{manifests.Of(&unstructured.Unstructured{Object: roleNamed("a", "get")})}
 	for _, version := range []string{"v1", "apps/v1"} {
-		now = append(now, Of(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version}}))
+		now = append(now, manifests.Of(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version}}))
 	}
 	then, err := asOf(now, []journal.Entry{{Revision: 20, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "a", After: raw(t, roleNamed("a", "get"))}}, 10)
 	if err != nil || len(then) != 2 || then[0].Key() == then[1].Key() {

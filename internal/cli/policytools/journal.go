@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"proviso.dev/proviso/internal/features/base"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -45,17 +46,17 @@ func readJournal(ctx context.Context, config *rest.Config, query map[string]stri
 }
 
 // documentOf is an object of the journal.
-func documentOf(content json.RawMessage, name string) (Document, error) {
+func documentOf(content json.RawMessage, name string) (manifests.Document, error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(content, &object.Object); err != nil {
-		return Document{}, fmt.Errorf("%s: %w", name, err)
+		return manifests.Document{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return Document{source.Text{Name: name, Object: object}}, nil
+	return manifests.Document{Text: source.Text{Name: name, Object: object}}, nil
 }
 
 // asOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
 // be kept cannot be undone, and is an error.
-func asOf(now []Document, entries []journal.Entry, revision uint64) ([]Document, error) {
+func asOf(now []manifests.Document, entries []journal.Entry, revision uint64) ([]manifests.Document, error) {
 	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
 	if since < 0 {
 		return now, nil
@@ -64,8 +65,8 @@ func asOf(now []Document, entries []journal.Entry, revision uint64) ([]Document,
 }
 
 // asOfAll undoes changes, the latest first.
-func asOfAll(now []Document, entries []journal.Entry) ([]Document, error) {
-	state := map[string]Document{}
+func asOfAll(now []manifests.Document, entries []journal.Entry) ([]manifests.Document, error) {
+	state := map[string]manifests.Document{}
 	var order []string
 	for _, d := range now {
 		state[d.Key()] = d
@@ -75,7 +76,7 @@ func asOfAll(now []Document, entries []journal.Entry) ([]Document, error) {
 		if e.TooLarge {
 			return nil, fmt.Errorf("the change of %s at revision %d was too large to be kept: nothing before it can be shown", e.Key(), e.At())
 		}
-		before, after := Document{}, Document{}
+		before, after := manifests.Document{}, manifests.Document{}
 		var err error
 		if e.Before != nil {
 			before, err = documentOf(e.Before, fmt.Sprintf("%s before revision %d", e.Key(), e.At()))
@@ -87,7 +88,7 @@ func asOfAll(now []Document, entries []journal.Entry) ([]Document, error) {
 			return nil, err
 		}
 		key := ""
-		for _, d := range []Document{before, after} {
+		for _, d := range []manifests.Document{before, after} {
 			if d.Object != nil {
 				key = d.Key()
 			}
@@ -104,7 +105,7 @@ func asOfAll(now []Document, entries []journal.Entry) ([]Document, error) {
 		}
 		state[key] = before
 	}
-	var out []Document
+	var out []manifests.Document
 	for _, key := range order {
 		if d, still := state[key]; still {
 			out = append(out, d)
@@ -153,8 +154,8 @@ func essence(object *unstructured.Unstructured) []byte {
 }
 
 // difference is what has to be written, and what deleted, to get from one policy to another.
-func difference(from, to []Document) (put, remove []Document) {
-	there := map[string]Document{}
+func difference(from, to []manifests.Document) (put, remove []manifests.Document) {
+	there := map[string]manifests.Document{}
 	for _, d := range from {
 		there[d.Key()] = d
 	}

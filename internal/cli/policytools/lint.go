@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -121,11 +122,11 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 	if len(documents) == 0 {
 		return fmt.Errorf("%s: there is no object in it", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
 	}
-	host, err := offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}
-	where, err := Locate(o.From, documents)
+	where, err := manifests.Locate(o.From, documents)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 }
 
 // linted asks about all that a host has.
-func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *Places) (*lintReport, error) {
+func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *manifests.Places) (*lintReport, error) {
 	u, err := newUniverse(host)
 	if err != nil {
 		return nil, err

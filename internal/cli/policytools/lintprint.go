@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"proviso.dev/proviso/internal/analysis/lint"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // lintReport is what scripts rely on.
@@ -26,7 +27,7 @@ type lintReport struct {
 type lintFinding struct {
 	Code     string        `json:"code"`
 	Severity lint.Severity `json:"severity"`
-	Place
+	manifests.Place
 	Object  string `json:"object"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
@@ -37,7 +38,7 @@ type lintFinding struct {
 // lintPage is where the codes are explained.
 const lintPage = "docs/reference/lint.md"
 
-func (r *lintReport) add(m lint.Remark, at Place) {
+func (r *lintReport) add(m lint.Remark, at manifests.Place) {
 	code, _ := lint.CodeOf(m.Code)
 	remedy := m.Do
 	if remedy == "" {

@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // MatrixOptions are the flags of `proviso matrix`.
@@ -31,7 +32,7 @@ func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newMatrixCommand(streams, nil)
 }
 
-func newMatrixCommand(streams genericiooptions.IOStreams, k *Kept) *cobra.Command {
+func newMatrixCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobra.Command {
 	o := &MatrixOptions{Origin: origin{keep: k}, IOStreams: streams, MasterNamespace: "master", Output: "table"}
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",

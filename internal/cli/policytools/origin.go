@@ -9,6 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -17,7 +18,7 @@ type origin struct {
 	From   []string
 	config *genericclioptions.ConfigFlags
 	// keep is what was read before; nil for a command that runs once.
-	keep *Kept
+	keep *manifests.Kept
 }
 
 // addFlags adds --from, --kubeconfig and --context.
@@ -51,9 +52,9 @@ func (o *origin) validate() error {
 }
 
 // read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error.
-func (o *origin) read(ctx context.Context) ([]Document, error) {
+func (o *origin) read(ctx context.Context) ([]manifests.Document, error) {
 	if len(o.From) > 0 {
-		return Read(o.From, nil)
+		return manifests.Read(o.From, nil)
 	}
 	config, err := o.config.ToRESTConfig()
 	if err != nil {
@@ -70,13 +71,13 @@ func (o *origin) read(ctx context.Context) ([]Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 	}
-	return OfServer(objects), nil
+	return manifests.OfServer(objects), nil
 }
 
 // host compiles what was read.
-func (o *origin) host(ctx context.Context, documents []Document, master string) (*offline.Host, error) {
+func (o *origin) host(ctx context.Context, documents []manifests.Document, master string) (*offline.Host, error) {
 	if o.keep != nil && o.live() {
 		return o.keep.Host(ctx, documents, master)
 	}
-	return offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: master})
+	return offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: master})
 }

@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // codeChanges is the exit code for something that would change.
@@ -36,7 +37,7 @@ func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newPlanCommand(streams, nil)
 }
 
-func newPlanCommand(streams genericiooptions.IOStreams, k *Kept) *cobra.Command {
+func newPlanCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobra.Command {
 	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Origin: origin{keep: k}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DIR] -f FILE",
@@ -106,7 +107,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := Read(o.Files, o.In)
+	change, err := manifests.Read(o.Files, o.In)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if hosts[0], err = o.Origin.host(ctx, before, o.MasterNamespace); err != nil {
 		return err
 	}
-	if hosts[1], err = offline.New(offline.Config{Texts: Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
+	if hosts[1], err = offline.New(offline.Config{Texts: manifests.Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 		return err
 	}
 	kept := change
@@ -151,7 +152,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 }
 
 // planned compares two hosts, and names at most limit subjects of each change; 0 names all.
-func planned(ctx context.Context, before, after *offline.Host, change []Document, limit int) (*planReport, error) {
+func planned(ctx context.Context, before, after *offline.Host, change []manifests.Document, limit int) (*planReport, error) {
 	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
 	u, err := newUniverse(before, after)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
@@ -19,7 +20,7 @@ import (
 
 // invalid are the objects of a change that a server would not take, by the checks that it makes when they are written.
 // Conditions are compiled elsewhere, and so are escalations: those depend on who writes.
-func invalid(before *offline.Host, change []Document, master string) (out []rejected) {
+func invalid(before *offline.Host, change []manifests.Document, master string) (out []rejected) {
 	v := validator{before, master}
 	for _, d := range change {
 		for _, err := range v.check(d) {
@@ -34,7 +35,7 @@ type validator struct {
 	master string
 }
 
-func (v validator) check(d Document) field.ErrorList {
+func (v validator) check(d manifests.Document) field.ErrorList {
 	object, _ := written(d)
 	if object == nil {
 		object = asProtection(d)
@@ -102,7 +103,7 @@ func stored[T any](host *offline.Host, kind snapshot.Kind, key string) (none T, 
 }
 
 // asProtection reads the kinds that are no roles and bindings; nil for others.
-func asProtection(d Document) runtime.Object {
+func asProtection(d manifests.Document) runtime.Object {
 	var object runtime.Object
 	switch d.Object.GroupVersionKind().GroupKind().String() {
 	case "ProtectedAttribute.policy.proviso.dev":

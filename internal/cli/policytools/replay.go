@@ -13,11 +13,12 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/replay"
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
-func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []Document) (*replay.Report, error) {
+func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []manifests.Document) (*replay.Report, error) {
 	workers := runtime.GOMAXPROCS(0)
 	r := replay.New(replay.Config{Before: before, After: after, Guards: guards(change), Workers: workers})
 	var total auditlog.Tally
@@ -63,7 +64,7 @@ func (o *PlanOptions) readLog(ctx context.Context, name string, cfg auditlog.Con
 }
 
 // guards tells whether what a change is made of can refuse writes that rules allow.
-func guards(change []Document) bool {
+func guards(change []manifests.Document) bool {
 	for _, d := range change {
 		switch d.Object.GetKind() {
 		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -95,7 +96,7 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		return nil
 	}
 	for _, s := range todo {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, Key(s.object))
+		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, manifests.Key(s.object))
 	}
 	result, err := compared(ctx, now, then, o.MasterNamespace)
 	if err != nil {
@@ -112,7 +113,7 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 }
 
 // withSinks replaces audit sinks by what they are in full: what is read for plans withholds how they are reached.
-func withSinks(ctx context.Context, config *rest.Config, now []Document) ([]Document, error) {
+func withSinks(ctx context.Context, config *rest.Config, now []manifests.Document) ([]manifests.Document, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ type step struct {
 
 // steps are what is written and deleted. Roles and role bindings of Policy are written one by one: their containers are
 // made empty, and changed through them only.
-func steps(now, put, remove []Document) (all []step) {
+func steps(now, put, remove []manifests.Document) (all []step) {
 	there := map[string]*unstructured.Unstructured{}
 	for _, d := range now {
 		there[d.Key()] = d.Object
@@ -176,11 +177,11 @@ func inOrder(all []step) []step {
 	made := map[string]bool{}
 	for _, s := range all {
 		if s.verb == "create" {
-			made[Key(s.object)] = true
+			made[manifests.Key(s.object)] = true
 		}
 	}
 	for i, s := range all {
-		if s.verb == "delete" && made[Key(s.object)] {
+		if s.verb == "delete" && made[manifests.Key(s.object)] {
 			all[i].rank = rankOf(s.object)
 		}
 	}
@@ -317,7 +318,7 @@ func restore(ctx context.Context, config *rest.Config, all []step, say func(stri
 				err = nil
 			}
 		}
-		name := Key(s.object)
+		name := manifests.Key(s.object)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w; what was done before stays, and the same command goes on from there", s.verb, name, err)
 		}

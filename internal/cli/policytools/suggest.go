@@ -22,6 +22,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -155,7 +156,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host, err := offline.New(offline.Config{Texts: Texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
@@ -36,11 +37,11 @@ func Commands(streams genericiooptions.IOStreams) []*cobra.Command { return comm
 // Keeping returns the commands for a process that asks one server again and again, as the explorer does: what it has
 // read and compiled is kept as long as the server says that it is the same.
 func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
-	k := NewKept()
+	k := manifests.NewKept()
 	return func(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, k) }
 }
 
-func commands(streams genericiooptions.IOStreams, k *Kept) []*cobra.Command {
+func commands(streams genericiooptions.IOStreams, k *manifests.Kept) []*cobra.Command {
 	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
 }
 

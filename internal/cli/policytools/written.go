@@ -9,10 +9,11 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // rolesOf are the roles among documents, those in containers included.
-func rolesOf(documents []Document) (roles []plan.Written) {
+func rolesOf(documents []manifests.Document) (roles []plan.Written) {
 	for _, d := range documents {
 		ref := ruleset.RoleRef{Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
 		switch d.Object.GroupVersionKind().GroupKind().String() {
