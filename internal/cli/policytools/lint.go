@@ -151,13 +151,13 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 
 // linted asks about all that a host has.
 func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *manifests.Places) (*lintReport, error) {
-	u, err := newUniverse(host)
+	u, err := offline.NewUniverse(host)
 	if err != nil {
 		return nil, err
 	}
 	in := lint.Input{
 		Index: host.Snapshot().Rules, Comparer: &compare.Comparer{Cache: host.Conditions(), Budget: compare.DefaultBudget / 5},
-		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names,
+		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names,
 		Ours: func(ref ruleset.RoleRef) bool {
 			_, ours := policies.DefaultRoles()[ref.Name]
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace

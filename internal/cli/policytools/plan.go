@@ -154,13 +154,13 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 // planned compares two hosts, and names at most limit subjects of each change; 0 names all.
 func planned(ctx context.Context, before, after *offline.Host, change []manifests.Document, limit int) (*planReport, error) {
 	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
-	u, err := newUniverse(before, after)
+	u, err := offline.NewUniverse(before, after)
 	if err != nil {
 		return nil, err
 	}
 	in := plan.Input{
 		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.resources, Verbs: u.verbs, Paths: u.paths,
+		Resources: u.Resources, Verbs: u.Verbs, Paths: u.Paths,
 	}
 	changes, err := plan.Changes(ctx, in)
 	if err != nil {

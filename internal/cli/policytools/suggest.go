@@ -228,12 +228,12 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 
 // input is what all suggestions have in common.
 func (o *SuggestOptions) input(ctx context.Context, host *offline.Host) (in suggest.Input, err error) {
-	u, err := newUniverse(host)
+	u, err := offline.NewUniverse(host)
 	if err != nil {
 		return in, err
 	}
-	in = suggest.Input{Index: host.Snapshot().Rules, Policy: o.As == "policy", MaxNames: o.MaxNames, Resources: u.resources,
-		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.namespaces,
+	in = suggest.Input{Index: host.Snapshot().Rules, Policy: o.As == "policy", MaxNames: o.MaxNames, Resources: u.Resources,
+		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.Namespaces,
 		Exclusive: exclusives(host), Holds: holding(ctx, host)}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)

@@ -1,4 +1,4 @@
-package policytools
+package offline
 
 import (
 	"slices"
@@ -12,19 +12,19 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
-	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// universe gathers all that rules tell apart.
-type universe struct {
-	verbs, namespaces, names, paths []string
-	resources                       []plan.Resource
+// Universe is all that the rules of hosts tell apart, and what these hosts serve.
+type Universe struct {
+	Verbs, Namespaces, Names, Paths []string
+	Resources                       []plan.Resource
 	definitions                     map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
 }
 
-func newUniverse(hosts ...*offline.Host) (*universe, error) {
-	u := &universe{verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}}
+// NewUniverse gathers what the policies of hosts name.
+func NewUniverse(hosts ...*Host) (*Universe, error) {
+	u := &Universe{Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}}
 	for _, h := range hosts {
 		for _, kind := range snapshot.Kinds() {
 			objects, err := h.Files().Objects(kind)
@@ -39,7 +39,7 @@ func newUniverse(hosts ...*offline.Host) (*universe, error) {
 			}
 		}
 	}
-	for _, list := range []*[]string{&u.verbs, &u.namespaces, &u.names, &u.paths} {
+	for _, list := range []*[]string{&u.Verbs, &u.Namespaces, &u.Names, &u.Paths} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -49,19 +49,19 @@ func newUniverse(hosts ...*offline.Host) (*universe, error) {
 	return u, nil
 }
 
-func (u *universe) object(obj any) {
+func (u *Universe) object(obj any) {
 	switch o := obj.(type) {
 	case *policyv1alpha1.Policy:
-		u.namespaces = append(u.namespaces, o.Namespace)
+		u.Namespaces = append(u.Namespaces, o.Namespace)
 		for _, role := range o.Roles {
 			for _, rule := range role.Rules {
 				u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
 			}
 		}
 	case *policyv1alpha1.PolicyBinding:
-		u.namespaces = append(u.namespaces, o.Namespace)
+		u.Namespaces = append(u.Namespaces, o.Namespace)
 	case *rbacv1.Role:
-		u.namespaces = append(u.namespaces, o.Namespace)
+		u.Namespaces = append(u.Namespaces, o.Namespace)
 		for _, rule := range o.Rules {
 			u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
 		}
@@ -70,38 +70,38 @@ func (u *universe) object(obj any) {
 			u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
 		}
 	case *rbacv1.RoleBinding:
-		u.namespaces = append(u.namespaces, o.Namespace)
+		u.Namespaces = append(u.Namespaces, o.Namespace)
 	case *apiextensionsv1.CustomResourceDefinition:
 		u.definitions[schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}] = o
 	}
 }
 
-func (u *universe) rule(verbs, names, paths []string) {
+func (u *Universe) rule(verbs, names, paths []string) {
 	for _, v := range verbs {
 		if v = strings.TrimPrefix(v, "-"); v != "*" && v != "proxy" {
-			u.verbs = append(u.verbs, v)
+			u.Verbs = append(u.Verbs, v)
 		}
 	}
-	u.names, u.paths = append(u.names, names...), append(u.paths, paths...)
+	u.Names, u.Paths = append(u.Names, names...), append(u.Paths, paths...)
 }
 
 // serve adds what a host serves.
-func (u *universe) serve(h *offline.Host) {
+func (u *Universe) serve(h *Host) {
 	for _, r := range h.Resources() {
 		resource, sub, _ := strings.Cut(r.Name, "/")
 		one := plan.Resource{Group: r.GroupVersion.Group, Version: r.GroupVersion.Version, Resource: resource, Subresource: sub, Namespaced: r.Namespaced, Own: r.Own}
-		if slices.ContainsFunc(u.resources, func(o plan.Resource) bool {
+		if slices.ContainsFunc(u.Resources, func(o plan.Resource) bool {
 			return o.Group == one.Group && o.Resource == one.Resource && o.Subresource == one.Subresource
 		}) {
 			continue
 		}
 		one.Shape = u.shape(r.Body)
-		u.resources = append(u.resources, one)
+		u.Resources = append(u.Resources, one)
 	}
 }
 
 // shape is the shape of a kind: built in, or defined.
-func (u *universe) shape(kind schema.GroupVersionKind) *compare.Shape {
+func (u *Universe) shape(kind schema.GroupVersionKind) *compare.Shape {
 	if d := u.definitions[kind.GroupKind()]; d != nil {
 		for _, v := range d.Spec.Versions {
 			if v.Name == kind.Version && v.Schema != nil {
