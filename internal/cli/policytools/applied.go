@@ -10,9 +10,9 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
+// Applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
 // other object of policy. A role that a dump holds in its container is the same as the role by itself.
-func applied(before, change []manifests.Document, remove, prune bool) ([]manifests.Document, error) {
+func Applied(before, change []manifests.Document, remove, prune bool) ([]manifests.Document, error) {
 	changed, there := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
 		if changed[d.Key()] {

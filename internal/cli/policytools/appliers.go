@@ -1,11 +1,8 @@
 package policytools
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,18 +13,18 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// applier says who may write one object of a change.
-type applier struct {
-	Object   string        `json:"object"`
-	Verb     string        `json:"verb"`
-	Subjects []planSubject `json:"subjects"`
+// Applier says who may write one object of a change.
+type Applier struct {
+	Object   string            `json:"object"`
+	Verb     string            `json:"verb"`
+	Subjects []offline.Subject `json:"subjects"`
 	// Refused are those who have the verb, but would give away more than they have.
-	Refused []planSubject `json:"refused,omitempty"`
-	Why     string        `json:"why,omitempty"`
+	Refused []offline.Subject `json:"refused,omitempty"`
+	Why     string            `json:"why,omitempty"`
 }
 
-// appliers asks who may make a change, object by object, by the policy that there is.
-func appliers(ctx context.Context, before, after *offline.Host, there, change []manifests.Document, remove bool) (out []applier, err error) {
+// Appliers asks who may make a change, object by object, by the policy that there is.
+func Appliers(ctx context.Context, before, after *offline.Host, there, change []manifests.Document, remove bool) (out []Applier, err error) {
 	known, changed := map[string]bool{}, map[string]bool{}
 	for _, d := range change {
 		changed[d.Key()] = true
@@ -58,12 +55,12 @@ func appliers(ctx context.Context, before, after *offline.Host, there, change []
 		if err != nil {
 			return nil, fmt.Errorf("%s: who may apply it: %w", d.Name, err)
 		}
-		one := applier{Object: d.Key(), Verb: w.Verb, Subjects: []planSubject{}, Why: who.Why}
+		one := Applier{Object: d.Key(), Verb: w.Verb, Subjects: []offline.Subject{}, Why: who.Why}
 		for _, s := range who.Subjects {
-			one.Subjects = append(one.Subjects, subjectOf(s))
+			one.Subjects = append(one.Subjects, offline.SubjectOf(s))
 		}
 		for _, s := range who.Escalates {
-			one.Refused = append(one.Refused, subjectOf(s))
+			one.Refused = append(one.Refused, offline.SubjectOf(s))
 		}
 		out = append(out, one)
 	}
@@ -95,34 +92,4 @@ func written(d manifests.Document) (runtime.Object, string) {
 	}
 	policycodec.VersionedScheme().Default(object)
 	return object, resource
-}
-
-// applierLines say it for people: one line for all objects that the same subjects may write.
-func applierLines(all []applier) (lines []string) {
-	index := map[string][]string{}
-	var order []string
-	for _, a := range all {
-		names := func(subjects []planSubject) string {
-			var list []string
-			for _, s := range subjects {
-				list = append(list, s.String())
-			}
-			if len(list) > 5 {
-				list = append(list[:5], fmt.Sprintf("and %d more", len(list)-5))
-			}
-			return strings.Join(list, ", ")
-		}
-		text := "by " + cmp.Or(names(a.Subjects), "nobody")
-		if len(a.Refused) > 0 {
-			text += "; not by " + names(a.Refused) + ": " + a.Why
-		}
-		if !slices.Contains(order, text) {
-			order = append(order, text)
-		}
-		index[text] = append(index[text], a.Verb+" "+a.Object)
-	}
-	for _, text := range order {
-		lines = append(lines, strings.Join(index[text], ", ")+": "+text)
-	}
-	return lines
 }

@@ -6,6 +6,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // sameChange is what entries have in common that are one entry for several subjects.
@@ -19,8 +20,8 @@ type sameChange struct {
 
 // collapse makes one entry of the same change for several subjects. limit is how many of them are named, the others are
 // counted; 0 names all.
-func collapse(changes []plan.Change, limit int) []planChange {
-	out := []planChange{}
+func collapse(changes []plan.Change, limit int) []Change {
+	out := []Change{}
 	index := map[sameChange]int{}
 	subjects := [][]ruleset.Subject{}
 	for _, c := range changes {
@@ -35,10 +36,10 @@ func collapse(changes []plan.Change, limit int) []planChange {
 		if c.Action.Subresource != "" {
 			resource += "/" + c.Action.Subresource
 		}
-		entry := planChange{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: c.Action.Namespace, ExceptNamespaces: c.ExceptNamespaces,
+		entry := Change{Verb: c.Action.Verb, APIGroup: c.Action.Group, Resource: resource, Path: c.Action.Path, Namespace: c.Action.Namespace, ExceptNamespaces: c.ExceptNamespaces,
 			Name: c.Action.Name, ExceptNames: c.ExceptNames, Before: c.Before, After: c.After, Relation: c.Relation, Why: c.Why, Rule: c.Rule}
 		if w := c.Witness; w != nil {
-			entry.Witness = &planWitness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
+			entry.Witness = &Witness{User: w.Request.User, Groups: w.Request.Groups, Object: w.Object, OldObject: w.OldObject}
 		}
 		out, subjects = append(out, entry), append(subjects, c.Subjects)
 	}
@@ -49,9 +50,9 @@ func collapse(changes []plan.Change, limit int) []planChange {
 }
 
 // setSubjects names the subjects of an entry, in order.
-func (c *planChange) setSubjects(all []ruleset.Subject, limit int) {
+func (c *Change) setSubjects(all []ruleset.Subject, limit int) {
 	if len(all) == 1 {
-		one := subjectOf(all[0])
+		one := offline.SubjectOf(all[0])
 		c.Subject = &one
 		return
 	}
@@ -59,12 +60,12 @@ func (c *planChange) setSubjects(all []ruleset.Subject, limit int) {
 		c.MoreSubjects, all = len(all)-limit, all[:limit]
 	}
 	for _, s := range all {
-		c.Subjects = append(c.Subjects, subjectOf(s))
+		c.Subjects = append(c.Subjects, offline.SubjectOf(s))
 	}
 }
 
 // tally counts the subjects that gain and lose something, and whose conditions change otherwise.
-func tally(changes []plan.Change) planTally {
+func tally(changes []plan.Change) Tally {
 	sets := [3]map[ruleset.Subject]bool{{}, {}, {}}
 	type crowd struct {
 		first *ruleset.Subject
@@ -81,7 +82,7 @@ func tally(changes []plan.Change) planTally {
 			sets[way][s] = true
 		}
 	}
-	return planTally{Gain: len(sets[0]), Lose: len(sets[1]), Change: len(sets[2])}
+	return Tally{Gain: len(sets[0]), Lose: len(sets[1]), Change: len(sets[2])}
 }
 
 // direction is 0 for more, 1 for less and 2 for something else.
@@ -94,16 +95,4 @@ func direction(c plan.Change) int {
 		return 1
 	}
 	return 2
-}
-
-// where is the place of a change for people.
-func (c planChange) where() string {
-	where := c.Namespace
-	if where == "" {
-		where = "-"
-	}
-	if len(c.ExceptNamespaces) > 0 {
-		where += " except " + listed(c.ExceptNamespaces)
-	}
-	return where
 }

@@ -64,17 +64,17 @@ func TestAsOf(t *testing.T) {
 			now = append(now, manifests.Of(&unstructured.Unstructured{Object: content}))
 		}
 		for revision, want := range states {
-			then, err := asOf(now, entries, revision)
+			then, err := AsOf(now, entries, revision)
 			if err != nil {
 				t.Fatal(err)
 			}
 			put, remove := difference(now, then)
-			after, err := applied(now, put, false, false)
+			after, err := Applied(now, put, false, false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(remove) > 0 {
-				if after, err = applied(after, remove, true, false); err != nil {
+				if after, err = Applied(after, remove, true, false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -106,16 +106,16 @@ func TestAsOfLimits(t *testing.T) {
 	}
 	large := entry
 	large.Revision, large.TooLarge = 20, true
-	if _, err := asOf(now, []journal.Entry{large}, 10); err == nil || !strings.Contains(err.Error(), "too large") {
+	if _, err := AsOf(now, []journal.Entry{large}, 10); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("too large: %v", err)
 	}
 	known := &journal.History{Entries: []journal.Entry{{Revision: 20}, {Revision: 30}}}
 	for name, want := range map[string]string{"19": "begins at revision 20", "x": "is no revision", "20": "", "25": "", "now": ""} {
-		if _, err := revisionOf(name, known); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, err := RevisionOf(name, known); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := revisionOf("25", &journal.History{Entries: known.Entries, Hidden: 3}); err == nil || !strings.Contains(err.Error(), "3 changes of objects that you may not get") {
+	if _, err := RevisionOf("25", &journal.History{Entries: known.Entries, Hidden: 3}); err == nil || !strings.Contains(err.Error(), "3 changes of objects that you may not get") {
 		t.Errorf("hidden: %v", err)
 	}
 }
@@ -190,7 +190,7 @@ func TestAsOfKeepsWhatIsServed(t *testing.T) {
 	for _, version := range []string{"v1", "apps/v1"} {
 		now = append(now, manifests.Of(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version}}))
 	}
-	then, err := asOf(now, []journal.Entry{{Revision: 20, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "a", After: raw(t, roleNamed("a", "get"))}}, 10)
+	then, err := AsOf(now, []journal.Entry{{Revision: 20, Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "a", After: raw(t, roleNamed("a", "get"))}}, 10)
 	if err != nil || len(then) != 2 || then[0].Key() == then[1].Key() {
 		t.Errorf("%v %v", then, err)
 	}
@@ -199,7 +199,7 @@ func TestAsOfKeepsWhatIsServed(t *testing.T) {
 // What changed in a container is named.
 func TestInside(t *testing.T) {
 	e := journal.Entry{Resource: "policies", Before: json.RawMessage(`{"roles":{"a":{"rules":[1]},"b":{},"c":{}}}`), After: json.RawMessage(`{"roles":{"a":{"rules":[2]},"b":{},"d":{}}}`)}
-	if got := inside(&e); got != "~a -c +d" {
+	if got := Inside(&e); got != "~a -c +d" {
 		t.Error(got)
 	}
 }

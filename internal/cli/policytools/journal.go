@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +21,8 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// readJournal asks a server who changed which policy.
-func readJournal(ctx context.Context, config *rest.Config, query map[string]string) (*journal.History, error) {
+// ReadJournal asks a server who changed which policy.
+func ReadJournal(ctx context.Context, config *rest.Config, query map[string]string) (*journal.History, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -54,9 +56,9 @@ func documentOf(content json.RawMessage, name string) (manifests.Document, error
 	return manifests.Document{Text: source.Text{Name: name, Object: object}}, nil
 }
 
-// asOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
+// AsOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
 // be kept cannot be undone, and is an error.
-func asOf(now []manifests.Document, entries []journal.Entry, revision uint64) ([]manifests.Document, error) {
+func AsOf(now []manifests.Document, entries []journal.Entry, revision uint64) ([]manifests.Document, error) {
 	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
 	if since < 0 {
 		return now, nil
@@ -174,8 +176,8 @@ func difference(from, to []manifests.Document) (put, remove []manifests.Document
 	return put, remove
 }
 
-// inside names what of a container has changed: the roles or bindings in it.
-func inside(e *journal.Entry) string {
+// Inside names what of a container has changed: the roles or bindings in it.
+func Inside(e *journal.Entry) string {
 	field := map[string]string{"policies": "roles", "policybindings": "roleBindings"}[e.Resource]
 	if field == "" || e.TooLarge {
 		return ""
@@ -204,4 +206,26 @@ func inside(e *journal.Entry) string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
 	return strings.Join(names, " ")
+}
+
+// RevisionOf reads a revision. Only those that the journal reaches back to can be shown.
+func RevisionOf(name string, history *journal.History) (uint64, error) {
+	if name == "now" {
+		return ^uint64(0), nil
+	}
+	revision, err := strconv.ParseUint(name, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no revision: want a number of proviso history, or now", name)
+	}
+	switch {
+	case history.Hidden > 0:
+		return 0, fmt.Errorf("the journal has %d changes of objects that you may not get, and without them no earlier policy is known; ask for get on all policy and RBAC", history.Hidden)
+	case history.Unreadable > 0:
+		return 0, fmt.Errorf("the journal has %d entries that the server cannot read, and without them no earlier policy is known", history.Unreadable)
+	case len(history.Entries) == 0:
+		return 0, errors.New("the journal is empty: there is no earlier policy")
+	case revision < history.Entries[0].At():
+		return 0, fmt.Errorf("the journal begins at revision %d: what was before %d is not known", history.Entries[0].At(), history.Entries[0].At())
+	}
+	return revision, nil
 }

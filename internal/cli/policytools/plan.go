@@ -9,9 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"proviso.dev/proviso/internal/analysis/compare"
-	"proviso.dev/proviso/internal/analysis/plan"
-	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
@@ -114,7 +111,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if len(change) == 0 {
 		return fmt.Errorf("-f: there is no object in it")
 	}
-	after, err := applied(before, change, o.Delete, o.Prune)
+	after, err := Applied(before, change, o.Delete, o.Prune)
 	if err != nil {
 		return err
 	}
@@ -129,12 +126,12 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if o.Delete {
 		kept = nil
 	}
-	result, err := planned(ctx, hosts[0], hosts[1], kept, o.Limit)
+	result, err := Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
-	result.Rejected = append(result.Rejected, invalid(hosts[0], kept, o.MasterNamespace)...)
-	if result.AppliedBy, err = appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
+	result.Rejected = append(result.Rejected, Invalid(hosts[0], kept, o.MasterNamespace)...)
+	if result.AppliedBy, err = Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}
 	if len(o.Replay) > 0 {
@@ -142,50 +139,11 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if len(result.Changes)+len(result.Rejected) > 0 {
 		return exit(codeChanges)
 	}
 	return nil
-}
-
-// planned compares two hosts, and names at most limit subjects of each change; 0 names all.
-func planned(ctx context.Context, before, after *offline.Host, change []manifests.Document, limit int) (*planReport, error) {
-	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
-	u, err := offline.NewUniverse(before, after)
-	if err != nil {
-		return nil, err
-	}
-	in := plan.Input{
-		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.Resources, Verbs: u.Verbs, Paths: u.Paths,
-	}
-	changes, err := plan.Changes(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	out := &planReport{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
-	known := map[string]bool{}
-	for _, d := range stored[0] {
-		known[d.Source()] = true
-	}
-	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
-		if known[d.Source()] {
-			continue
-		}
-		if _, issues := d.Program(); len(issues) > 0 {
-			out.Rejected = append(out.Rejected, rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
-		}
-	}
-	for _, p := range in.Before.Problems() {
-		known[p.Error()] = true
-	}
-	for _, p := range in.After.Problems() {
-		if !known[p.Error()] {
-			out.Rejected = append(out.Rejected, rejected{Message: p.Error()})
-		}
-	}
-	return out, nil
 }

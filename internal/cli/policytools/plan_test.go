@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 		})
 	}
 	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
-	var p planReport
+	var p Report
 	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != offline.ToolsVersion || len(p.Changes) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}

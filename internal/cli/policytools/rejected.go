@@ -18,13 +18,13 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// invalid are the objects of a change that a server would not take, by the checks that it makes when they are written.
+// Invalid are the objects of a change that a server would not take, by the checks that it makes when they are written.
 // Conditions are compiled elsewhere, and so are escalations: those depend on who writes.
-func invalid(before *offline.Host, change []manifests.Document, master string) (out []rejected) {
+func Invalid(before *offline.Host, change []manifests.Document, master string) (out []Rejected) {
 	v := validator{before, master}
 	for _, d := range change {
 		for _, err := range v.check(d) {
-			out = append(out, rejected{Message: fmt.Sprintf("%s: %v", d.Key(), err)})
+			out = append(out, Rejected{Message: fmt.Sprintf("%s: %v", d.Key(), err)})
 		}
 	}
 	return out

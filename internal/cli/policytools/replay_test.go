@@ -28,7 +28,7 @@ func TestPlanReplay(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	out, _, _ = plans(t, recordedGet, "--from", from, "-f", change, "--replay", "-", "-o", "json")
-	var p planReport
+	var p Report
 	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Replay == nil || p.Replay.Requests != 1 || len(p.Replay.Flips) != 1 || p.Replay.Flips[0].User != "ann" {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -189,7 +189,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	for _, s := range subjects {
 		empty, err := o.one(ctx, in, s, seen[s])
 		if err != nil {
-			return fmt.Errorf("%s: %w", subjectOf(s), err)
+			return fmt.Errorf("%s: %w", offline.SubjectOf(s), err)
 		}
 		nothing = nothing && empty
 	}
@@ -201,7 +201,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 
 // one makes the suggestion for one subject.
 func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *doing) (empty bool, err error) {
-	in.Subject, in.Who, in.Name = s, d.who, "suggested-"+slug(subjectOf(s))
+	in.Subject, in.Who, in.Name = s, d.who, "suggested-"+slug(offline.SubjectOf(s))
 	in.Uses = slices.SortedFunc(maps.Keys(d.uses), suggest.Use.Compare)
 	if s.Group {
 		in.Who = &user.DefaultInfo{Groups: []string{s.Name, user.AllAuthenticated}}
@@ -339,7 +339,7 @@ func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
 
 // slug is a name for objects, another one for every subject: sa.NAMESPACE.NAME, group.NAME or the user. A text that
 // cannot be a name is followed by what tells it from others.
-func slug(s planSubject) string {
+func slug(s offline.Subject) string {
 	text := s.User
 	switch {
 	case s.Group != "":

@@ -155,7 +155,7 @@ func TestSuggestedCommentsEnd(t *testing.T) {
 // Two subjects never get objects of the same name.
 func TestSuggestedNamesDiffer(t *testing.T) {
 	seen := map[string]string{}
-	for _, s := range []planSubject{{User: "ci-robot"}, {User: "ci.robot"}, {User: "ci_robot"}, {User: "CI-robot"}, {User: "sa.ci.robot"}, {User: "group.ci"}, {Group: "ci"}, {User: "ci"}, {ServiceAccount: "ci/robot"},
+	for _, s := range []offline.Subject{{User: "ci-robot"}, {User: "ci.robot"}, {User: "ci_robot"}, {User: "CI-robot"}, {User: "sa.ci.robot"}, {User: "group.ci"}, {Group: "ci"}, {User: "ci"}, {ServiceAccount: "ci/robot"},
 		{ServiceAccount: "a-b/c"}, {ServiceAccount: "a/b-c"}, {User: "ci-robot-"}, {User: "-ci-robot"}, {User: "a..b"}, {User: "a-b"}, {User: "ä"}, {User: "ö"}, {User: strings.Repeat("x", 300)}, {User: strings.Repeat("x", 301)}} {
 		name := "suggested-" + slug(s)
 		if other, twice := seen[name]; twice || len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -15,12 +15,13 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/suggest"
+	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // printSuggestion writes the objects, with what is proven of them.
 func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doing) error {
 	var b strings.Builder
-	who := subjectOf(in.Subject)
+	who := offline.SubjectOf(in.Subject)
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
 	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.requests, len(in.Uses))
 	if len(r.Refused) > 0 {
