@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/state/journal"
 )
 
@@ -85,7 +86,7 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 	if o.Diff == "" {
 		query = map[string]string{"namespace": o.Namespace, "user": o.User, "limit": strconv.Itoa(o.Limit)}
 	}
-	history, err := ReadJournal(ctx, config, query)
+	history, err := policychange.ReadJournal(ctx, config, query)
 	if err != nil {
 		return err
 	}
@@ -107,15 +108,15 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	}
 	var states [2][]manifests.Document
 	for i, name := range []string{left, right} {
-		revision, err := RevisionOf(name, history)
+		revision, err := policychange.RevisionOf(name, history)
 		if err != nil {
 			return err
 		}
-		if states[i], err = AsOf(now, history.Entries, revision); err != nil {
+		if states[i], err = policychange.AsOf(now, history.Entries, revision); err != nil {
 			return err
 		}
 	}
-	result, err := Compare(ctx, states[0], states[1], o.MasterNamespace)
+	result, err := policychange.Compare(ctx, states[0], states[1], o.MasterNamespace)
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 			if e.Namespace != "" {
 				name = e.Namespace + "/" + e.Name
 			}
-			what := Inside(&e)
+			what := policychange.Inside(&e)
 			if e.TooLarge {
 				what = "(too large to be kept)"
 			}

@@ -11,6 +11,7 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // codeChanges is the exit code for something that would change.
@@ -111,7 +112,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if len(change) == 0 {
 		return fmt.Errorf("-f: there is no object in it")
 	}
-	after, err := Applied(before, change, o.Delete, o.Prune)
+	after, err := policychange.Applied(before, change, o.Delete, o.Prune)
 	if err != nil {
 		return err
 	}
@@ -126,12 +127,12 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if o.Delete {
 		kept = nil
 	}
-	result, err := Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
+	result, err := policychange.Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
-	result.Rejected = append(result.Rejected, Invalid(hosts[0], kept, o.MasterNamespace)...)
-	if result.AppliedBy, err = Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
+	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
+	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}
 	if len(o.Replay) > 0 {

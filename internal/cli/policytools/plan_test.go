@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // plans runs `proviso plan`.
@@ -52,7 +53,7 @@ func TestPlan(t *testing.T) {
 		})
 	}
 	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
-	var p Report
+	var p policychange.Report
 	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != offline.ToolsVersion || len(p.Changes) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -13,10 +13,11 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // whoOf names the subjects of a change, five at most.
-func whoOf(c Change) string {
+func whoOf(c policychange.Change) string {
 	if c.Subject != nil {
 		return c.Subject.String()
 	}
@@ -35,10 +36,10 @@ func whoOf(c Change) string {
 type line struct {
 	who, what, where, change, rule string
 	verbs, resources               []string
-	witness                        *Witness
+	witness                        *policychange.Witness
 }
 
-func planLines(r *Report) (lines []*line) {
+func planLines(r *policychange.Report) (lines []*line) {
 	index := map[string]*line{}
 	for _, one := range perResource(r) {
 		key := strings.Join([]string{one.who, one.where, one.change, one.rule, strings.Join(one.verbs, ",")}, "\x00")
@@ -62,7 +63,7 @@ func planLines(r *Report) (lines []*line) {
 }
 
 // perResource has one line for each resource, with all its verbs.
-func perResource(r *Report) (lines []*line) {
+func perResource(r *policychange.Report) (lines []*line) {
 	index := map[string]*line{}
 	for _, c := range r.Changes {
 		resource := c.Resource
@@ -100,7 +101,7 @@ func perResource(r *Report) (lines []*line) {
 	return lines
 }
 
-func witnessText(w *Witness) string {
+func witnessText(w *policychange.Witness) string {
 	if w == nil {
 		return ""
 	}
@@ -112,7 +113,7 @@ func witnessText(w *Witness) string {
 }
 
 // printPlan writes what a change does.
-func printPlan(out io.Writer, format string, r *Report) error {
+func printPlan(out io.Writer, format string, r *policychange.Report) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -161,7 +162,7 @@ func printPlan(out io.Writer, format string, r *Report) error {
 }
 
 // markdownPlan is for a pull request.
-func markdownPlan(out io.Writer, r *Report) error {
+func markdownPlan(out io.Writer, r *policychange.Report) error {
 	var b strings.Builder
 	if len(r.Changes) == 0 {
 		b.WriteString("Nobody gains or loses anything.\n")
@@ -193,7 +194,7 @@ func markdownPlan(out io.Writer, r *Report) error {
 }
 
 // whereOf is the place of a change for people.
-func whereOf(c Change) string {
+func whereOf(c policychange.Change) string {
 	where := c.Namespace
 	if where == "" {
 		where = "-"
@@ -205,7 +206,7 @@ func whereOf(c Change) string {
 }
 
 // applierLines say it for people: one line for all objects that the same subjects may write.
-func applierLines(all []Applier) (lines []string) {
+func applierLines(all []policychange.Applier) (lines []string) {
 	index := map[string][]string{}
 	var order []string
 	for _, a := range all {

@@ -14,13 +14,14 @@ import (
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/hosts/offline/replay"
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
 func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []manifests.Document) (*replay.Report, error) {
 	workers := runtime.GOMAXPROCS(0)
-	r := replay.New(replay.Config{Before: before, After: after, Guards: Guards(change), Workers: workers})
+	r := replay.New(replay.Config{Before: before, After: after, Guards: policychange.Guards(change), Workers: workers})
 	var total auditlog.Tally
 	for _, name := range o.Replay {
 		tally, err := o.readLog(ctx, name, auditlog.Config{Workers: workers, Each: func(worker int, request *auditlog.Request) { r.Request(ctx, worker, request) }})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // RollbackOptions are the flags of `proviso rollback`.
@@ -57,11 +59,11 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	history, err := ReadJournal(ctx, config, nil)
+	history, err := policychange.ReadJournal(ctx, config, nil)
 	if err != nil {
 		return err
 	}
-	revision, err := RevisionOf(name, history)
+	revision, err := policychange.RevisionOf(name, history)
 	if err != nil {
 		return err
 	}
@@ -69,14 +71,14 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if now, err = WithSinks(ctx, config, now); err != nil {
+	if now, err = policychange.WithSinks(ctx, config, now); err != nil {
 		return err
 	}
-	then, err := AsOf(now, history.Entries, revision)
+	then, err := policychange.AsOf(now, history.Entries, revision)
 	if err != nil {
 		return err
 	}
-	todo := Steps(now, then)
+	todo := policychange.Steps(now, then)
 	if len(todo) == 0 {
 		_, _ = fmt.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
 		return nil
@@ -84,7 +86,7 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	for _, s := range todo {
 		_, _ = fmt.Fprintf(o.ErrOut, "%s\n", s)
 	}
-	result, err := Compare(ctx, now, then, o.MasterNamespace)
+	result, err := policychange.Compare(ctx, now, then, o.MasterNamespace)
 	if err != nil {
 		return err
 	}
@@ -95,5 +97,5 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		_, _ = fmt.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
 		return exit(codeChanges)
 	}
-	return Restore(ctx, config, todo, func(s Step) { _, _ = fmt.Fprintf(o.ErrOut, "%s: done\n", s) })
+	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = fmt.Fprintf(o.ErrOut, "%s: done\n", s) })
 }

@@ -1,4 +1,4 @@
-package policytools
+package policychange
 
 import (
 	"proviso.dev/proviso/internal/analysis/compare"

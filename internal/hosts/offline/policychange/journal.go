@@ -1,4 +1,4 @@
-package policytools
+package policychange
 
 import (
 	"bytes"
