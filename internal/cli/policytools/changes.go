@@ -1,7 +1,6 @@
 package policytools
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,10 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
-	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/suggest"
-	"proviso.dev/proviso/internal/engine/expr"
-	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // change is what one request did to an object.
@@ -130,32 +126,4 @@ func (c *changes) objects() map[suggest.Use][]map[string]any {
 		}
 	}
 	return out
-}
-
-// exclusives tells the permissions that a general verb does not cover, anywhere.
-func exclusives(host *offline.Host) func(permission string) bool {
-	table := host.Snapshot().Fields
-	if table == nil {
-		return nil
-	}
-	all := map[string]bool{}
-	for _, e := range table.Permissions() {
-		all[e.Permission] = all[e.Permission] || e.Exclusive || e.Broken
-	}
-	return func(permission string) bool {
-		exclusive, known := all[permission]
-		return exclusive || !known
-	}
-}
-
-// holding decides a where for an object that is there.
-func holding(ctx context.Context, host *offline.Host) func(where string, object map[string]any) bool {
-	return func(where string, object map[string]any) bool {
-		program, issues := host.Conditions().Stored(where, expr.Where, "").Program()
-		if len(issues) > 0 {
-			return false
-		}
-		ok, err := program.Evaluate(ctx, &expr.Request{}, expr.Allow, (&compare.Witness{OldObject: object}).Data("DELETE", true))
-		return ok && err == nil
-	}
 }

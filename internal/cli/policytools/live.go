@@ -19,9 +19,9 @@ import (
 // maxLine is the most that one audit event takes.
 const maxLine = 8 << 20
 
-// liveLog is what a server records from now on for some time, as an audit log: whole events only. It leaves nothing
+// Live is what a server records from now on for some time, as an audit log: whole events only. It leaves nothing
 // behind on the server.
-func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.ReadCloser, error) {
+func Live(ctx context.Context, config *rest.Config, last time.Duration) (io.ReadCloser, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
 	client, err := rest.HTTPClientFor(config)
@@ -46,7 +46,7 @@ func liveLog(ctx context.Context, config *rest.Config, last time.Duration) (io.R
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 		_ = resp.Body.Close()
 		cancel()
-		return nil, fmt.Errorf("--live: the server does not show its requests: %s: %s; see 'proviso audit tail --help' for the rights that it takes", resp.Status, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("the server does not show its requests: %s: %s; see 'proviso audit tail --help' for the rights that it takes", resp.Status, strings.TrimSpace(string(text)))
 	}
 	reader, writer := io.Pipe()
 	go func() {

@@ -29,7 +29,7 @@ func TestLiveLog(t *testing.T) {
 		fmt.Fprint(w, "{\"a\":1}\n{\"b\":\""+strings.Repeat("x", 1<<18)+"\"}\n{\"cut")
 	}))
 	defer server.Close()
-	log, err := liveLog(t.Context(), &rest.Config{Host: server.URL, BearerToken: "good"}, time.Hour)
+	log, err := Live(t.Context(), &rest.Config{Host: server.URL, BearerToken: "good"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestLiveLog(t *testing.T) {
 	if err != nil || len(lines) != 2 || lines[0] != `{"a":1}` || len(lines[1]) != 1<<18+8 {
 		t.Errorf("%v: %d lines", err, len(lines))
 	}
-	if _, err := liveLog(t.Context(), &rest.Config{Host: server.URL}, time.Minute); err == nil || !strings.Contains(err.Error(), "create on auditsinks") {
+	if _, err := Live(t.Context(), &rest.Config{Host: server.URL}, time.Minute); err == nil || !strings.Contains(err.Error(), "create on auditsinks") {
 		t.Errorf("%v", err)
 	}
 }
@@ -55,15 +55,6 @@ func TestLiveLogEnds(t *testing.T) {
 		err := wholeLines(tc.ctx, io.MultiReader(strings.NewReader("{}\n{"), iotest.ErrReader(errors.New("gone"))), &out)
 		if (err != nil) != tc.wantErr || out.String() != "{}\n" {
 			t.Errorf("%v, %q", err, out.String())
-		}
-	}
-}
-
-// TR-10: --live asks a server, for the policy as well.
-func TestLiveFlags(t *testing.T) {
-	for _, args := range [][]string{{"--live", "10m", "--replay", "x"}, {"--live", "10m", "--from", "x"}, {"--live", "-1s"}, {}} {
-		if _, code, err := execute(t, NewSuggestCommand, "", args...); err == nil || code == 0 {
-			t.Errorf("%v: %d, %v", args, code, err)
 		}
 	}
 }
