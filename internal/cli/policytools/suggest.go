@@ -17,6 +17,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 // SuggestOptions are the flags of `proviso suggest`.
@@ -149,7 +150,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if len(subjects) == 0 {
 		return fmt.Errorf("--replay %s: there is no request that succeeded", o.Replay)
 	}
-	in, err := Input(ctx, host)
+	in, err := observed.Input(ctx, host)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 }
 
 // one makes the suggestion for one subject.
-func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *Doing) (empty bool, err error) {
+func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *observed.Doing) (empty bool, err error) {
 	in = d.Complete(in, s, o.Fields)
 	if in.Live, err = o.there(ctx, in); err != nil {
 		return false, err
@@ -193,14 +194,14 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 }
 
 // read collects what everybody did.
-func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*Doing, auditlog.Tally, error) {
+func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*observed.Doing, auditlog.Tally, error) {
 	log := o.In
 	if o.Live > 0 {
 		config, err := o.config.ToRESTConfig()
 		if err != nil {
 			return nil, auditlog.Tally{}, err
 		}
-		stream, err := Live(ctx, config, o.Live)
+		stream, err := observed.Live(ctx, config, o.Live)
 		if err != nil {
 			return nil, auditlog.Tally{}, fmt.Errorf("--live: %w", err)
 		}
@@ -223,5 +224,5 @@ func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[rule
 		}
 		wanted = append(wanted, s)
 	}
-	return Read(ctx, log, host, wanted)
+	return observed.Read(ctx, log, host, wanted)
 }

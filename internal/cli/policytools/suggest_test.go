@@ -15,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 const (
@@ -81,7 +82,7 @@ func decided(t *testing.T, from, user string) map[string]ruleset.Certainty {
 	}
 	out := map[string]ruleset.Certainty{}
 	if _, err := auditlog.Read(t.Context(), bytes.NewReader(data), auditlog.Config{Workers: 1, Each: func(_ int, r *auditlog.Request) {
-		if r.User.Name != user || !Succeeded(r) {
+		if r.User.Name != user || !observed.Succeeded(r) {
 			return
 		}
 		attrs := r.Attributes()

@@ -16,10 +16,11 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 // printSuggestion writes the objects, with what is proven of them.
-func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *Doing) error {
+func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *observed.Doing) error {
 	var b strings.Builder
 	who := offline.SubjectOf(in.Subject)
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }

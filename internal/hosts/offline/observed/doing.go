@@ -1,4 +1,4 @@
-package policytools
+package observed
 
 import (
 	"context"
@@ -37,8 +37,8 @@ func (d *Doing) add(who *user.DefaultInfo, u suggest.Use) {
 	d.uses[u]++
 }
 
-// Complete adds what a subject was seen doing to what all suggestions have in common. fields is whether rights to single
-// fields may be suggested.
+// Complete adds what a subject was seen doing to what all suggestions have in common. fields is whether rights to
+// single fields may be suggested.
 func (d *Doing) Complete(in suggest.Input, s ruleset.Subject, fields bool) suggest.Input {
 	in.Subject, in.Who, in.Name = s, d.who, "suggested-"+nameOf(offline.SubjectOf(s))
 	in.Uses = slices.SortedFunc(maps.Keys(d.uses), suggest.Use.Compare)

@@ -1,4 +1,4 @@
-package policytools
+package observed
 
 import (
 	"bufio"
