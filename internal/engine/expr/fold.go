@@ -50,7 +50,7 @@ func (f *folder) each(es []ast.Expr) []ast.Expr {
 func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if name, ok := fieldOfRequest(e); ok {
 		if val, ok := (*requestValue)(f.req).find(name); ok {
-			return literalOf(val)
+			return Literal(val)
 		}
 		return nil, false
 	}
@@ -58,7 +58,7 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 		return nil, false
 	}
 	env := f.c.envs[When].StoredExpressionsEnv()
-	checked, iss := env.Compile(printExpr(e))
+	checked, iss := env.Compile(Source(e))
 	if iss != nil && iss.Err() != nil {
 		return nil, false
 	}
@@ -70,7 +70,7 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if err != nil || types.IsUnknownOrError(val) {
 		return nil, false
 	}
-	return literalOf(val)
+	return Literal(val)
 }
 
 // fieldOfRequest recognizes request.name, which is most of what is folded and
@@ -113,7 +113,7 @@ func (f *folder) call(e ast.Expr) ast.Expr {
 	if call.FunctionName() == operators.In {
 		return f.in(args[0], args[1])
 	}
-	vars, rest := loopVars(call)
+	vars, rest := LoopVars(call)
 	folded := append([]ast.Expr(nil), args[:len(args)-len(rest)]...)
 	for _, v := range vars {
 		f.bound[v]++

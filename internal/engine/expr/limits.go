@@ -131,7 +131,7 @@ func (s *scale) expr(e ast.Expr, at int) weight {
 		w = s.call(e.AsCall(), at)
 	default:
 		inner := 0
-		forChildren(e, func(c ast.Expr) {
+		Children(e, func(c ast.Expr) {
 			part := s.expr(c, at+1)
 			w.join(part)
 			inner = max(inner, part.types)
@@ -153,9 +153,9 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 		w.join(target)
 	}
 	s.regex(call)
-	vars, rest := loopVars(call)
-	key := macroKey{call.FunctionName(), len(call.Args()), call.IsMemberFunction()}
-	_, macro := macroVars[key]
+	vars, rest := LoopVars(call)
+	key := Macro{call.FunctionName(), len(call.Args()), call.IsMemberFunction()}
+	_, macro := Macros[key]
 	shadowed := make([]int, len(vars))
 	for i, v := range vars {
 		shadowed[i] = s.vars[v]
@@ -214,6 +214,6 @@ func patternOf(call ast.CallExpr) (pattern string, id int64, constant bool) {
 	if !ok || at < 0 || at >= len(args) {
 		return "", 0, false
 	}
-	pattern, constant = stringLiteral(args[at])
+	pattern, constant = StringLiteral(args[at])
 	return pattern, args[at].ID(), constant
 }

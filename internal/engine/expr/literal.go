@@ -19,7 +19,7 @@ var factory = ast.NewExprFactory()
 
 // literalOf makes source for a value; false if there is none that has the
 // same meaning.
-func literalOf(val ref.Val) (ast.Expr, bool) {
+func Literal(val ref.Val) (ast.Expr, bool) {
 	budget := maxLiteral
 	return literal(val, &budget)
 }
@@ -126,4 +126,13 @@ func shape(e ast.Expr) string {
 		}
 	}
 	return ""
+}
+
+// stringLiteral is the text that an expression is; false if it is something else.
+func StringLiteral(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	v, ok := e.AsLiteral().(types.String)
+	return string(v), ok
 }

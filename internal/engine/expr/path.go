@@ -251,7 +251,7 @@ func constantPath(e ast.Expr) []string {
 			return nil
 		}
 		var ok bool
-		if name, ok = stringLiteral(call.Args()[1]); !ok {
+		if name, ok = StringLiteral(call.Args()[1]); !ok {
 			return nil
 		}
 		operand = call.Args()[0]

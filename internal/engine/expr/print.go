@@ -37,7 +37,7 @@ type printer struct {
 	strings.Builder
 }
 
-func printExpr(e ast.Expr) string {
+func Source(e ast.Expr) string {
 	var p printer
 	p.expr(e, precTernary)
 	return p.String()

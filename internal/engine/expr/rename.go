@@ -59,7 +59,7 @@ func renameEach(es []ast.Expr, from, to string) []ast.Expr {
 }
 
 func renameCall(call ast.CallExpr, from, to string) ast.Expr {
-	vars, args := loopVars(call)
+	vars, args := LoopVars(call)
 	all := append([]ast.Expr(nil), call.Args()[:len(vars)]...)
 	hidden := false
 	for _, v := range vars {
@@ -95,7 +95,7 @@ func rebind(e ast.Expr, from, to string) ast.Expr {
 		return rebuild(e, func(c ast.Expr) ast.Expr { return rebind(c, from, to) })
 	}
 	call := e.AsCall()
-	vars, args := loopVars(call)
+	vars, args := LoopVars(call)
 	all := make([]ast.Expr, 0, len(call.Args()))
 	hit := false
 	for i, v := range vars {
@@ -124,7 +124,7 @@ func bindsName(e ast.Expr, name string) bool {
 	found := false
 	if e.Kind() == ast.CallKind {
 		call := e.AsCall()
-		vars, args := loopVars(call)
+		vars, args := LoopVars(call)
 		for _, v := range vars {
 			found = found || v == name
 		}
@@ -136,6 +136,6 @@ func bindsName(e ast.Expr, name string) bool {
 		}
 		return found
 	}
-	forChildren(e, func(c ast.Expr) { found = found || bindsName(c, name) })
+	Children(e, func(c ast.Expr) { found = found || bindsName(c, name) })
 	return found
 }

@@ -10,7 +10,7 @@ import "github.com/google/cel-go/common/ast"
 func (c *Compiler) Syntax(source string) (ast.Expr, Issues) { return c.parse(source) }
 
 // Print writes an expression that Syntax has given as source.
-func Print(e ast.Expr) string { return printExpr(e) }
+func Print(e ast.Expr) string { return Source(e) }
 
 // About writes the syntax of a where in terms of one version: object or
 // oldObject.
@@ -19,7 +19,7 @@ func About(e ast.Expr, version string) ast.Expr {
 }
 
 // Scope returns the loop variables of a call and the arguments that see them.
-func Scope(call ast.CallExpr) ([]string, []ast.Expr) { return loopVars(call) }
+func Scope(call ast.CallExpr) ([]string, []ast.Expr) { return LoopVars(call) }
 
 // Parts returns the conditions that All has joined, or the condition itself.
 func Parts(c Condition) []Condition {

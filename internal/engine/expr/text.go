@@ -23,7 +23,7 @@ func (p *Program) Text(req *Request, effect Effect) string {
 	if p.kind == Where {
 		e = forVersions(e, req.Verb, effect)
 	}
-	text := printExpr(e)
+	text := Source(e)
 	if len(text) > MaxLength || !p.compiler.compiles(text) {
 		return p.fallback(req, effect)
 	}
