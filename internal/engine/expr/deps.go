@@ -1,6 +1,10 @@
 package expr
 
-import "github.com/google/cel-go/common/ast"
+import (
+	"github.com/google/cel-go/common/ast"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
+)
 
 // deps is what an expression refers to outside of its own loops.
 type deps struct {
@@ -24,13 +28,13 @@ func (d *deps) walk(e ast.Expr, outer map[string]int, inner []string) {
 		if call.IsMemberFunction() {
 			d.walk(call.Target(), outer, inner)
 		}
-		vars, args := LoopVars(call)
+		vars, args := text.LoopVars(call)
 		scope := append(inner[:len(inner):len(inner)], vars...)
 		for _, a := range args {
 			d.walk(a, outer, scope)
 		}
 	default:
-		Children(e, func(c ast.Expr) { d.walk(c, outer, inner) })
+		text.Children(e, func(c ast.Expr) { d.walk(c, outer, inner) })
 	}
 }
 

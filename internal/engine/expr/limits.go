@@ -6,6 +6,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // Limits of an expression (PO-21). The type checker takes time in the fourth
@@ -131,7 +133,7 @@ func (s *scale) expr(e ast.Expr, at int) weight {
 		w = s.call(e.AsCall(), at)
 	default:
 		inner := 0
-		Children(e, func(c ast.Expr) {
+		text.Children(e, func(c ast.Expr) {
 			part := s.expr(c, at+1)
 			w.join(part)
 			inner = max(inner, part.types)
@@ -153,9 +155,7 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 		w.join(target)
 	}
 	s.regex(call)
-	vars, rest := LoopVars(call)
-	key := Macro{call.FunctionName(), len(call.Args()), call.IsMemberFunction()}
-	_, macro := Macros[key]
+	vars, rest := text.LoopVars(call)
 	shadowed := make([]int, len(vars))
 	for i, v := range vars {
 		shadowed[i] = s.vars[v]
@@ -170,7 +170,7 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 	for i, v := range vars {
 		s.vars[v] = shadowed[i]
 	}
-	if macro {
+	if text.IsMacro(call) {
 		w.nodes, w.calls, w.depth = satAdd(w.nodes, macroNodes), satAdd(w.calls, macroNodes/2), w.depth+4
 	}
 	switch call.FunctionName() {
@@ -214,6 +214,6 @@ func patternOf(call ast.CallExpr) (pattern string, id int64, constant bool) {
 	if !ok || at < 0 || at >= len(args) {
 		return "", 0, false
 	}
-	pattern, constant = StringLiteral(args[at])
+	pattern, constant = text.StringLiteral(args[at])
 	return pattern, args[at].ID(), constant
 }

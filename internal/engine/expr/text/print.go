@@ -1,4 +1,4 @@
-package expr
+package text
 
 import (
 	"fmt"
@@ -37,6 +37,7 @@ type printer struct {
 	strings.Builder
 }
 
+// Source writes an expression as source.
 func Source(e ast.Expr) string {
 	var p printer
 	p.expr(e, precTernary)

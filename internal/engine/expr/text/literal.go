@@ -1,4 +1,4 @@
-package expr
+package text
 
 import (
 	"math"
@@ -17,7 +17,7 @@ const maxLiteral = 1024
 
 var factory = ast.NewExprFactory()
 
-// literalOf makes source for a value; false if there is none that has the
+// Literal makes source for a value; false if there is none that has the
 // same meaning.
 func Literal(val ref.Val) (ast.Expr, bool) {
 	budget := maxLiteral
@@ -128,7 +128,7 @@ func shape(e ast.Expr) string {
 	return ""
 }
 
-// stringLiteral is the text that an expression is; false if it is something else.
+// StringLiteral is the text that an expression is; false if it is something else.
 func StringLiteral(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false

@@ -1,4 +1,4 @@
-package expr
+package text
 
 import "github.com/google/cel-go/common/ast"
 
@@ -7,13 +7,14 @@ import "github.com/google/cel-go/common/ast"
 // know which calls are macros and which of their arguments are loop variables.
 // A test compares the table with the macros of the environment.
 
+// Macro tells a macro from other calls of the same name.
 type Macro struct {
 	Name   string
 	Args   int
 	Member bool
 }
 
-// macroVars is the number of leading arguments that name loop variables.
+// Macros is the number of leading arguments that name loop variables.
 var Macros = map[Macro]int{
 	{"has", 1, false}:              0,
 	{"all", 2, true}:               1,
@@ -37,12 +38,22 @@ var Macros = map[Macro]int{
 	{"sortBy", 2, true}:            1,
 }
 
-// loopVars returns the loop variables of a call and the arguments that see
+func macroOf(call ast.CallExpr) Macro {
+	return Macro{call.FunctionName(), len(call.Args()), call.IsMemberFunction()}
+}
+
+// IsMacro reports whether a call is expanded before it is checked.
+func IsMacro(call ast.CallExpr) bool {
+	_, known := Macros[macroOf(call)]
+	return known
+}
+
+// LoopVars returns the loop variables of a call and the arguments that see
 // them. For anything but a macro with loop variables it returns nil and all
 // the arguments.
 func LoopVars(call ast.CallExpr) ([]string, []ast.Expr) {
 	args := call.Args()
-	n := Macros[Macro{call.FunctionName(), len(args), call.IsMemberFunction()}]
+	n := Macros[macroOf(call)]
 	vars := make([]string, 0, n)
 	for _, a := range args[:n] {
 		if a.Kind() != ast.IdentKind {
@@ -53,7 +64,7 @@ func LoopVars(call ast.CallExpr) ([]string, []ast.Expr) {
 	return vars, args[n:]
 }
 
-// forChildren calls f for the parts of an expression that is not a call.
+// Children calls f for the parts of an expression that is not a call.
 func Children(e ast.Expr, f func(ast.Expr)) {
 	switch e.Kind() {
 	case ast.SelectKind:
