@@ -60,8 +60,8 @@ func guarded(checked *cel.Ast) map[int64]guard {
 				found[e.ID()] = guardConcat
 			}
 		case "matches", "find", "findAll":
-			pattern, _, constant := patternOf(call)
-			steps, err := regexSize(pattern) // one that is no pattern was refused, or fails when it is called
+			pattern, _, constant := PatternOf(call)
+			steps, err := PatternSteps(pattern) // one that is no pattern was refused, or fails when it is called
 			if !constant || err != nil || steps > len(pattern)+1 {
 				found[e.ID()] = guardRegex
 			}
@@ -161,9 +161,9 @@ func guardRegex(args []ref.Val, _ uint64) uint64 {
 	if !isText || !isPattern {
 		return 0
 	}
-	steps, err := regexSize(string(pattern))
+	steps, err := PatternSteps(string(pattern))
 	switch {
-	case errors.Is(err, errLargePattern):
+	case errors.Is(err, ErrLargePattern):
 		return impossible
 	case err != nil:
 		return 0 // the call says what is wrong with it
@@ -297,7 +297,7 @@ func (pl *planner) guards(calls map[int64]guard) interpreter.InterpretableDecora
 			return nil, err
 		}
 		args := call.Args()
-		if regexFunctions[call.Function()] > 0 && len(args) == 2 {
+		if TakesPattern(call.Function()) && len(args) == 2 {
 			if run, err = compiledRegex(call, run); err != nil {
 				return nil, err
 			}

@@ -3,14 +3,13 @@ package expr
 import (
 	"fmt"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 
 	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
-// Limits of an expression (PO-21). The type checker takes time in the fourth
+// Limits of an expression. The type checker takes time in the fourth
 // power of the depth of a type, in the square of the number of calls, and some
 // macros double what they are applied to, so that a few hundred bytes can keep
 // it busy for ever. What is over a limit is refused before it is checked, by
@@ -18,55 +17,48 @@ import (
 const (
 	maxTokens    = 3000 // before parsing
 	maxNesting   = 48   // of brackets, before parsing
-	maxNodes     = 3000 // with macros expanded
+	MaxNodes     = 3000 // with macros expanded
 	maxDepth     = 64   // of the expanded tree
 	maxTypeDepth = 8    // of a list of lists
 	maxCalls     = 600  // with macros expanded; their square counts
 )
 
+// MaxBytes is the largest expression in bytes.
+const MaxBytes = 10240
+
 // macroNodes is the most that a macro adds around its arguments.
 const macroNodes = 16
 
-// parse reads an expression without expanding its macros, if it is within the
-// limits.
-func (c *Compiler) parse(source string) (ast.Expr, Issues) {
+// CheckSource refuses source that the parser would take too long for.
+func CheckSource(source string) error {
 	m := measureText(source)
-	if m.tokens > maxTokens {
-		return nil, tooLarge("it has %d words and signs, the limit is %d", m.tokens, maxTokens)
+	switch {
+	case m.tokens > maxTokens:
+		return fmt.Errorf("it has %d words and signs, the limit is %d", m.tokens, maxTokens)
+	case m.nesting > maxNesting:
+		return fmt.Errorf("its brackets are nested %d deep, the limit is %d", m.nesting, maxNesting)
 	}
-	if m.nesting > maxNesting {
-		return nil, tooLarge("its brackets are nested %d deep, the limit is %d", m.nesting, maxNesting)
-	}
-	parsed, iss := c.plain.Parse(source)
-	if failedIssues(iss) {
-		return nil, fromCEL(iss)
-	}
-	e := parsed.NativeRep().Expr()
+	return nil
+}
+
+// CheckSyntax refuses an expression that the type checker would take too long for, and, as a PatternError, one with a
+// regular expression that is not accepted. Its macros are not expanded yet.
+func CheckSyntax(e ast.Expr) error {
 	w := weigh(e)
 	switch {
-	case w.nodes > maxNodes:
-		return nil, tooLarge("it has %d parts with its macros expanded, the limit is %d", w.nodes, maxNodes)
+	case w.nodes > MaxNodes:
+		return fmt.Errorf("it has %d parts with its macros expanded, the limit is %d", w.nodes, MaxNodes)
 	case w.calls > maxCalls:
-		return nil, tooLarge("it has %d operators and calls with its macros expanded, the limit is %d", w.calls, maxCalls)
+		return fmt.Errorf("it has %d operators and calls with its macros expanded, the limit is %d", w.calls, maxCalls)
 	case w.depth > maxDepth:
-		return nil, tooLarge("its parts are nested %d deep, the limit is %d", w.depth, maxDepth)
+		return fmt.Errorf("its parts are nested %d deep, the limit is %d", w.depth, maxDepth)
 	case w.types > maxTypeDepth:
-		return nil, tooLarge("lists and maps are nested %d deep, the limit is %d", w.types, maxTypeDepth)
+		return fmt.Errorf("lists and maps are nested %d deep, the limit is %d", w.types, maxTypeDepth)
 	case w.pattern != nil:
-		at := parsed.NativeRep().SourceInfo().GetStartLocation(w.pattern.at)
-		return nil, Issues{{Line: at.Line(), Column: at.Column() + 1, Message: fmt.Sprintf("invalid regular expression %.40q: %v", w.pattern.text, w.pattern.err)}}
+		return w.pattern
 	}
-	return e, nil
+	return nil
 }
-
-func tooLarge(format string, args ...any) Issues {
-	issues := wholeIssue(format, args...)
-	issues[0].Message = "expression is too complex: " + issues[0].Message + "; split it into several rules or simplify it"
-	return issues
-}
-
-// failedIssues is issues.Err() != nil without wording every issue first.
-func failedIssues(iss *cel.Issues) bool { return iss != nil && len(iss.Errors()) > 0 }
 
 // weight is what the type checker will have to deal with.
 type weight struct {
@@ -74,15 +66,21 @@ type weight struct {
 	// types is how deep the type of the value can be nested, or that of a value
 	// on the way to it.
 	types   int
-	pattern *badPattern
+	pattern *PatternError
 }
 
-// badPattern is a regular expression that is not accepted.
-type badPattern struct {
-	at   int64
+// PatternError is a regular expression that is not accepted, at a node of the expression.
+type PatternError struct {
+	ID   int64
 	text string
 	err  error
 }
+
+func (e *PatternError) Error() string {
+	return fmt.Sprintf("invalid regular expression %.40q: %v", e.text, e.err)
+}
+
+func (e *PatternError) Unwrap() error { return e.err }
 
 // weigh estimates from above. Numbers saturate far over the limits.
 func weigh(e ast.Expr) weight {
@@ -96,7 +94,7 @@ type scale struct {
 	vars    map[string]int // loop variables in scope, and how deep their types are
 	most    int
 	steps   int // of all regular expressions
-	pattern *badPattern
+	pattern *PatternError
 }
 
 const saturated = 1 << 30
@@ -190,30 +188,16 @@ func (s *scale) call(call ast.CallExpr, at int) weight {
 
 // regex notes a constant pattern that is too large, or is none.
 func (s *scale) regex(call ast.CallExpr) {
-	pattern, at, ok := patternOf(call)
+	pattern, at, ok := PatternOf(call)
 	if !ok || s.pattern != nil {
 		return
 	}
-	steps, err := regexSize(pattern)
+	steps, err := PatternSteps(pattern)
 	if err == nil && s.steps+steps > maxPattern {
-		err = fmt.Errorf("%w: with the others before it, it makes more than %d steps", errLargePattern, maxPattern)
+		err = fmt.Errorf("%w: with the others before it, it makes more than %d steps", ErrLargePattern, maxPattern)
 	}
 	if err != nil {
-		s.pattern = &badPattern{at, pattern, err}
+		s.pattern = &PatternError{at, pattern, err}
 	}
 	s.steps += steps
-}
-
-// patternOf is the constant pattern of a call that matches one.
-func patternOf(call ast.CallExpr) (pattern string, id int64, constant bool) {
-	at, ok := regexFunctions[call.FunctionName()]
-	args := call.Args()
-	if call.IsMemberFunction() {
-		at--
-	}
-	if !ok || at < 0 || at >= len(args) {
-		return "", 0, false
-	}
-	pattern, constant = text.StringLiteral(args[at])
-	return pattern, args[at].ID(), constant
 }

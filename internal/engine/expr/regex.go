@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+
+	"github.com/google/cel-go/common/ast"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // regexFunctions have a pattern, at this position with the receiver counted.
@@ -13,13 +17,14 @@ var regexFunctions = map[string]int{"matches": 1, "find": 1, "findAll": 1}
 // thousand, and each of them costs time for every byte that is matched.
 const maxPattern = 5000
 
-var errLargePattern = errors.New("it is too large")
+// ErrLargePattern is a pattern with too many steps.
+var ErrLargePattern = errors.New("it is too large")
 
-// regexSize is the number of steps of a regular expression. Kubernetes' cost
+// PatternSteps is the number of steps of a regular expression. Kubernetes' cost
 // goes by the length of its text, which says little about it.
-func regexSize(pattern string) (int, error) {
-	if len(pattern) > MaxLength {
-		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", errLargePattern, len(pattern), MaxLength)
+func PatternSteps(pattern string) (int, error) {
+	if len(pattern) > MaxBytes {
+		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrLargePattern, len(pattern), MaxBytes)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -27,7 +32,7 @@ func regexSize(pattern string) (int, error) {
 	}
 	size := regexSteps(parsed)
 	if size > maxPattern {
-		return 0, fmt.Errorf("%w: %d steps with its repetitions written out, the limit is %d", errLargePattern, size, maxPattern)
+		return 0, fmt.Errorf("%w: %d steps with its repetitions written out, the limit is %d", ErrLargePattern, size, maxPattern)
 	}
 	return size, nil
 }
@@ -47,3 +52,20 @@ func regexSteps(re *syntax.Regexp) int {
 	}
 	return n
 }
+
+// PatternOf is the constant pattern of a call that matches one.
+func PatternOf(call ast.CallExpr) (pattern string, id int64, constant bool) {
+	at, ok := regexFunctions[call.FunctionName()]
+	args := call.Args()
+	if call.IsMemberFunction() {
+		at--
+	}
+	if !ok || at < 0 || at >= len(args) {
+		return "", 0, false
+	}
+	pattern, constant = text.StringLiteral(args[at])
+	return pattern, args[at].ID(), constant
+}
+
+// TakesPattern reports whether a function has a pattern.
+func TakesPattern(function string) bool { return regexFunctions[function] > 0 }
