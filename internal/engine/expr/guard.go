@@ -16,6 +16,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
 // Kubernetes charges for a call when it has returned, and by the outermost size
@@ -60,8 +62,8 @@ func guarded(checked *cel.Ast) map[int64]guard {
 				found[e.ID()] = guardConcat
 			}
 		case "matches", "find", "findAll":
-			pattern, _, constant := PatternOf(call)
-			steps, err := PatternSteps(pattern) // one that is no pattern was refused, or fails when it is called
+			pattern, _, constant := limits.PatternOf(call)
+			steps, err := limits.PatternSteps(pattern) // one that is no pattern was refused, or fails when it is called
 			if !constant || err != nil || steps > len(pattern)+1 {
 				found[e.ID()] = guardRegex
 			}
@@ -161,9 +163,9 @@ func guardRegex(args []ref.Val, _ uint64) uint64 {
 	if !isText || !isPattern {
 		return 0
 	}
-	steps, err := PatternSteps(string(pattern))
+	steps, err := limits.PatternSteps(string(pattern))
 	switch {
-	case errors.Is(err, ErrLargePattern):
+	case errors.Is(err, limits.ErrLargePattern):
 		return impossible
 	case err != nil:
 		return 0 // the call says what is wrong with it
@@ -297,7 +299,7 @@ func (pl *planner) guards(calls map[int64]guard) interpreter.InterpretableDecora
 			return nil, err
 		}
 		args := call.Args()
-		if TakesPattern(call.Function()) && len(args) == 2 {
+		if limits.TakesPattern(call.Function()) && len(args) == 2 {
 			if run, err = compiledRegex(call, run); err != nil {
 				return nil, err
 			}

@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
 // bombs would keep cel-go busy for seconds, minutes or for ever; each with one that differs in size alone.
@@ -60,8 +62,8 @@ func FuzzLimits(f *testing.F) {
 		}
 		env := compiler(t).envs[When].StoredExpressionsEnv()
 		ast, _ := env.Compile(source)
-		if nodes := countNodes(ast); nodes > MaxNodes {
-			t.Fatalf("%d nodes after expansion, the limit is %d: %s", nodes, MaxNodes, source)
+		if nodes := countNodes(ast); nodes > limits.MaxNodes {
+			t.Fatalf("%d nodes after expansion, the limit is %d: %s", nodes, limits.MaxNodes, source)
 		}
 	})
 }

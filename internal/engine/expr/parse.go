@@ -5,15 +5,17 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+
+	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
 // MaxLength is the largest expression, and the largest residual text, in bytes.
-const MaxLength = MaxBytes
+const MaxLength = limits.MaxBytes
 
 // parse reads an expression without expanding its macros, if it is within the
 // limits.
 func (c *Compiler) parse(source string) (ast.Expr, Issues) {
-	if err := CheckSource(source); err != nil {
+	if err := limits.CheckSource(source); err != nil {
 		return nil, tooLarge(err)
 	}
 	parsed, iss := c.plain.Parse(source)
@@ -21,8 +23,8 @@ func (c *Compiler) parse(source string) (ast.Expr, Issues) {
 		return nil, fromCEL(iss)
 	}
 	e := parsed.NativeRep().Expr()
-	err := CheckSyntax(e)
-	var pattern *PatternError
+	err := limits.CheckSyntax(e)
+	var pattern *limits.PatternError
 	switch {
 	case errors.As(err, &pattern):
 		at := parsed.NativeRep().SourceInfo().GetStartLocation(pattern.ID)

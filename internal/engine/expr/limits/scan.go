@@ -1,4 +1,4 @@
-package expr
+package limits
 
 import (
 	"strings"
