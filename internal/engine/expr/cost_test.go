@@ -70,7 +70,7 @@ func TestBoundsHold(t *testing.T) {
 		for range 10 {
 			f := genFacts(rnd)
 			for range rnd.choose(300) {
-				f.req.Groups = append(f.req.Groups, strings.Repeat("b", rnd.choose(smallBytes)))
+				f.req.Groups = append(f.req.Groups, strings.Repeat("b", rnd.choose(Small.Bytes)))
 			}
 			if !f.req.isSmall() {
 				t.Fatal("the request is not small")
@@ -82,14 +82,14 @@ func TestBoundsHold(t *testing.T) {
 					return
 				}
 				checked[name]++
-				if got := cost(a); got > p.bounds.cost {
-					t.Fatalf("%s: %s costs %d, more than %d", name, source, got, p.bounds.cost)
+				if got := cost(a); got > p.bounds.Cost {
+					t.Fatalf("%s: %s costs %d, more than %d", name, source, got, p.bounds.Cost)
 				}
 			}
 			second := &activation{req: f.req, data: d, resource: d.loadObject("")}
-			check("always", p.bounds.always, second)
-			check("second", p.bounds.second, second)
-			check("first", p.bounds.first, &activation{req: f.req})
+			check("always", p.bounds.Always, second)
+			check("second", p.bounds.Second, second)
+			check("first", p.bounds.First, &activation{req: f.req})
 			if p.counted != nil {
 				turns := &counted{code: p.counted.code, turn: p.counted.turn, turns: math.MaxInt}
 				_, most, _, _ := turns.eval(context.Background(), second)
@@ -124,7 +124,7 @@ func TestBounds(t *testing.T) {
 		{`object.s.contains(object.t)`, false, false, true},
 	} {
 		p := compile(t, When, tc.source)
-		if b := p.bounds; b.always != tc.always || b.second != tc.second || b.first != tc.first {
+		if b := p.bounds; b.Always != tc.always || b.Second != tc.second || b.First != tc.first {
 			t.Errorf("%s: %+v", tc.source, b)
 		}
 	}
@@ -152,15 +152,15 @@ func TestLargeRequest(t *testing.T) {
 		t.Errorf("small: %v", out.Truth())
 	}
 	for name, grow := range map[string]func(*Request){
-		"groups":       func(r *Request) { r.Groups = make([]string, smallItems+1) },
-		"a group":      func(r *Request) { r.Groups = []string{strings.Repeat("x", smallBytes+1)} },
-		"user":         func(r *Request) { r.User = strings.Repeat("x", smallBytes+1) },
-		"extra":        func(r *Request) { r.Extra = map[string][]string{"k": make([]string, smallItems+1)} },
-		"extra key":    func(r *Request) { r.Extra = map[string][]string{strings.Repeat("x", smallBytes+1): nil} },
-		"fields":       func(r *Request) { r.FieldSelector = make(fields.Requirements, smallItems+1) },
-		"field":        func(r *Request) { r.FieldSelector = fields.Requirements{{Value: strings.Repeat("x", smallBytes+1)}} },
-		"labels":       func(r *Request) { r.LabelSelector = make(labels.Requirements, smallItems+1) },
-		"extra values": func(r *Request) { r.Extra = map[string][]string{"k": {strings.Repeat("x", smallBytes+1)}} },
+		"groups":       func(r *Request) { r.Groups = make([]string, Small.Items+1) },
+		"a group":      func(r *Request) { r.Groups = []string{strings.Repeat("x", Small.Bytes+1)} },
+		"user":         func(r *Request) { r.User = strings.Repeat("x", Small.Bytes+1) },
+		"extra":        func(r *Request) { r.Extra = map[string][]string{"k": make([]string, Small.Items+1)} },
+		"extra key":    func(r *Request) { r.Extra = map[string][]string{strings.Repeat("x", Small.Bytes+1): nil} },
+		"fields":       func(r *Request) { r.FieldSelector = make(fields.Requirements, Small.Items+1) },
+		"field":        func(r *Request) { r.FieldSelector = fields.Requirements{{Value: strings.Repeat("x", Small.Bytes+1)}} },
+		"labels":       func(r *Request) { r.LabelSelector = make(labels.Requirements, Small.Items+1) },
+		"extra values": func(r *Request) { r.Extra = map[string][]string{"k": {strings.Repeat("x", Small.Bytes+1)}} },
 	} {
 		r := edgar()
 		if !r.isSmall() {

@@ -6,14 +6,14 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// textPerUnit is how many bytes of text count as one value.
-const textPerUnit = 16
+// TextPerUnit is how many bytes of text count as one value.
+const TextPerUnit = 16
 
-// deepSize counts what there is to see in a value, down to the last text, but
+// Deep counts what there is to see in a value, down to the last text, but
 // not beyond the limit: lists can hold the same list many times over, so that
 // walking through all of it could take for ever. Kubernetes' cost counts the
 // outermost entries alone.
-func deepSize(v ref.Val, limit uint64) uint64 {
+func Deep(v ref.Val, limit uint64) uint64 {
 	var n uint64
 	countValue(v, &n, limit)
 	return n
@@ -25,9 +25,9 @@ func countValue(v ref.Val, n *uint64, limit uint64) {
 	}
 	switch t := v.(type) {
 	case types.String:
-		*n += uint64(len(t)) / textPerUnit
+		*n += uint64(len(t)) / TextPerUnit
 	case types.Bytes:
-		*n += uint64(len(t)) / textPerUnit
+		*n += uint64(len(t)) / TextPerUnit
 	case *types.Optional:
 		if t.HasValue() {
 			countValue(t.GetValue(), n, limit)
@@ -56,7 +56,7 @@ func countNative(v any, n *uint64, limit uint64) bool {
 	switch t := v.(type) {
 	case map[string]any:
 		for k, e := range t {
-			if *n += uint64(len(k)) / textPerUnit; *n > limit {
+			if *n += uint64(len(k)) / TextPerUnit; *n > limit {
 				return true
 			}
 			countJSON(e, n, limit)
@@ -70,7 +70,7 @@ func countNative(v any, n *uint64, limit uint64) bool {
 		}
 	case []string:
 		for _, s := range t {
-			*n += 1 + uint64(len(s))/textPerUnit
+			*n += 1 + uint64(len(s))/TextPerUnit
 		}
 	default:
 		return false
@@ -84,7 +84,7 @@ func countJSON(v any, n *uint64, limit uint64) {
 	}
 	switch t := v.(type) {
 	case string:
-		*n += uint64(len(t)) / textPerUnit
+		*n += uint64(len(t)) / TextPerUnit
 	case ref.Val:
 		countValue(t, n, limit)
 	default:
@@ -92,8 +92,8 @@ func countJSON(v any, n *uint64, limit uint64) {
 	}
 }
 
-// listSize is the number of entries of a list; false if it is none.
-func listSize(v ref.Val) (uint64, bool) {
+// ListSize is the number of entries of a list; false if it is none.
+func ListSize(v ref.Val) (uint64, bool) {
 	if l, ok := v.(traits.Lister); ok {
 		if n, ok := l.Size().(types.Int); ok {
 			return uint64(n), true
@@ -102,7 +102,8 @@ func listSize(v ref.Val) (uint64, bool) {
 	return 0, false
 }
 
-func textSize(v ref.Val) (uint64, bool) {
+// TextSize is the length of a text; false if it is none.
+func TextSize(v ref.Val) (uint64, bool) {
 	s, ok := v.(types.String)
 	return uint64(len(s)), ok
 }
