@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Options says how an expression is compiled.
@@ -51,7 +53,7 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 		}
 	}
 	uses := usageOf(ast.NativeRep().Expr())
-	price := Expression{Env: env, Checked: ast, Request: varRequest, Selects: uses.selects}
+	price := cost.Expression{Env: env, Checked: ast, Request: varRequest, Selects: uses.selects}
 	if err := price.Check(c.estimateLimit, c.callLimit); err != nil {
 		return nil, wholeIssue("%v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/cel-go/parser"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
+	"proviso.dev/proviso/internal/engine/expr/cost"
 	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
@@ -123,8 +124,8 @@ func guardEquality(args []ref.Val, left uint64) uint64 {
 	if !isContainer(args[0]) || !isContainer(args[1]) {
 		return 0
 	}
-	n := Deep(args[0], left)
-	return min(n, Deep(args[1], n))
+	n := cost.Deep(args[0], left)
+	return min(n, cost.Deep(args[1], n))
 }
 
 func isContainer(v ref.Val) bool {
@@ -136,18 +137,18 @@ func isContainer(v ref.Val) bool {
 }
 
 func guardIn(args []ref.Val, left uint64) uint64 {
-	n, isList := ListSize(args[1])
+	n, isList := cost.ListSize(args[1])
 	if !isList || !isContainer(args[0]) {
 		return 0
 	}
-	return n + Deep(args[1], left)
+	return n + cost.Deep(args[1], left)
 }
 
 // guardConcat charges for copying: cel-go joins lists without, and then takes
 // time in the number of joins for everything it does with the result.
 func guardConcat(args []ref.Val, _ uint64) uint64 {
-	a, isList := ListSize(args[0])
-	b, areLists := ListSize(args[1])
+	a, isList := cost.ListSize(args[0])
+	b, areLists := cost.ListSize(args[1])
 	if !isList || !areLists {
 		return 0
 	}
@@ -158,7 +159,7 @@ func guardConcat(args []ref.Val, _ uint64) uint64 {
 }
 
 func guardRegex(args []ref.Val, _ uint64) uint64 {
-	s, isText := TextSize(args[0])
+	s, isText := cost.TextSize(args[0])
 	pattern, isPattern := args[1].(types.String)
 	if !isText || !isPattern {
 		return 0
@@ -186,8 +187,8 @@ var functionGuards = map[string]guard{
 	"join":    guardJoin,
 	"format":  guardFormat,
 	"distinct": func(args []ref.Val, left uint64) uint64 {
-		n, _ := ListSize(args[0])
-		return n * Deep(args[0], left) / 2
+		n, _ := cost.ListSize(args[0])
+		return n * cost.Deep(args[0], left) / 2
 	},
 	"sets.contains": guardSets, "sets.equivalent": guardSets, "sets.intersects": guardSets,
 	"indexOf": guardSearch, "lastIndexOf": guardSearch, "includes": guardSearch,
@@ -215,10 +216,10 @@ func guardReplace(args []ref.Val, _ uint64) uint64 {
 }
 
 func guardJoin(args []ref.Val, left uint64) uint64 {
-	n, _ := ListSize(args[0])
-	total := Deep(args[0], left) * TextPerUnit
+	n, _ := cost.ListSize(args[0])
+	total := cost.Deep(args[0], left) * cost.TextPerUnit
 	if len(args) > 1 {
-		by, _ := TextSize(args[1])
+		by, _ := cost.TextSize(args[1])
 		total += n * by
 	}
 	return textCost(total)
@@ -239,28 +240,28 @@ func guardFormat(args []ref.Val, left uint64) uint64 {
 			digits = 0
 		}
 	}
-	return textCost(uint64(len(format))*32) + Deep(args[1], left)*2
+	return textCost(uint64(len(format))*32) + cost.Deep(args[1], left)*2
 }
 
 func guardSets(args []ref.Val, left uint64) uint64 {
 	if len(args) != 2 {
 		return 0
 	}
-	n, _ := ListSize(args[0])
-	m, _ := ListSize(args[1])
-	return n*Deep(args[1], left) + m*Deep(args[0], left)
+	n, _ := cost.ListSize(args[0])
+	m, _ := cost.ListSize(args[1])
+	return n*cost.Deep(args[1], left) + m*cost.Deep(args[0], left)
 }
 
 func guardSearch(args []ref.Val, left uint64) uint64 {
-	if _, isList := ListSize(args[0]); !isList {
+	if _, isList := cost.ListSize(args[0]); !isList {
 		return 0
 	}
-	return Deep(args[0], left)
+	return cost.Deep(args[0], left)
 }
 
-func guardTraversal(args []ref.Val, left uint64) uint64 { return Deep(args[0], left) }
+func guardTraversal(args []ref.Val, left uint64) uint64 { return cost.Deep(args[0], left) }
 
-func guardSort(args []ref.Val, left uint64) uint64 { return 8 * Deep(args[0], left) }
+func guardSort(args []ref.Val, left uint64) uint64 { return 8 * cost.Deep(args[0], left) }
 
 // guardQuantity refuses exponents that no quantity has: parsing one writes it
 // out.

@@ -3,6 +3,8 @@ package expr
 import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Program is a compiled expression: a Condition. It is immutable and safe for
@@ -15,7 +17,7 @@ type Program struct {
 	full       steps    // right for every input
 	quick      *bounded // faster, for inputs within the bounds; nil if there is none
 	counted    *counted // faster, for objects whose lists are not too long; nil if there is none
-	bounds     Bounds
+	bounds     cost.Bounds
 	uses       usage
 	written    ast.Expr // a where before its macros are expanded: reads need it (CA-16)
 	settled    partial  // what is known without the request, if it does not use the request

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Request is what is known about a request when it is authorized; it is the
@@ -101,11 +102,11 @@ func isMethod(verb string) bool {
 }
 
 // isSmall reports whether a request is within the bounds of a small one.
-func (r *Request) isSmall() bool { return r.within(Small) }
+func (r *Request) isSmall() bool { return r.within(cost.Small) }
 
-func (r *Request) isTiny() bool { return r.within(Tiny) }
+func (r *Request) isTiny() bool { return r.within(cost.Tiny) }
 
-func (r *Request) within(size Size) bool {
+func (r *Request) within(size cost.Size) bool {
 	if r == nil || len(r.Groups) > size.Items || len(r.Extra) > size.Items ||
 		len(r.FieldSelector) > size.Items || len(r.LabelSelector) > size.Items {
 		return false
