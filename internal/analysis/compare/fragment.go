@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 
-	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // read notes what an atom of the fragment does with the paths that it reads; false if it is not of the fragment.
@@ -214,7 +214,7 @@ func (r *reader) fragmentOf(a *atom, call ast.CallExpr, in scope) bool {
 // loop is all and exists over the elements of a path, one level deep.
 func (r *reader) loop(a *atom, call ast.CallExpr) bool {
 	t, ok := r.term(call.Target(), nil)
-	vars, rest := expr.Scope(call)
+	vars, rest := text.LoopVars(call)
 	if !ok || len(vars) != 1 || t.split != nil || !empties(t.defaults) {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // atom is a part of a condition without boolean connectives. The engine evaluates it.
@@ -91,7 +92,7 @@ func (r *reader) failing(e ast.Expr) bool {
 		if call.IsMemberFunction() && r.failing(call.Target()) {
 			return true
 		}
-		if vars, _ := expr.Scope(call); len(vars) > 0 {
+		if vars, _ := text.LoopVars(call); len(vars) > 0 {
 			return false
 		}
 		return slices.ContainsFunc(call.Args(), r.failing)
@@ -118,7 +119,7 @@ func optional(e ast.Expr) bool {
 }
 
 func (r *reader) atom(e ast.Expr) *atom {
-	text := expr.Print(e)
+	text := text.Source(e)
 	if a := r.atoms[text]; a != nil {
 		return a
 	}
@@ -381,7 +382,7 @@ func (r *reader) sample(a *atom, e ast.Expr, in scope, values []any) {
 	switch e.Kind() {
 	case ast.CallKind:
 		call := e.AsCall()
-		vars, rest := expr.Scope(call)
+		vars, rest := text.LoopVars(call)
 		inner := in
 		if len(vars) > 0 {
 			if t, ok := r.term(call.Target(), in); ok {

@@ -39,7 +39,7 @@ func Of(operation string, shape *Shape) Universe {
 
 var variableNames = []string{"operation", "request", "impersonatedRequest", "namespaceObject", "options", "oldObject", "object"}
 
-func text() *Shape { return &Shape{Type: String, Always: true} }
+func aString() *Shape { return &Shape{Type: String, Always: true} }
 
 func fields(all map[string]*Shape) *Shape { return &Shape{Type: Object, Always: true, Fields: all} }
 
@@ -66,19 +66,19 @@ func (u Universe) complete() Universe {
 
 // variables are the shapes of all that an expression can name.
 func (u Universe) variables() map[string]*Shape {
-	list := &Shape{Type: List, Always: true, Elem: text()}
+	list := &Shape{Type: List, Always: true, Elem: aString()}
 	requestFields := map[string]*Shape{"groups": list, "extra": {Type: Map, Always: true, Elem: list}, "fieldSelector": {Type: Opaque, Always: true}, "labelSelector": {Type: Opaque, Always: true}}
 	for _, name := range []string{"user", "uid", "verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"} {
-		requestFields[name] = text()
+		requestFields[name] = aString()
 	}
 	impersonated := map[string]*Shape{}
 	for _, name := range []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name"} {
-		impersonated[name] = text()
+		impersonated[name] = aString()
 	}
-	texts := &Shape{Type: Map, Full: true, Elem: text()}
-	namespace := fields(map[string]*Shape{"metadata": fields(map[string]*Shape{"name": text(), "labels": texts, "annotations": texts}),
+	texts := &Shape{Type: Map, Full: true, Elem: aString()}
+	namespace := fields(map[string]*Shape{"metadata": fields(map[string]*Shape{"name": aString(), "labels": texts, "annotations": texts}),
 		"spec": {Type: Any, Null: true}, "status": {Type: Any, Null: true}})
-	all := map[string]*Shape{"operation": text(), "request": fields(requestFields), "impersonatedRequest": fields(impersonated), "namespaceObject": namespace,
+	all := map[string]*Shape{"operation": aString(), "request": fields(requestFields), "impersonatedRequest": fields(impersonated), "namespaceObject": namespace,
 		"options": u.Options, "object": u.Object, "oldObject": u.OldObject}
 	for _, name := range []string{"options", "object", "oldObject"} {
 		if all[name] == nil {

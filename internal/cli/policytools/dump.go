@@ -30,7 +30,7 @@ It needs the right to list each of these in all namespaces, and says which of th
 			}
 			out := bufio.NewWriter(streams.Out)
 			for _, d := range documents {
-				text, err := d.text()
+				text, err := d.YAML()
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // TR-2: rules without effect are named with the reason, and so is who may apply a change.
@@ -55,7 +57,7 @@ subjects: [{kind: User, name: emma}]
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err := plans(t, role, "--from", from, "-f", "-", "--delete", "-o", "json")
-	var p planReport
+	var p policychange.Report
 	if err := json.Unmarshal([]byte(out), &p); err != nil || len(p.AppliedBy) != 1 || p.AppliedBy[0].Verb != "delete" || len(p.AppliedBy[0].Subjects) != 3 || len(p.WithoutEffect) != 0 {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -3,7 +3,6 @@ package policytools
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,9 +16,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
-	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/state/journal"
-	"proviso.dev/proviso/internal/state/source"
 )
 
 // HistoryOptions are the flags of `proviso history`.
@@ -87,7 +86,7 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 	if o.Diff == "" {
 		query = map[string]string{"namespace": o.Namespace, "user": o.User, "limit": strconv.Itoa(o.Limit)}
 	}
-	history, err := readJournal(ctx, config, query)
+	history, err := policychange.ReadJournal(ctx, config, query)
 	if err != nil {
 		return err
 	}
@@ -107,77 +106,27 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	if err != nil {
 		return err
 	}
-	var states [2][]document
+	var states [2][]manifests.Document
 	for i, name := range []string{left, right} {
-		revision, err := revisionOf(name, history)
+		revision, err := policychange.RevisionOf(name, history)
 		if err != nil {
 			return err
 		}
-		if states[i], err = asOf(now, history.Entries, revision); err != nil {
+		if states[i], err = policychange.AsOf(now, history.Entries, revision); err != nil {
 			return err
 		}
 	}
-	result, err := compared(ctx, states[0], states[1], o.MasterNamespace)
+	result, err := policychange.Compare(ctx, states[0], states[1], o.MasterNamespace)
 	if err != nil {
 		return err
 	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if len(result.Changes)+len(result.Rejected) > 0 {
 		return exit(codeChanges)
 	}
 	return nil
-}
-
-// compared is what differs between two policies.
-func compared(ctx context.Context, before, after []document, master string) (*planReport, error) {
-	hosts := [2]*offline.Host{}
-	for i, documents := range [][]document{before, after} {
-		var err error
-		if hosts[i], err = offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
-			return nil, err
-		}
-	}
-	put, remove := difference(before, after)
-	all := steps(before, put, remove)
-	kept := changedBy(slices.DeleteFunc(all, func(s step) bool { return s.verb == "delete" }))
-	return planned(ctx, hosts[0], hosts[1], kept, 0)
-}
-
-// changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
-func changedBy(all []step) (change []document) {
-	for _, s := range all {
-		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
-			continue
-		}
-		d := document{object: s.object}
-		d.Text = source.Text{Name: d.key(), Object: s.object}
-		change = append(change, d)
-	}
-	return change
-}
-
-// revisionOf reads a revision. Only those that the journal reaches back to can be shown.
-func revisionOf(name string, history *journal.History) (uint64, error) {
-	if name == "now" {
-		return ^uint64(0), nil
-	}
-	revision, err := strconv.ParseUint(name, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no revision: want a number of proviso history, or now", name)
-	}
-	switch {
-	case history.Hidden > 0:
-		return 0, fmt.Errorf("the journal has %d changes of objects that you may not get, and without them no earlier policy is known; ask for get on all policy and RBAC", history.Hidden)
-	case history.Unreadable > 0:
-		return 0, fmt.Errorf("the journal has %d entries that the server cannot read, and without them no earlier policy is known", history.Unreadable)
-	case len(history.Entries) == 0:
-		return 0, errors.New("the journal is empty: there is no earlier policy")
-	case revision < history.Entries[0].At():
-		return 0, fmt.Errorf("the journal begins at revision %d: what was before %d is not known", history.Entries[0].At(), history.Entries[0].At())
-	}
-	return revision, nil
 }
 
 func printHistory(out io.Writer, format string, history *journal.History) error {
@@ -205,7 +154,7 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 			if e.Namespace != "" {
 				name = e.Namespace + "/" + e.Name
 			}
-			what := inside(&e)
+			what := policychange.Inside(&e)
 			if e.TooLarge {
 				what = "(too large to be kept)"
 			}

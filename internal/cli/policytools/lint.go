@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -121,12 +122,12 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 	if len(documents) == 0 {
 		return fmt.Errorf("%s: there is no object in it", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}
-	where := &places{}
-	if err := where.all(o.From, documents); err != nil {
+	where, err := manifests.Locate(o.From, documents)
+	if err != nil {
 		return err
 	}
 	if o.objects == nil && o.live() {
@@ -149,14 +150,14 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 }
 
 // linted asks about all that a host has.
-func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *places) (*lintReport, error) {
-	u, err := newUniverse(host)
+func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *manifests.Places) (*lintReport, error) {
+	u, err := offline.NewUniverse(host)
 	if err != nil {
 		return nil, err
 	}
 	in := lint.Input{
 		Index: host.Snapshot().Rules, Comparer: &compare.Comparer{Cache: host.Conditions(), Budget: compare.DefaultBudget / 5},
-		Resources: u.resources, Verbs: u.verbs, Namespaces: u.namespaces, Names: u.names,
+		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names,
 		Ours: func(ref ruleset.RoleRef) bool {
 			_, ours := policies.DefaultRoles()[ref.Name]
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace
@@ -177,7 +178,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *pla
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
 	}
 	if o.objects != nil {
-		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.shipped[n.Object] })
+		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.Shipped(n.Object) })
 		if in.Labelled, err = labelled(ctx, o.objects, in.Namings, o.ErrOut); err != nil {
 			return nil, err
 		}
@@ -186,10 +187,10 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *pla
 	if err != nil {
 		return nil, err
 	}
-	out := &lintReport{APIVersion: toolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
+	out := &lintReport{APIVersion: offline.ToolsVersion, Kind: "LintReport", Findings: []lintFinding{}}
 	for _, r := range remarks {
-		if !where.shipped[r.Object] {
-			out.add(r, where.of(r))
+		if !where.Shipped(r.Object) {
+			out.add(r, where.Of(r))
 		}
 	}
 	slices.SortStableFunc(out.Findings, func(a, b lintFinding) int {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"proviso.dev/proviso/internal/analysis/lint"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // lintReport is what scripts rely on.
@@ -26,7 +27,7 @@ type lintReport struct {
 type lintFinding struct {
 	Code     string        `json:"code"`
 	Severity lint.Severity `json:"severity"`
-	place
+	manifests.Place
 	Object  string `json:"object"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
@@ -37,13 +38,13 @@ type lintFinding struct {
 // lintPage is where the codes are explained.
 const lintPage = "docs/reference/lint.md"
 
-func (r *lintReport) add(m lint.Remark, at place) {
+func (r *lintReport) add(m lint.Remark, at manifests.Place) {
 	code, _ := lint.CodeOf(m.Code)
 	remedy := m.Do
 	if remedy == "" {
 		remedy = code.Do
 	}
-	r.Findings = append(r.Findings, lintFinding{Code: m.Code, Severity: m.Severity, place: at, Object: m.Object.String(), Field: m.Field(), Message: m.Message, Remedy: remedy,
+	r.Findings = append(r.Findings, lintFinding{Code: m.Code, Severity: m.Severity, Place: at, Object: m.Object.String(), Field: m.Field(), Message: m.Message, Remedy: remedy,
 		Page: lintPage + "#" + strings.ToLower(m.Code)})
 }
 
@@ -84,7 +85,7 @@ func (r *lintReport) print(out io.Writer, format string) error {
 		if f.Field != "" {
 			where += " " + f.Field
 		}
-		fmt.Fprintf(&b, "%s: %s %s: %s: %s\n    %s\n", f.place, f.Severity, f.Code, where, f.Message, f.Remedy)
+		fmt.Fprintf(&b, "%s: %s %s: %s: %s\n    %s\n", f.Place, f.Severity, f.Code, where, f.Message, f.Remedy)
 	}
 	fmt.Fprintf(&b, "%d errors, %d warnings, %d notes", r.Errors, r.Warnings, r.Notes)
 	if r.hidden > 0 {

@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
 
 // MatrixOptions are the flags of `proviso matrix`.
@@ -31,7 +32,7 @@ func NewMatrixCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newMatrixCommand(streams, nil)
 }
 
-func newMatrixCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+func newMatrixCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobra.Command {
 	o := &MatrixOptions{Origin: origin{keep: k}, IOStreams: streams, MasterNamespace: "master", Output: "table"}
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",
@@ -120,7 +121,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u, err := newUniverse(host)
+	u, err := offline.NewUniverse(host)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if len(o.Subjects) == 0 {
 		cells = leaveOut(cells, ruleset.Subject{Group: true, Name: "system:masters"})
 	}
-	places := append(slices.Clone(u.namespaces), matrix.Elsewhere)
+	places := append(slices.Clone(u.Namespaces), matrix.Elsewhere)
 	if len(o.Namespaces) > 0 {
 		places = nil // nothing holds everywhere if not everything was looked at
 	}
@@ -154,9 +155,9 @@ func leaveOut(cells []matrix.Cell, who ruleset.Subject) []matrix.Cell {
 }
 
 // input is what the flags ask for.
-func (o *MatrixOptions) input(host *offline.Host, u *universe) (in matrix.Input, err error) {
-	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
-		Namespaces: append(slices.Clone(u.namespaces), matrix.Elsewhere, ""), Names: u.names}
+func (o *MatrixOptions) input(host *offline.Host, u *offline.Universe) (in matrix.Input, err error) {
+	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.Resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
+		Namespaces: append(slices.Clone(u.Namespaces), matrix.Elsewhere, ""), Names: u.Names}
 	if len(o.Namespaces) > 0 {
 		in.Namespaces = o.Namespaces
 	}
@@ -175,7 +176,7 @@ func (o *MatrixOptions) input(host *offline.Host, u *universe) (in matrix.Input,
 	}
 	in.Resources = nil
 	for _, wanted := range o.Resources {
-		found := slices.DeleteFunc(slices.Clone(u.resources), func(r plan.Resource) bool {
+		found := slices.DeleteFunc(slices.Clone(u.Resources), func(r plan.Resource) bool {
 			return wanted != resourceName(r.Group, r.Resource, r.Subresource) && wanted != resourceName("", r.Resource, r.Subresource)
 		})
 		if len(found) == 0 {

@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/matrix"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/hosts/offline"
 )
 
 // accessMatrix is what scripts rely on.
@@ -25,7 +26,7 @@ type accessMatrix struct {
 
 // matrixRow is the same access of several subjects to several resources in several namespaces.
 type matrixRow struct {
-	Subjects []planSubject `json:"subjects"`
+	Subjects []offline.Subject `json:"subjects"`
 	// More are subjects that are not named, with --limit.
 	More       int                    `json:"more,omitempty"`
 	Namespaces []string               `json:"namespaces"`
@@ -87,7 +88,7 @@ func (r *matrixRow) name(sets map[int][]ruleset.Subject, limit int) {
 		r.More, who = len(who)-limit, who[:limit]
 	}
 	for _, s := range who {
-		r.Subjects = append(r.Subjects, subjectOf(s))
+		r.Subjects = append(r.Subjects, offline.SubjectOf(s))
 	}
 }
 
@@ -147,7 +148,7 @@ func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Ce
 	if format == "csv" {
 		return printCells(out, cells)
 	}
-	m := accessMatrix{APIVersion: toolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere, limit)}
+	m := accessMatrix{APIVersion: offline.ToolsVersion, Kind: "AccessMatrix", Verbs: verbs, Rows: rowsOf(cells, everywhere, limit)}
 	if m.Rows == nil {
 		m.Rows = []matrixRow{}
 	}
@@ -185,7 +186,7 @@ func printCells(out io.Writer, cells []matrix.Cell) error {
 			namespace = plan.Other
 		}
 		for _, s := range c.Subjects {
-			_ = w.Write([]string{harmless(subjectOf(s).String()), harmless(namespace), c.Group, harmless(resourceName("", c.Resource, c.Subresource)), harmless(c.Verb), cellText(c.Access), harmless(strings.Join(c.By, "; "))})
+			_ = w.Write([]string{harmless(offline.SubjectOf(s).String()), harmless(namespace), c.Group, harmless(resourceName("", c.Resource, c.Subresource)), harmless(c.Verb), cellText(c.Access), harmless(strings.Join(c.By, "; "))})
 		}
 	}
 	w.Flush()

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -18,7 +18,7 @@ type origin struct {
 	From   []string
 	config *genericclioptions.ConfigFlags
 	// keep is what was read before; nil for a command that runs once.
-	keep *keep
+	keep *manifests.Kept
 }
 
 // addFlags adds --from, --kubeconfig and --context.
@@ -52,16 +52,16 @@ func (o *origin) validate() error {
 }
 
 // read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error.
-func (o *origin) read(ctx context.Context) ([]document, error) {
+func (o *origin) read(ctx context.Context) ([]manifests.Document, error) {
 	if len(o.From) > 0 {
-		return readDocuments(o.From, nil)
+		return manifests.Read(o.From, nil)
 	}
 	config, err := o.config.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
 	}
 	if o.keep != nil {
-		all, err := o.keep.read(ctx, config)
+		all, err := o.keep.Read(ctx, config)
 		if err != nil {
 			return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 		}
@@ -71,23 +71,13 @@ func (o *origin) read(ctx context.Context) ([]document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 	}
-	return documentsOf(objects), nil
+	return manifests.OfServer(objects), nil
 }
 
 // host compiles what was read.
-func (o *origin) host(ctx context.Context, documents []document, master string) (*offline.Host, error) {
+func (o *origin) host(ctx context.Context, documents []manifests.Document, master string) (*offline.Host, error) {
 	if o.keep != nil && o.live() {
-		return o.keep.hostOf(ctx, documents, master)
+		return o.keep.Host(ctx, documents, master)
 	}
-	return offline.New(offline.Config{Texts: texts(documents), MasterNamespace: master})
-}
-
-// documentsOf are the objects of a server.
-func documentsOf(objects []*unstructured.Unstructured) (all []document) {
-	for _, object := range objects {
-		d := document{object: object}
-		d.Text = source.Text{Name: "the server's " + d.key(), Object: object, Read: &source.Reading{}}
-		all = append(all, d)
-	}
-	return all
+	return offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: master})
 }

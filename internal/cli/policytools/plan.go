@@ -9,10 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"proviso.dev/proviso/internal/analysis/compare"
-	"proviso.dev/proviso/internal/analysis/plan"
-	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // codeChanges is the exit code for something that would change.
@@ -36,7 +35,7 @@ func NewPlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newPlanCommand(streams, nil)
 }
 
-func newPlanCommand(streams genericiooptions.IOStreams, k *keep) *cobra.Command {
+func newPlanCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobra.Command {
 	o := &PlanOptions{IOStreams: streams, MasterNamespace: "master", Output: "table", Origin: origin{keep: k}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DIR] -f FILE",
@@ -106,14 +105,14 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := readDocuments(o.Files, o.In)
+	change, err := manifests.Read(o.Files, o.In)
 	if err != nil {
 		return err
 	}
 	if len(change) == 0 {
 		return fmt.Errorf("-f: there is no object in it")
 	}
-	after, err := applied(before, change, o.Delete, o.Prune)
+	after, err := policychange.Applied(before, change, o.Delete, o.Prune)
 	if err != nil {
 		return err
 	}
@@ -121,19 +120,19 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if hosts[0], err = o.Origin.host(ctx, before, o.MasterNamespace); err != nil {
 		return err
 	}
-	if hosts[1], err = offline.New(offline.Config{Texts: texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
+	if hosts[1], err = offline.New(offline.Config{Texts: manifests.Texts(after), MasterNamespace: o.MasterNamespace, Base: hosts[0]}); err != nil {
 		return err
 	}
 	kept := change
 	if o.Delete {
 		kept = nil
 	}
-	result, err := planned(ctx, hosts[0], hosts[1], kept, o.Limit)
+	result, err := policychange.Plan(ctx, hosts[0], hosts[1], kept, o.Limit)
 	if err != nil {
 		return err
 	}
-	result.Rejected = append(result.Rejected, invalid(hosts[0], kept, o.MasterNamespace)...)
-	if result.AppliedBy, err = appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
+	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
+	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
 	}
 	if len(o.Replay) > 0 {
@@ -141,50 +140,11 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if len(result.Changes)+len(result.Rejected) > 0 {
 		return exit(codeChanges)
 	}
 	return nil
-}
-
-// planned compares two hosts, and names at most limit subjects of each change; 0 names all.
-func planned(ctx context.Context, before, after *offline.Host, change []document, limit int) (*planReport, error) {
-	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
-	u, err := newUniverse(before, after)
-	if err != nil {
-		return nil, err
-	}
-	in := plan.Input{
-		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.resources, Verbs: u.verbs, Paths: u.paths,
-	}
-	changes, err := plan.Changes(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	out := &planReport{APIVersion: toolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
-	known := map[string]bool{}
-	for _, d := range stored[0] {
-		known[d.Source()] = true
-	}
-	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
-		if known[d.Source()] {
-			continue
-		}
-		if _, issues := d.Program(); len(issues) > 0 {
-			out.Rejected = append(out.Rejected, rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
-		}
-	}
-	for _, p := range in.Before.Problems() {
-		known[p.Error()] = true
-	}
-	for _, p := range in.After.Problems() {
-		if !known[p.Error()] {
-			out.Rejected = append(out.Rejected, rejected{Message: p.Error()})
-		}
-	}
-	return out, nil
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // plans runs `proviso plan`.
@@ -50,8 +53,8 @@ func TestPlan(t *testing.T) {
 		})
 	}
 	out, _, _ := plans(t, wider, "--from", from, "-f", "-", "-o", "json")
-	var p planReport
-	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != toolsVersion || len(p.Changes) != 1 {
+	var p policychange.Report
+	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Kind != "Plan" || p.APIVersion != offline.ToolsVersion || len(p.Changes) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c := p.Changes[0]

@@ -1,6 +1,7 @@
 package policytools
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,93 +11,13 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
-	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/hosts/offline/replay"
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
-// planReport is what scripts rely on (TR-16).
-type planReport struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Tally counts the subjects that gain or lose something.
-	Tally         planTally          `json:"tally"`
-	Changes       []planChange       `json:"changes"`
-	Rejected      []rejected         `json:"rejected"`
-	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
-	AppliedBy     []applier          `json:"appliedBy,omitempty"`
-	Replay        *replay.Report     `json:"replay,omitempty"`
-}
-
-type planTally struct {
-	Gain   int `json:"gain"`
-	Lose   int `json:"lose"`
-	Change int `json:"change"`
-}
-
-type rejected struct {
-	Message string `json:"message"`
-}
-
-type planChange struct {
-	Subject  *planSubject  `json:"subject,omitempty"`
-	Subjects []planSubject `json:"subjects,omitempty"`
-	// MoreSubjects is how many others there are beside those that are named.
-	MoreSubjects int    `json:"moreSubjects,omitempty"`
-	Verb         string `json:"verb"`
-	APIGroup     string `json:"apiGroup"`
-	Resource     string `json:"resource,omitempty"`
-	Path         string `json:"path,omitempty"`
-	Namespace    string `json:"namespace"`
-	// ExceptNamespaces are those in which it is not so, if it is in all others.
-	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
-	Name             string   `json:"name,omitempty"`
-	// ExceptNames are those for which it is not so, if it is for all others.
-	ExceptNames []string `json:"exceptNames,omitempty"`
-
-	Before   plan.Effect      `json:"before"`
-	After    plan.Effect      `json:"after"`
-	Relation compare.Relation `json:"relation"`
-	Why      string           `json:"why,omitempty"`
-	Witness  *planWitness     `json:"witness,omitempty"`
-	Rule     string           `json:"rule"`
-}
-
-type planSubject struct {
-	User           string `json:"user,omitempty"`
-	Group          string `json:"group,omitempty"`
-	ServiceAccount string `json:"serviceAccount,omitempty"`
-}
-
-func (s planSubject) String() string {
-	switch {
-	case s.Group != "":
-		return "group " + s.Group
-	case s.ServiceAccount != "":
-		return "service account " + s.ServiceAccount
-	}
-	return s.User
-}
-
-type planWitness struct {
-	User      string         `json:"user,omitempty"`
-	Groups    []string       `json:"groups,omitempty"`
-	Object    map[string]any `json:"object,omitempty"`
-	OldObject map[string]any `json:"oldObject,omitempty"`
-}
-
-func subjectOf(s ruleset.Subject) planSubject {
-	if s.Group {
-		return planSubject{Group: s.Name}
-	}
-	if account, ok := strings.CutPrefix(s.Name, "system:serviceaccount:"); ok {
-		return planSubject{ServiceAccount: strings.Replace(account, ":", "/", 1)}
-	}
-	return planSubject{User: s.Name}
-}
-
-func (c planChange) who() string {
+// whoOf names the subjects of a change, five at most.
+func whoOf(c policychange.Change) string {
 	if c.Subject != nil {
 		return c.Subject.String()
 	}
@@ -115,12 +36,12 @@ func (c planChange) who() string {
 type line struct {
 	who, what, where, change, rule string
 	verbs, resources               []string
-	witness                        *planWitness
+	witness                        *policychange.Witness
 }
 
-func (r *planReport) lines() (lines []*line) {
+func planLines(r *policychange.Report) (lines []*line) {
 	index := map[string]*line{}
-	for _, one := range r.perResource() {
+	for _, one := range perResource(r) {
 		key := strings.Join([]string{one.who, one.where, one.change, one.rule, strings.Join(one.verbs, ",")}, "\x00")
 		if l := index[key]; l != nil {
 			l.resources = append(l.resources, one.resources...)
@@ -142,7 +63,7 @@ func (r *planReport) lines() (lines []*line) {
 }
 
 // perResource has one line for each resource, with all its verbs.
-func (r *planReport) perResource() (lines []*line) {
+func perResource(r *policychange.Report) (lines []*line) {
 	index := map[string]*line{}
 	for _, c := range r.Changes {
 		resource := c.Resource
@@ -162,11 +83,11 @@ func (r *planReport) perResource() (lines []*line) {
 		if c.Before == plan.If || c.After == plan.If {
 			change += ", " + string(c.Relation)
 		}
-		where := c.where()
-		key := strings.Join([]string{c.who(), where, change, c.Rule, resource}, "\x00")
+		where := whereOf(c)
+		key := strings.Join([]string{whoOf(c), where, change, c.Rule, resource}, "\x00")
 		l := index[key]
 		if l == nil {
-			l = &line{who: c.who(), where: where, change: change, rule: c.Rule, resources: []string{resource}}
+			l = &line{who: whoOf(c), where: where, change: change, rule: c.Rule, resources: []string{resource}}
 			index[key] = l
 			lines = append(lines, l)
 		}
@@ -180,7 +101,7 @@ func (r *planReport) perResource() (lines []*line) {
 	return lines
 }
 
-func (w *planWitness) text() string {
+func witnessText(w *policychange.Witness) string {
 	if w == nil {
 		return ""
 	}
@@ -191,7 +112,8 @@ func (w *planWitness) text() string {
 	return string(data)
 }
 
-func (r *planReport) print(out io.Writer, format string) error {
+// printPlan writes what a change does.
+func printPlan(out io.Writer, format string, r *policychange.Report) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -205,22 +127,22 @@ func (r *planReport) print(out io.Writer, format string) error {
 		}
 		return err
 	case "markdown":
-		return r.markdown(out)
+		return markdownPlan(out, r)
 	}
 	if len(r.Changes) == 0 {
 		fmt.Fprintln(out, "Nobody gains or loses anything.")
 	} else {
 		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 		fmt.Fprintln(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY")
-		for _, l := range r.lines() {
+		for _, l := range planLines(r) {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.who, l.what, l.where, l.change, l.rule)
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		for _, l := range r.lines() {
+		for _, l := range planLines(r) {
 			if l.witness != nil {
-				fmt.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, l.witness.text())
+				fmt.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
 	}
@@ -239,19 +161,19 @@ func (r *planReport) print(out io.Writer, format string) error {
 	return nil
 }
 
-// markdown is for a pull request.
-func (r *planReport) markdown(out io.Writer) error {
+// markdownPlan is for a pull request.
+func markdownPlan(out io.Writer, r *policychange.Report) error {
 	var b strings.Builder
 	if len(r.Changes) == 0 {
 		b.WriteString("Nobody gains or loses anything.\n")
 	} else {
 		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
-		for _, l := range r.lines() {
+		for _, l := range planLines(r) {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(escaped([]string{l.who, l.what, l.where, l.change, l.rule}), " | "))
 		}
-		for _, l := range r.lines() {
+		for _, l := range planLines(r) {
 			if l.witness != nil {
-				fmt.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, l.witness.text())
+				fmt.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
 	}
@@ -269,4 +191,46 @@ func (r *planReport) markdown(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// whereOf is the place of a change for people.
+func whereOf(c policychange.Change) string {
+	where := c.Namespace
+	if where == "" {
+		where = "-"
+	}
+	if len(c.ExceptNamespaces) > 0 {
+		where += " except " + listed(c.ExceptNamespaces)
+	}
+	return where
+}
+
+// applierLines say it for people: one line for all objects that the same subjects may write.
+func applierLines(all []policychange.Applier) (lines []string) {
+	index := map[string][]string{}
+	var order []string
+	for _, a := range all {
+		names := func(subjects []offline.Subject) string {
+			var list []string
+			for _, s := range subjects {
+				list = append(list, s.String())
+			}
+			if len(list) > 5 {
+				list = append(list[:5], fmt.Sprintf("and %d more", len(list)-5))
+			}
+			return strings.Join(list, ", ")
+		}
+		text := "by " + cmp.Or(names(a.Subjects), "nobody")
+		if len(a.Refused) > 0 {
+			text += "; not by " + names(a.Refused) + ": " + a.Why
+		}
+		if !slices.Contains(order, text) {
+			order = append(order, text)
+		}
+		index[text] = append(index[text], a.Verb+" "+a.Object)
+	}
+	for _, text := range order {
+		lines = append(lines, strings.Join(index[text], ", ")+": "+text)
+	}
+	return lines
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // many writes a policy as a dump has it: n role bindings of view in one namespace, each for one user, and an admin of
@@ -76,7 +78,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: root}]
 // somebody has the same are one, too.
 func TestPlanOfMany(t *testing.T) {
 	from := many(t, 3000)
-	ask := func(change string, args ...string) (p planReport) {
+	ask := func(change string, args ...string) (p policychange.Report) {
 		t.Helper()
 		out, code, err := plans(t, change, append([]string{"--from", from, "-f", "-", "-o", "json"}, args...)...)
 		if err != nil || code != codeChanges || json.Unmarshal([]byte(out), &p) != nil {
@@ -84,7 +86,7 @@ func TestPlanOfMany(t *testing.T) {
 		}
 		return p
 	}
-	find := func(p planReport, verb, resource string) (found []planChange) {
+	find := func(p policychange.Report, verb, resource string) (found []policychange.Change) {
 		for _, c := range p.Changes {
 			if c.Verb == verb && c.Resource == resource && c.APIGroup == "" {
 				found = append(found, c)
@@ -92,7 +94,7 @@ func TestPlanOfMany(t *testing.T) {
 		}
 		return found
 	}
-	if p := ask(oneMore); p.Tally != (planTally{Gain: 1}) || len(find(p, "create", "pods")) != 1 || len(find(p, "get", "pods")) != 0 {
+	if p := ask(oneMore); p.Tally != (policychange.Tally{Gain: 1}) || len(find(p, "create", "pods")) != 1 || len(find(p, "get", "pods")) != 0 {
 		t.Errorf("one more binding: %+v", p)
 	}
 	p := ask(forEverybody, "--limit=100")
@@ -101,7 +103,7 @@ func TestPlanOfMany(t *testing.T) {
 	}
 	p = ask(rootBinding, "--delete")
 	deleted, read := find(p, "delete", "pods"), find(p, "get", "pods")
-	if p.Tally != (planTally{Lose: 1}) || len(deleted) != 1 || deleted[0].Namespace != "*" || deleted[0].ExceptNamespaces != nil {
+	if p.Tally != (policychange.Tally{Lose: 1}) || len(deleted) != 1 || deleted[0].Namespace != "*" || deleted[0].ExceptNamespaces != nil {
 		t.Errorf("who may do everything: %+v %+v", p.Tally, deleted)
 	}
 	if len(read) != 1 || read[0].Namespace != "*" || len(read[0].ExceptNamespaces) != 100 || read[0].Subject.User != "root" {

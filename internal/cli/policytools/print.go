@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
-func (r *report) print(out io.Writer, format string) error {
+// printTests writes what became of the cases of policy tests.
+func printTests(out io.Writer, format string, r *policytest.Report) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -18,7 +20,7 @@ func (r *report) print(out io.Writer, format string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	case "junit":
-		return r.junit(out)
+		return printJUnit(out, r)
 	}
 	var b strings.Builder
 	for _, c := range r.Cases {
@@ -56,7 +58,7 @@ func writeTrace(b *strings.Builder, trace *authz.DecisionTrace) {
 			if rule.Decides {
 				mark = "*"
 			}
-			fmt.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, ruleName(rule), rule.Rule)
+			fmt.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, policytest.RuleName(rule), rule.Rule)
 			if rule.Condition != nil {
 				fmt.Fprintf(b, "           %s is %s\n", strings.Join(strings.Fields(rule.Condition.Condition.Condition), " "), rule.Condition.Value)
 			}
@@ -97,8 +99,8 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes what CI systems read.
-func (r *report) junit(out io.Writer) error {
+// printJUnit writes what CI systems read.
+func printJUnit(out io.Writer, r *policytest.Report) error {
 	all := junitSuites{Tests: r.Passed + r.Failed, Failures: r.Failed}
 	for _, c := range r.Cases {
 		n := len(all.Suites)

@@ -13,13 +13,15 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/hosts/offline/replay"
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
-func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []document) (*replay.Report, error) {
+func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host, change []manifests.Document) (*replay.Report, error) {
 	workers := runtime.GOMAXPROCS(0)
-	r := replay.New(replay.Config{Before: before, After: after, Guards: guards(change), Workers: workers})
+	r := replay.New(replay.Config{Before: before, After: after, Guards: policychange.Guards(change), Workers: workers})
 	var total auditlog.Tally
 	for _, name := range o.Replay {
 		tally, err := o.readLog(ctx, name, auditlog.Config{Workers: workers, Each: func(worker int, request *auditlog.Request) { r.Request(ctx, worker, request) }})
@@ -60,17 +62,6 @@ func (o *PlanOptions) readLog(ctx context.Context, name string, cfg auditlog.Con
 		}
 	}
 	return auditlog.Read(ctx, log, cfg)
-}
-
-// guards tells whether what a change is made of can refuse writes that rules allow.
-func guards(change []document) bool {
-	for _, d := range change {
-		switch d.object.GetKind() {
-		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":
-			return true
-		}
-	}
-	return false
 }
 
 // replayLines say what came of a replay: first the flips as a table, then what was not decided.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 const recordedGet = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/hammer/persistentvolumeclaims/a","verb":"get",` +
@@ -28,7 +30,7 @@ func TestPlanReplay(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	out, _, _ = plans(t, recordedGet, "--from", from, "-f", change, "--replay", "-", "-o", "json")
-	var p planReport
+	var p policychange.Report
 	if err := json.Unmarshal([]byte(out), &p); err != nil || p.Replay == nil || p.Replay.Requests != 1 || len(p.Replay.Flips) != 1 || p.Replay.Flips[0].User != "ann" {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -1,24 +1,14 @@
 package policytools
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/hosts/offline/policychange"
 )
 
 // RollbackOptions are the flags of `proviso rollback`.
@@ -69,11 +59,11 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	history, err := readJournal(ctx, config, nil)
+	history, err := policychange.ReadJournal(ctx, config, nil)
 	if err != nil {
 		return err
 	}
-	revision, err := revisionOf(name, history)
+	revision, err := policychange.RevisionOf(name, history)
 	if err != nil {
 		return err
 	}
@@ -81,267 +71,31 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if now, err = withSinks(ctx, config, now); err != nil {
+	if now, err = policychange.WithSinks(ctx, config, now); err != nil {
 		return err
 	}
-	then, err := asOf(now, history.Entries, revision)
+	then, err := policychange.AsOf(now, history.Entries, revision)
 	if err != nil {
 		return err
 	}
-	put, remove := difference(now, then)
-	todo := steps(now, put, remove)
+	todo := policychange.Steps(now, then)
 	if len(todo) == 0 {
 		_, _ = fmt.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
 		return nil
 	}
 	for _, s := range todo {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s %s\n", s.verb, document{object: s.object}.key())
+		_, _ = fmt.Fprintf(o.ErrOut, "%s\n", s)
 	}
-	result, err := compared(ctx, now, then, o.MasterNamespace)
+	result, err := policychange.Compare(ctx, now, then, o.MasterNamespace)
 	if err != nil {
 		return err
 	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if !o.Yes {
 		_, _ = fmt.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
 		return exit(codeChanges)
 	}
-	return restore(ctx, config, todo, func(format string, args ...any) { _, _ = fmt.Fprintf(o.ErrOut, format, args...) })
-}
-
-// withSinks replaces audit sinks by what they are in full: what is read for plans withholds how they are reached.
-func withSinks(ctx context.Context, config *rest.Config, now []document) ([]document, error) {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range now {
-		if d.object.GroupVersionKind().Group != snapshot.AuditSinks.Group || d.object.GetKind() != kindOf(snapshot.AuditSinks) {
-			continue
-		}
-		object, err := client.Resource(snapshot.AuditSinks.GroupVersionResource).Get(ctx, d.object.GetName(), metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.key(), err)
-		}
-		now[i].object = object
-	}
-	return now, nil
-}
-
-// step is one write or deletion.
-type step struct {
-	verb   string
-	object *unstructured.Unstructured
-	// rank orders steps: containers (0), roles (1) and bindings (2) are written, then bindings (4), roles (5) and
-	// containers (6) deleted.
-	rank int
-}
-
-// steps are what is written and deleted. Roles and role bindings of Policy are written one by one: their containers are
-// made empty, and changed through them only.
-func steps(now, put, remove []document) (all []step) {
-	there := map[string]*unstructured.Unstructured{}
-	for _, d := range now {
-		there[d.key()] = d.object
-	}
-	for _, d := range put {
-		have := there[d.key()]
-		container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]
-		if !holds {
-			all = append(all, rewritten(d.object, have)...)
-			continue
-		}
-		if have == nil {
-			empty := ready(d.object, nil)
-			delete(empty.Object, container.field)
-			all = append(all, step{"create", empty, 0})
-		}
-		all = append(all, entries(d.object, have, container.field)...)
-	}
-	for _, d := range remove {
-		if container, holds := containers[d.object.GroupVersionKind().GroupKind().String()]; holds {
-			all = append(all, entries(nil, d.object, container.field)...)
-			all = append(all, step{"delete", d.object, 6})
-			continue
-		}
-		all = append(all, step{"delete", d.object, 6 - rankOf(d.object)})
-	}
-	return inOrder(all)
-}
-
-// inOrder puts containers before roles before what binds them, and deletions last, except of what is then made anew.
-func inOrder(all []step) []step {
-	made := map[string]bool{}
-	for _, s := range all {
-		if s.verb == "create" {
-			made[document{object: s.object}.key()] = true
-		}
-	}
-	for i, s := range all {
-		if s.verb == "delete" && made[document{object: s.object}.key()] {
-			all[i].rank = rankOf(s.object)
-		}
-	}
-	place := func(s step) int {
-		if s.verb == "delete" {
-			return 2 * s.rank
-		}
-		return 2*s.rank + 1
-	}
-	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(place(a), place(b)) })
-	return all
-}
-
-// rewritten makes one object into another one, which may be missing. What a binding binds cannot be changed: it is made
-// anew.
-func rewritten(want, have *unstructured.Unstructured) []step {
-	rank := rankOf(want)
-	if have == nil {
-		return []step{{"create", ready(want, nil), rank}}
-	}
-	if !equality.Semantic.DeepEqual(want.Object["roleRef"], have.Object["roleRef"]) {
-		return []step{{"delete", have, rank}, {"create", ready(want, nil), rank}}
-	}
-	return []step{{"update", ready(want, have), rank}}
-}
-
-// entries are the steps that make what a container holds into what another one does; either may be missing.
-func entries(want, have *unstructured.Unstructured, field string) (all []step) {
-	wanted, there := views(want, field), views(have, field)
-	for name, object := range wanted {
-		old, exists := there[name]
-		if !exists || !same(document{object: old}, document{object: object}) {
-			all = append(all, rewritten(object, old)...)
-		}
-	}
-	for name, object := range there {
-		if wanted[name] == nil {
-			all = append(all, step{"delete", object, 6 - rankOf(object)})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(a.object.GetName(), b.object.GetName()) })
-	return all
-}
-
-// views are the roles or role bindings of a container as people write them.
-func views(c *unstructured.Unstructured, field string) map[string]*unstructured.Unstructured {
-	out := map[string]*unstructured.Unstructured{}
-	if c == nil {
-		return out
-	}
-	inside, _, _ := unstructured.NestedMap(c.Object, field) // a copy
-	for name, content := range inside {
-		fields, _ := content.(map[string]any)
-		if fields == nil {
-			fields = map[string]any{}
-		}
-		object := &unstructured.Unstructured{Object: fields}
-		object.SetAPIVersion("authorization.proviso.dev/v1alpha1")
-		object.SetKind("Role")
-		object.SetNamespace(c.GetNamespace())
-		object.SetName(name)
-		if field == "roleBindings" {
-			object.SetKind("RoleBinding")
-			asView(object, c)
-		}
-		out[name] = object
-	}
-	return out
-}
-
-// asView names the role of a role binding as people do: the container says of which namespace it is.
-func asView(object, container *unstructured.Unstructured) {
-	role, _, _ := unstructured.NestedString(object.Object, "roleName")
-	namespace, _, _ := unstructured.NestedString(container.Object, "policyRef", "namespace")
-	if namespace == "" {
-		namespace = container.GetName() // it follows from the name
-	}
-	spelled, _, _ := unstructured.NestedStringSlice(object.Object, "spellings")
-	delete(object.Object, "spellings")
-	object.Object["roleRef"] = map[string]any{"namespace": namespace, "name": role}
-	if !slices.Contains(spelled, policyv1alpha1.SpellingRoleName) {
-		delete(object.Object, "roleName")
-	}
-	if slices.Contains(spelled, policyv1alpha1.SpellingGlobalRole) {
-		object.Object["referencesGlobalRole"] = true
-	}
-}
-
-// rankOf puts roles before what binds them.
-func rankOf(object *unstructured.Unstructured) int {
-	if strings.Contains(object.GetKind(), "Binding") {
-		return 2
-	}
-	return 1
-}
-
-// ready is an object as it is written over another one, or anew.
-func ready(object, have *unstructured.Unstructured) *unstructured.Unstructured {
-	object = object.DeepCopy()
-	object.SetUID("")
-	object.SetManagedFields(nil)
-	object.SetResourceVersion("")
-	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	delete(object.Object, "status")
-	if have != nil {
-		object.SetResourceVersion(have.GetResourceVersion())
-	}
-	return object
-}
-
-// restore makes the steps. Nothing is overwritten or deleted that has changed since it was looked at.
-func restore(ctx context.Context, config *rest.Config, all []step, say func(string, ...any)) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	for _, s := range all {
-		resource, err := resourceOf(s.object)
-		if err != nil {
-			return err
-		}
-		r := client.Resource(resource).Namespace(s.object.GetNamespace())
-		switch s.verb {
-		case "create":
-			_, err = r.Create(ctx, s.object, metav1.CreateOptions{})
-		case "update":
-			_, err = r.Update(ctx, s.object, metav1.UpdateOptions{})
-		default:
-			options := metav1.DeleteOptions{}
-			if version := s.object.GetResourceVersion(); version != "" && s.rank != 6 { // a container has just lost its entries
-				options.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
-			}
-			if err = r.Delete(ctx, s.object.GetName(), options); apierrors.IsNotFound(err) {
-				err = nil
-			}
-		}
-		name := document{object: s.object}.key()
-		if err != nil {
-			return fmt.Errorf("%s %s: %w; what was done before stays, and the same command goes on from there", s.verb, name, err)
-		}
-		say("%s %s: done\n", s.verb, name)
-	}
-	return nil
-}
-
-// resourceOf is where an object of policy is written.
-func resourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource, error) {
-	gvk := object.GroupVersionKind()
-	if gvk.Group == "authorization.proviso.dev" {
-		return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), nil
-	}
-	for _, kind := range snapshot.Kinds() {
-		if kind.GroupVersion() == gvk.GroupVersion() && kindOf(kind) == gvk.Kind {
-			return kind.GroupVersionResource, nil
-		}
-	}
-	return schema.GroupVersionResource{}, fmt.Errorf("%s is no policy", gvk.Kind)
-}
-
-// kindOf is the kind that a resource's objects have.
-func kindOf(kind snapshot.Kind) string {
-	name := fmt.Sprintf("%T", kind.Example)
-	return name[strings.LastIndex(name, ".")+1:]
+	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = fmt.Fprintf(o.ErrOut, "%s: done\n", s) })
 }

@@ -2,27 +2,22 @@ package policytools
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
-	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 // SuggestOptions are the flags of `proviso suggest`.
@@ -129,33 +124,13 @@ func (o *SuggestOptions) Validate() error {
 	return o.validate()
 }
 
-// doing is what one subject was seen doing.
-type doing struct {
-	who      *user.DefaultInfo
-	uses     map[suggest.Use]int
-	requests int
-	changes
-}
-
-func (d *doing) add(who *user.DefaultInfo, u suggest.Use) {
-	if d.who == nil {
-		d.who = &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: slices.Clone(who.Groups), Extra: who.Extra}
-	}
-	for _, g := range who.Groups {
-		if !slices.Contains(d.who.Groups, g) {
-			d.who.Groups = append(d.who.Groups, g)
-		}
-	}
-	d.uses[u]++
-}
-
 // RunSuggest reads, proves and prints.
 func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	documents, err := o.origin.read(ctx)
 	if err != nil {
 		return err
 	}
-	host, err := offline.New(offline.Config{Texts: texts(documents), MasterNamespace: o.MasterNamespace})
+	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {
 		return err
 	}
@@ -175,10 +150,11 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if len(subjects) == 0 {
 		return fmt.Errorf("--replay %s: there is no request that succeeded", o.Replay)
 	}
-	in, err := o.input(ctx, host)
+	in, err := observed.Input(ctx, host)
 	if err != nil {
 		return err
 	}
+	in.Policy, in.MaxNames = o.As == "policy", o.MaxNames
 	if o.objects == nil && o.live() {
 		if o.objects, err = o.reader(); err != nil {
 			return err
@@ -188,7 +164,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	for _, s := range subjects {
 		empty, err := o.one(ctx, in, s, seen[s])
 		if err != nil {
-			return fmt.Errorf("%s: %w", subjectOf(s), err)
+			return fmt.Errorf("%s: %w", offline.SubjectOf(s), err)
 		}
 		nothing = nothing && empty
 	}
@@ -199,16 +175,8 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 }
 
 // one makes the suggestion for one subject.
-func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *doing) (empty bool, err error) {
-	in.Subject, in.Who, in.Name = s, d.who, "suggested-"+slug(subjectOf(s))
-	in.Uses = slices.SortedFunc(maps.Keys(d.uses), suggest.Use.Compare)
-	if s.Group {
-		in.Who = &user.DefaultInfo{Groups: []string{s.Name, user.AllAuthenticated}}
-	}
-	in.Checked, in.Touched = d.checked, d.objects()
-	if o.Fields {
-		in.Writes = d.writes()
-	}
+func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Subject, d *observed.Doing) (empty bool, err error) {
+	in = d.Complete(in, s, o.Fields)
 	if in.Live, err = o.there(ctx, in); err != nil {
 		return false, err
 	}
@@ -225,39 +193,17 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 	return len(result.Parts) == 0, printSuggestion(o.Out, in, result, d)
 }
 
-// input is what all suggestions have in common.
-func (o *SuggestOptions) input(ctx context.Context, host *offline.Host) (in suggest.Input, err error) {
-	u, err := newUniverse(host)
-	if err != nil {
-		return in, err
-	}
-	in = suggest.Input{Index: host.Snapshot().Rules, Policy: o.As == "policy", MaxNames: o.MaxNames, Resources: u.resources,
-		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.namespaces,
-		Exclusive: exclusives(host), Holds: holding(ctx, host)}
-	for _, kind := range snapshot.Kinds() {
-		objects, err := host.Files().Objects(kind)
-		if err != nil {
-			return in, err
-		}
-		in.Policies = append(in.Policies, snapshot.Of[*policyv1alpha1.Policy](objects)...)
-		in.PolicyBindings = append(in.PolicyBindings, snapshot.Of[*policyv1alpha1.PolicyBinding](objects)...)
-		in.RoleBindings = append(in.RoleBindings, snapshot.Of[*rbacv1.RoleBinding](objects)...)
-		in.ClusterRoleBindings = append(in.ClusterRoleBindings, snapshot.Of[*rbacv1.ClusterRoleBinding](objects)...)
-	}
-	return in, nil
-}
-
 // read collects what everybody did.
-func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*doing, auditlog.Tally, error) {
+func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[ruleset.Subject]*observed.Doing, auditlog.Tally, error) {
 	log := o.In
 	if o.Live > 0 {
 		config, err := o.config.ToRESTConfig()
 		if err != nil {
 			return nil, auditlog.Tally{}, err
 		}
-		stream, err := liveLog(ctx, config, o.Live)
+		stream, err := observed.Live(ctx, config, o.Live)
 		if err != nil {
-			return nil, auditlog.Tally{}, err
+			return nil, auditlog.Tally{}, fmt.Errorf("--live: %w", err)
 		}
 		defer func() { _ = stream.Close() }()
 		fmt.Fprintf(o.ErrOut, "Looking at what %s is asked for %s.\n", config.Host, o.Live)
@@ -278,84 +224,5 @@ func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[rule
 		}
 		wanted = append(wanted, s)
 	}
-	seen, states := map[ruleset.Subject]*doing{}, newBodies(host)
-	tally, err := auditlog.Read(ctx, log, auditlog.Config{Workers: 1, Each: func(_ int, r *auditlog.Request) {
-		if !succeeded(r) {
-			return
-		}
-		what := states.change(r)
-		note := func(who *user.DefaultInfo, what *change, uses ...suggest.Use) {
-			subjects := []ruleset.Subject{{Name: who.Name}}
-			for _, g := range who.Groups {
-				subjects = append(subjects, ruleset.Subject{Group: true, Name: g})
-			}
-			for i, s := range subjects {
-				if len(wanted) > 0 && !slices.Contains(wanted, s) || len(wanted) == 0 && i > 0 {
-					continue
-				}
-				if seen[s] == nil {
-					seen[s] = &doing{uses: map[suggest.Use]int{}, changes: newChanges()}
-				}
-				seen[s].requests++
-				for _, u := range uses {
-					seen[s].add(who, u)
-					seen[s].take(u, what)
-				}
-			}
-		}
-		u := suggest.Use{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name}
-		if !r.IsResource() {
-			u = suggest.Use{Verb: r.Verb, Path: r.Path()}
-		}
-		note(r.User, what, u)
-		if r.By != nil {
-			note(r.By, nil, impersonations(r.User)...)
-		}
-	}})
-	return seen, tally, err
-}
-
-// succeeded tells the requests that nobody refused.
-func succeeded(r *auditlog.Request) bool {
-	return r.Decision != "forbid" && r.Code != 401 && r.Code != 403 && (r.Decision == "allow" || r.Code != 0)
-}
-
-// impersonations are what acting as somebody needs. Groups that the server adds by itself need no right.
-func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
-	if account, ok := strings.CutPrefix(who.Name, "system:serviceaccount:"); ok {
-		namespace, name, _ := strings.Cut(account, ":")
-		uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "serviceaccounts", Namespace: namespace, Name: name})
-	} else if who.Name != "" {
-		uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "users", Name: who.Name})
-	}
-	for _, g := range who.Groups {
-		if g != user.AllAuthenticated && g != user.AllUnauthenticated && !strings.HasPrefix(g, "system:serviceaccounts") {
-			uses = append(uses, suggest.Use{Verb: "impersonate", Resource: "groups", Name: g})
-		}
-	}
-	return uses
-}
-
-// slug is a name for objects, another one for every subject: sa.NAMESPACE.NAME, group.NAME or the user. A text that
-// cannot be a name is followed by what tells it from others.
-func slug(s planSubject) string {
-	text := s.User
-	switch {
-	case s.Group != "":
-		text = "group." + s.Group
-	case s.ServiceAccount != "":
-		text = "sa." + strings.Replace(s.ServiceAccount, "/", ".", 1)
-	}
-	out := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
-			return r
-		}
-		return '-'
-	}, text)
-	out = strings.Trim(out[:min(len(out), 200)], "-.")
-	if out != text || strings.Contains(out, "..") || s.User != "" && (strings.HasPrefix(out, "sa.") || strings.HasPrefix(out, "group.")) {
-		sum := sha256.Sum256([]byte(s.String()))
-		return strings.TrimLeft(strings.ReplaceAll(out, "..", "-")+"-"+hex.EncodeToString(sum[:4]), "-.")
-	}
-	return out
+	return observed.Read(ctx, log, host, wanted)
 }

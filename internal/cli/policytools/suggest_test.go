@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 const (
@@ -82,7 +82,7 @@ func decided(t *testing.T, from, user string) map[string]ruleset.Certainty {
 	}
 	out := map[string]ruleset.Certainty{}
 	if _, err := auditlog.Read(t.Context(), bytes.NewReader(data), auditlog.Config{Workers: 1, Each: func(_ int, r *auditlog.Request) {
-		if r.User.Name != user || !succeeded(r) {
+		if r.User.Name != user || !observed.Succeeded(r) {
 			return
 		}
 		attrs := r.Attributes()
@@ -152,15 +152,11 @@ func TestSuggestedCommentsEnd(t *testing.T) {
 	}
 }
 
-// Two subjects never get objects of the same name.
-func TestSuggestedNamesDiffer(t *testing.T) {
-	seen := map[string]string{}
-	for _, s := range []planSubject{{User: "ci-robot"}, {User: "ci.robot"}, {User: "ci_robot"}, {User: "CI-robot"}, {User: "sa.ci.robot"}, {User: "group.ci"}, {Group: "ci"}, {User: "ci"}, {ServiceAccount: "ci/robot"},
-		{ServiceAccount: "a-b/c"}, {ServiceAccount: "a/b-c"}, {User: "ci-robot-"}, {User: "-ci-robot"}, {User: "a..b"}, {User: "a-b"}, {User: "ä"}, {User: "ö"}, {User: strings.Repeat("x", 300)}, {User: strings.Repeat("x", 301)}} {
-		name := "suggested-" + slug(s)
-		if other, twice := seen[name]; twice || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			t.Errorf("%v is called %s, as is %s", s, name, other)
+// TR-10: --live asks a server, for the policy as well.
+func TestLiveFlags(t *testing.T) {
+	for _, args := range [][]string{{"--live", "10m", "--replay", "x"}, {"--live", "10m", "--from", "x"}, {"--live", "-1s"}, {}} {
+		if _, code, err := execute(t, NewSuggestCommand, "", args...); err == nil || code == 0 {
+			t.Errorf("%v: %d, %v", args, code, err)
 		}
-		seen[name] = s.String()
 	}
 }

@@ -15,14 +15,16 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/suggest"
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/observed"
 )
 
 // printSuggestion writes the objects, with what is proven of them.
-func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *doing) error {
+func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *observed.Doing) error {
 	var b strings.Builder
-	who := subjectOf(in.Subject)
+	who := offline.SubjectOf(in.Subject)
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
-	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.requests, len(in.Uses))
+	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.Requests(), len(in.Uses))
 	if len(r.Refused) > 0 {
 		comment("The policy does not allow %d of them, which something else must have allowed: %s.", len(r.Refused), sample(r.Refused))
 	}

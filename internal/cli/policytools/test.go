@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
 // Exit codes, the same as of the commands that ask a server.
@@ -31,7 +34,14 @@ func (e exit) ExitCode() int { return int(e) }
 // Commands are the tools that work on files.
 func Commands(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, nil) }
 
-func commands(streams genericiooptions.IOStreams, k *keep) []*cobra.Command {
+// Keeping returns the commands for a process that asks one server again and again, as the explorer does: what it has
+// read and compiled is kept as long as the server says that it is the same.
+func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
+	k := manifests.NewKept()
+	return func(streams genericiooptions.IOStreams) []*cobra.Command { return commands(streams, k) }
+}
+
+func commands(streams genericiooptions.IOStreams, k *manifests.Kept) []*cobra.Command {
 	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
 }
 
@@ -147,32 +157,29 @@ func (o *TestOptions) fingerprint() (out string) {
 }
 
 func (o *TestOptions) once(ctx context.Context) error {
-	tests, err := findTests(o.Paths)
+	tests, err := policytest.Find(o.Paths)
 	if err != nil {
 		return err
 	}
-	r := &runner{master: o.MasterNamespace, only: o.only}
+	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only}
 	if o.Coverage || o.Threshold > 0 {
-		r.covered = &coverage{}
+		r.Coverage = &policytest.Coverage{}
 	}
-	result, err := r.run(ctx, tests)
+	result, err := r.Run(ctx, tests)
 	if err != nil {
 		return err
 	}
 	if len(result.Cases) == 0 {
 		return fmt.Errorf("--run %s: no case matches", o.Run)
 	}
-	if r.covered != nil {
-		r.covered.count()
-	}
-	if err := result.print(o.Out, o.Output); err != nil {
+	if err := printTests(o.Out, o.Output, result); err != nil {
 		return err
 	}
 	if result.Failed > 0 {
 		return exit(codeNo)
 	}
-	if r.covered != nil && r.covered.Percent < o.Threshold {
-		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.covered.Percent, o.Threshold)
+	if r.Coverage != nil && r.Coverage.Percent < o.Threshold {
+		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
 		return exit(codeNo)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"proviso.dev/proviso/internal/hosts/offline/policytest"
 )
 
 // tests runs `proviso test`.
@@ -121,7 +123,7 @@ func TestCasesHoldOrFail(t *testing.T) {
 		t.Errorf("junit: %d %v\n%s", code, err, out)
 	}
 	out, code, _ = tests(t, bad, "-o", "json")
-	var r report
+	var r policytest.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Failed != 1 || r.Cases[0].Decision != "Deny" || r.Cases[0].Trace == nil {
 		t.Errorf("json: %d %v\n%s", code, err, out)
 	}
@@ -167,21 +169,21 @@ func BenchmarkCases(b *testing.B) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	tests, err := findTests([]string{dir})
+	tests, err := policytest.Find([]string{dir})
 	if err != nil {
 		b.Fatal(err)
 	}
 	const cases = 5000
 	tests[0].Cases = slices.Repeat(tests[0].Cases[:1], cases)
 	for i := range tests[0].Cases {
-		tests[0].Cases[i].Expect = Expectation{Decision: "Allow"}
+		tests[0].Cases[i].Expect = policytest.Expectation{Decision: "Allow"}
 	}
 	var begin, end syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &begin); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if result, err := (&runner{master: "master"}).run(b.Context(), tests); err != nil || result.Failed > 0 {
+		if result, err := (&policytest.Runner{MasterNamespace: "master"}).Run(b.Context(), tests); err != nil || result.Failed > 0 {
 			b.Fatal(err, result)
 		}
 	}

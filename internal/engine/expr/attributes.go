@@ -5,9 +5,10 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // attribute is a label or a selectable field that a where uses.
@@ -51,20 +52,12 @@ func (s *scan) pathOf(e ast.Expr) ([]string, bool) {
 		call := e.AsCall()
 		switch call.FunctionName() {
 		case operators.Index, operators.OptIndex, operators.OptSelect:
-			name, isName := stringLiteral(call.Args()[1])
+			name, isName := text.StringLiteral(call.Args()[1])
 			path, ok := s.pathOf(call.Args()[0])
 			return append(path, name), ok && isName
 		}
 	}
 	return nil, false
-}
-
-func stringLiteral(e ast.Expr) (string, bool) {
-	if e.Kind() != ast.LiteralKind {
-		return "", false
-	}
-	v, ok := e.AsLiteral().(types.String)
-	return string(v), ok
 }
 
 // attribute returns the attribute at a path, or nil if there is none.
@@ -114,7 +107,7 @@ func (s *scan) expr(e ast.Expr) {
 	case ast.CallKind:
 		s.call(e.AsCall())
 	default:
-		forChildren(e, s.expr)
+		text.Children(e, s.expr)
 	}
 }
 
@@ -143,7 +136,7 @@ func (s *scan) call(call ast.CallExpr) {
 	if call.IsMemberFunction() {
 		s.expr(call.Target())
 	}
-	vars, rest := loopVars(call)
+	vars, rest := text.LoopVars(call)
 	if slices.Contains(vars, varResource) {
 		s.hidden++
 		defer func() { s.hidden-- }()
@@ -197,7 +190,7 @@ func constants(e ast.Expr) ([]ref.Val, bool) {
 
 // labelTest handles "key" in resource.metadata.labels.
 func (s *scan) labelTest(key, in ast.Expr) bool {
-	name, isName := stringLiteral(key)
+	name, isName := text.StringLiteral(key)
 	path, ok := s.pathOf(in)
 	if !isName || !ok || !slices.Equal(path, []string{"metadata", "labels"}) {
 		return false

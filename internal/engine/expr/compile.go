@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Options says how an expression is compiled.
@@ -50,16 +52,17 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 			return nil, issues
 		}
 	}
-	if issues := c.checkCost(env, ast); issues != nil {
-		return nil, issues
-	}
 	uses := usageOf(ast.NativeRep().Expr())
+	price := cost.Expression{Env: env, Checked: ast, Request: varRequest, Selects: uses.selects}
+	if err := price.Check(c.estimateLimit, c.callLimit); err != nil {
+		return nil, wholeIssue("%v", err)
+	}
 	p := &Program{
 		compiler:   c,
 		source:     source,
 		kind:       opts.Kind,
 		apiVersion: opts.APIVersion,
-		bounds:     c.boundsOf(env, ast, uses.selects),
+		bounds:     price.Bounds(c.callLimit, firstStepLimit),
 		uses:       uses,
 	}
 	if err := p.plan(env, ast, c.planner(opts)); err != nil {
@@ -78,23 +81,23 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 // one that is faster within the bounds.
 func (p *Program) plan(env *cel.Env, ast *cel.Ast, pl *planner) (err error) {
 	plain := isPlain(ast) && len(guarded(ast)) == 0
-	if plain && (p.bounds.first || p.bounds.second) {
+	if plain && (p.bounds.First || p.bounds.Second) {
 		code, err := pl.untracked(ast)
 		if err != nil {
 			return err
 		}
-		p.quick = &bounded{code: code, cost: p.bounds.cost}
-		if p.bounds.always && p.bounds.cost <= firstStepLimit {
+		p.quick = &bounded{code: code, cost: p.bounds.Cost}
+		if p.bounds.Always && p.bounds.Cost <= firstStepLimit {
 			p.full = p.quick
 			return nil
 		}
 	}
-	if plain && !p.bounds.second && p.bounds.turn > 0 {
+	if plain && !p.bounds.Second && p.bounds.Turn > 0 {
 		code, err := pl.counting(ast)
 		if err != nil {
 			return err
 		}
-		p.counted = &counted{code: code, turn: p.bounds.turn, turns: int(pl.limit/p.bounds.turn) - 1}
+		p.counted = &counted{code: code, turn: p.bounds.Turn, turns: int(pl.limit/p.bounds.Turn) - 1}
 	}
 	p.full, err = pl.steps(env, ast)
 	return err

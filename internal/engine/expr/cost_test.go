@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"proviso.dev/proviso/internal/engine/expr/cost"
 	"proviso.dev/proviso/test/law"
 )
 
@@ -63,14 +64,14 @@ func TestBoundsHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cost := func(a *activation) uint64 {
+		costOf := func(a *activation) uint64 {
 			_, det, _ := prog.Eval(a)
 			return *det.ActualCost()
 		}
 		for range 10 {
 			f := genFacts(rnd)
 			for range rnd.choose(300) {
-				f.req.Groups = append(f.req.Groups, strings.Repeat("b", rnd.choose(smallBytes)))
+				f.req.Groups = append(f.req.Groups, strings.Repeat("b", rnd.choose(cost.Small.Bytes)))
 			}
 			if !f.req.isSmall() {
 				t.Fatal("the request is not small")
@@ -82,19 +83,19 @@ func TestBoundsHold(t *testing.T) {
 					return
 				}
 				checked[name]++
-				if got := cost(a); got > p.bounds.cost {
-					t.Fatalf("%s: %s costs %d, more than %d", name, source, got, p.bounds.cost)
+				if got := costOf(a); got > p.bounds.Cost {
+					t.Fatalf("%s: %s costs %d, more than %d", name, source, got, p.bounds.Cost)
 				}
 			}
 			second := &activation{req: f.req, data: d, resource: d.loadObject("")}
-			check("always", p.bounds.always, second)
-			check("second", p.bounds.second, second)
-			check("first", p.bounds.first, &activation{req: f.req})
+			check("always", p.bounds.Always, second)
+			check("second", p.bounds.Second, second)
+			check("first", p.bounds.First, &activation{req: f.req})
 			if p.counted != nil {
 				turns := &counted{code: p.counted.code, turn: p.counted.turn, turns: math.MaxInt}
 				_, most, _, _ := turns.eval(context.Background(), second)
 				checked["turns"] += second.meter.turns
-				if got := cost(second); got > most {
+				if got := costOf(second); got > most {
 					t.Fatalf("%s costs %d, more than %d for %d turns", source, got, most, second.meter.turns)
 				}
 			}
@@ -124,7 +125,7 @@ func TestBounds(t *testing.T) {
 		{`object.s.contains(object.t)`, false, false, true},
 	} {
 		p := compile(t, When, tc.source)
-		if b := p.bounds; b.always != tc.always || b.second != tc.second || b.first != tc.first {
+		if b := p.bounds; b.Always != tc.always || b.Second != tc.second || b.First != tc.first {
 			t.Errorf("%s: %+v", tc.source, b)
 		}
 	}
@@ -152,15 +153,17 @@ func TestLargeRequest(t *testing.T) {
 		t.Errorf("small: %v", out.Truth())
 	}
 	for name, grow := range map[string]func(*Request){
-		"groups":       func(r *Request) { r.Groups = make([]string, smallItems+1) },
-		"a group":      func(r *Request) { r.Groups = []string{strings.Repeat("x", smallBytes+1)} },
-		"user":         func(r *Request) { r.User = strings.Repeat("x", smallBytes+1) },
-		"extra":        func(r *Request) { r.Extra = map[string][]string{"k": make([]string, smallItems+1)} },
-		"extra key":    func(r *Request) { r.Extra = map[string][]string{strings.Repeat("x", smallBytes+1): nil} },
-		"fields":       func(r *Request) { r.FieldSelector = make(fields.Requirements, smallItems+1) },
-		"field":        func(r *Request) { r.FieldSelector = fields.Requirements{{Value: strings.Repeat("x", smallBytes+1)}} },
-		"labels":       func(r *Request) { r.LabelSelector = make(labels.Requirements, smallItems+1) },
-		"extra values": func(r *Request) { r.Extra = map[string][]string{"k": {strings.Repeat("x", smallBytes+1)}} },
+		"groups":    func(r *Request) { r.Groups = make([]string, cost.Small.Items+1) },
+		"a group":   func(r *Request) { r.Groups = []string{strings.Repeat("x", cost.Small.Bytes+1)} },
+		"user":      func(r *Request) { r.User = strings.Repeat("x", cost.Small.Bytes+1) },
+		"extra":     func(r *Request) { r.Extra = map[string][]string{"k": make([]string, cost.Small.Items+1)} },
+		"extra key": func(r *Request) { r.Extra = map[string][]string{strings.Repeat("x", cost.Small.Bytes+1): nil} },
+		"fields":    func(r *Request) { r.FieldSelector = make(fields.Requirements, cost.Small.Items+1) },
+		"field": func(r *Request) {
+			r.FieldSelector = fields.Requirements{{Value: strings.Repeat("x", cost.Small.Bytes+1)}}
+		},
+		"labels":       func(r *Request) { r.LabelSelector = make(labels.Requirements, cost.Small.Items+1) },
+		"extra values": func(r *Request) { r.Extra = map[string][]string{"k": {strings.Repeat("x", cost.Small.Bytes+1)}} },
 	} {
 		r := edgar()
 		if !r.isSmall() {

@@ -37,7 +37,7 @@
 //
 // # Limits
 //
-// Compiling is bounded by counting, before anything is compiled: bytes, words,
+// Compiling is bounded by counting (package limits), before anything is compiled: bytes, words,
 // nodes, depth, calls, the depth of types and the steps of regular expressions.
 // It depends on the text alone, so that every replica refuses the same. A Cache
 // compiles a stored text once, when somebody needs it.
@@ -49,7 +49,7 @@
 // expression that no object can make too expensive is evaluated without
 // tracking its cost, at a third of the price; one whose cost grows with the
 // turns of its loops is evaluated by counting them, until they are too many to
-// be sure; see bounds. Where Kubernetes charges too little, or too late, a guard
+// be sure; see package cost. Where Kubernetes charges too little, or too late, a guard
 // charges before the call is made. The first step has a small budget of its
 // own; what it cannot decide with it stays open. Expressions of field
 // permissions are evaluated in the same way, and from the same budget.

@@ -10,9 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// MaxLength is the largest expression, and the largest residual text, in bytes (CA-1).
-const MaxLength = 10240
-
 // MaxDescription is the largest description of a condition in bytes (CA-1).
 const MaxDescription = 1024
 

@@ -48,7 +48,7 @@ func (p *Program) run(ctx context.Context, a *activation) (bool, error) {
 // evaluated takes the quickest of the ways that are right for this input.
 func (p *Program) evaluated(ctx context.Context, a *activation) (ref.Val, uint64, error) {
 	small := !p.uses.request || a.req.isSmall()
-	if p.quick != nil && (p.bounds.always || p.bounds.second && small) {
+	if p.quick != nil && (p.bounds.Always || p.bounds.Second && small) {
 		return p.quick.eval(ctx, a)
 	}
 	if p.counted != nil && p.counted.turns > 0 && small {

@@ -4,7 +4,11 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
+
+var factory = ast.NewExprFactory()
 
 // maxFolds bounds the work of making one text: each fold compiles a part of
 // the expression.
@@ -50,7 +54,7 @@ func (f *folder) each(es []ast.Expr) []ast.Expr {
 func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if name, ok := fieldOfRequest(e); ok {
 		if val, ok := (*requestValue)(f.req).find(name); ok {
-			return literalOf(val)
+			return text.Literal(val)
 		}
 		return nil, false
 	}
@@ -58,7 +62,7 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 		return nil, false
 	}
 	env := f.c.envs[When].StoredExpressionsEnv()
-	checked, iss := env.Compile(printExpr(e))
+	checked, iss := env.Compile(text.Source(e))
 	if iss != nil && iss.Err() != nil {
 		return nil, false
 	}
@@ -70,7 +74,7 @@ func (f *folder) known(e ast.Expr) (ast.Expr, bool) {
 	if err != nil || types.IsUnknownOrError(val) {
 		return nil, false
 	}
-	return literalOf(val)
+	return text.Literal(val)
 }
 
 // fieldOfRequest recognizes request.name, which is most of what is folded and
@@ -113,7 +117,7 @@ func (f *folder) call(e ast.Expr) ast.Expr {
 	if call.FunctionName() == operators.In {
 		return f.in(args[0], args[1])
 	}
-	vars, rest := loopVars(call)
+	vars, rest := text.LoopVars(call)
 	folded := append([]ast.Expr(nil), args[:len(args)-len(rest)]...)
 	for _, v := range vars {
 		f.bound[v]++

@@ -16,6 +16,9 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"proviso.dev/proviso/internal/engine/expr/cost"
+	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
 // Kubernetes charges for a call when it has returned, and by the outermost size
@@ -60,8 +63,8 @@ func guarded(checked *cel.Ast) map[int64]guard {
 				found[e.ID()] = guardConcat
 			}
 		case "matches", "find", "findAll":
-			pattern, _, constant := patternOf(call)
-			steps, err := regexSize(pattern) // one that is no pattern was refused, or fails when it is called
+			pattern, _, constant := limits.PatternOf(call)
+			steps, err := limits.PatternSteps(pattern) // one that is no pattern was refused, or fails when it is called
 			if !constant || err != nil || steps > len(pattern)+1 {
 				found[e.ID()] = guardRegex
 			}
@@ -121,8 +124,8 @@ func guardEquality(args []ref.Val, left uint64) uint64 {
 	if !isContainer(args[0]) || !isContainer(args[1]) {
 		return 0
 	}
-	n := deepSize(args[0], left)
-	return min(n, deepSize(args[1], n))
+	n := cost.Deep(args[0], left)
+	return min(n, cost.Deep(args[1], n))
 }
 
 func isContainer(v ref.Val) bool {
@@ -134,18 +137,18 @@ func isContainer(v ref.Val) bool {
 }
 
 func guardIn(args []ref.Val, left uint64) uint64 {
-	n, isList := listSize(args[1])
+	n, isList := cost.ListSize(args[1])
 	if !isList || !isContainer(args[0]) {
 		return 0
 	}
-	return n + deepSize(args[1], left)
+	return n + cost.Deep(args[1], left)
 }
 
 // guardConcat charges for copying: cel-go joins lists without, and then takes
 // time in the number of joins for everything it does with the result.
 func guardConcat(args []ref.Val, _ uint64) uint64 {
-	a, isList := listSize(args[0])
-	b, areLists := listSize(args[1])
+	a, isList := cost.ListSize(args[0])
+	b, areLists := cost.ListSize(args[1])
 	if !isList || !areLists {
 		return 0
 	}
@@ -156,14 +159,14 @@ func guardConcat(args []ref.Val, _ uint64) uint64 {
 }
 
 func guardRegex(args []ref.Val, _ uint64) uint64 {
-	s, isText := textSize(args[0])
+	s, isText := cost.TextSize(args[0])
 	pattern, isPattern := args[1].(types.String)
 	if !isText || !isPattern {
 		return 0
 	}
-	steps, err := regexSize(string(pattern))
+	steps, err := limits.PatternSteps(string(pattern))
 	switch {
-	case errors.Is(err, errLargePattern):
+	case errors.Is(err, limits.ErrLargePattern):
 		return impossible
 	case err != nil:
 		return 0 // the call says what is wrong with it
@@ -184,8 +187,8 @@ var functionGuards = map[string]guard{
 	"join":    guardJoin,
 	"format":  guardFormat,
 	"distinct": func(args []ref.Val, left uint64) uint64 {
-		n, _ := listSize(args[0])
-		return n * deepSize(args[0], left) / 2
+		n, _ := cost.ListSize(args[0])
+		return n * cost.Deep(args[0], left) / 2
 	},
 	"sets.contains": guardSets, "sets.equivalent": guardSets, "sets.intersects": guardSets,
 	"indexOf": guardSearch, "lastIndexOf": guardSearch, "includes": guardSearch,
@@ -213,10 +216,10 @@ func guardReplace(args []ref.Val, _ uint64) uint64 {
 }
 
 func guardJoin(args []ref.Val, left uint64) uint64 {
-	n, _ := listSize(args[0])
-	total := deepSize(args[0], left) * textPerUnit
+	n, _ := cost.ListSize(args[0])
+	total := cost.Deep(args[0], left) * cost.TextPerUnit
 	if len(args) > 1 {
-		by, _ := textSize(args[1])
+		by, _ := cost.TextSize(args[1])
 		total += n * by
 	}
 	return textCost(total)
@@ -237,28 +240,28 @@ func guardFormat(args []ref.Val, left uint64) uint64 {
 			digits = 0
 		}
 	}
-	return textCost(uint64(len(format))*32) + deepSize(args[1], left)*2
+	return textCost(uint64(len(format))*32) + cost.Deep(args[1], left)*2
 }
 
 func guardSets(args []ref.Val, left uint64) uint64 {
 	if len(args) != 2 {
 		return 0
 	}
-	n, _ := listSize(args[0])
-	m, _ := listSize(args[1])
-	return n*deepSize(args[1], left) + m*deepSize(args[0], left)
+	n, _ := cost.ListSize(args[0])
+	m, _ := cost.ListSize(args[1])
+	return n*cost.Deep(args[1], left) + m*cost.Deep(args[0], left)
 }
 
 func guardSearch(args []ref.Val, left uint64) uint64 {
-	if _, isList := listSize(args[0]); !isList {
+	if _, isList := cost.ListSize(args[0]); !isList {
 		return 0
 	}
-	return deepSize(args[0], left)
+	return cost.Deep(args[0], left)
 }
 
-func guardTraversal(args []ref.Val, left uint64) uint64 { return deepSize(args[0], left) }
+func guardTraversal(args []ref.Val, left uint64) uint64 { return cost.Deep(args[0], left) }
 
-func guardSort(args []ref.Val, left uint64) uint64 { return 8 * deepSize(args[0], left) }
+func guardSort(args []ref.Val, left uint64) uint64 { return 8 * cost.Deep(args[0], left) }
 
 // guardQuantity refuses exponents that no quantity has: parsing one writes it
 // out.
@@ -297,7 +300,7 @@ func (pl *planner) guards(calls map[int64]guard) interpreter.InterpretableDecora
 			return nil, err
 		}
 		args := call.Args()
-		if regexFunctions[call.Function()] > 0 && len(args) == 2 {
+		if limits.TakesPattern(call.Function()) && len(args) == 2 {
 			if run, err = compiledRegex(call, run); err != nil {
 				return nil, err
 			}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // Labels are the keys of labels of the object that an expression, as Syntax
@@ -33,7 +34,7 @@ func labelsIn(e ast.Expr, found map[string]bool) {
 	case ast.CallKind:
 		call := e.AsCall()
 		if call.FunctionName() == operators.In && len(call.Args()) == 2 && areLabels(call.Args()[1]) {
-			if key, ok := text(call.Args()[0]); ok {
+			if key, ok := text.StringLiteral(call.Args()[0]); ok {
 				found[key] = true
 			}
 		}
@@ -65,20 +66,12 @@ func step(e ast.Expr) (of ast.Expr, key string, ok bool) {
 		switch call.FunctionName() {
 		case operators.Index, operators.OptIndex, operators.OptSelect:
 			if len(call.Args()) == 2 {
-				key, ok = text(call.Args()[1])
+				key, ok = text.StringLiteral(call.Args()[1])
 				return call.Args()[0], key, ok
 			}
 		}
 	}
 	return nil, "", false
-}
-
-func text(e ast.Expr) (string, bool) {
-	if e.Kind() != ast.LiteralKind {
-		return "", false
-	}
-	s, ok := e.AsLiteral().(types.String)
-	return string(s), ok
 }
 
 // areLabels tells the labels of the object, stored or new, also with a

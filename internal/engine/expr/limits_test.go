@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"proviso.dev/proviso/internal/engine/expr/limits"
 )
 
 // bombs would keep cel-go busy for seconds, minutes or for ever; each with one that differs in size alone.
@@ -44,25 +46,6 @@ func TestCompileBombs(t *testing.T) {
 	}
 }
 
-func TestMeasureText(t *testing.T) {
-	for text, want := range map[string]measure{
-		"":                              {},
-		"a.b == 1 // (((":               {tokens: 5},
-		"a && (b || [c])":               {tokens: 9, nesting: 2},
-		`'((((' == "[[" && r'\(' != ''`: {tokens: 7},
-		`'''a'b''' + b"x" + br'\'`:      {tokens: 5},
-		"'(( \n((":                      {tokens: 5, nesting: 4},
-		`'\q(('`:                        {tokens: 6, nesting: 2},
-		"`a-b`.c":                       {tokens: 3},
-		"))((":                          {tokens: 4, nesting: 2},
-		`'é' + "\u00e9\x41\101"`:        {tokens: 3},
-	} {
-		if got := measureText(text); got != want {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
-		}
-	}
-}
-
 // FuzzLimits holds what the limits promise: whatever text is compiled, the type checker sees no more than they allow.
 func FuzzLimits(f *testing.F) {
 	for _, b := range bombs {
@@ -79,8 +62,8 @@ func FuzzLimits(f *testing.F) {
 		}
 		env := compiler(t).envs[When].StoredExpressionsEnv()
 		ast, _ := env.Compile(source)
-		if nodes := countNodes(ast); nodes > maxNodes {
-			t.Fatalf("%d nodes after expansion, the limit is %d: %s", nodes, maxNodes, source)
+		if nodes := countNodes(ast); nodes > limits.MaxNodes {
+			t.Fatalf("%d nodes after expansion, the limit is %d: %s", nodes, limits.MaxNodes, source)
 		}
 	})
 }

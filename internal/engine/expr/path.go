@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // Nearly every condition compares a path, such as object.spec.replicas, with something. To CEL each step of it is a
@@ -251,7 +253,7 @@ func constantPath(e ast.Expr) []string {
 			return nil
 		}
 		var ok bool
-		if name, ok = stringLiteral(call.Args()[1]); !ok {
+		if name, ok = text.StringLiteral(call.Args()[1]); !ok {
 			return nil
 		}
 		operand = call.Args()[0]

@@ -3,6 +3,8 @@ package expr
 import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Program is a compiled expression: a Condition. It is immutable and safe for
@@ -15,7 +17,7 @@ type Program struct {
 	full       steps    // right for every input
 	quick      *bounded // faster, for inputs within the bounds; nil if there is none
 	counted    *counted // faster, for objects whose lists are not too long; nil if there is none
-	bounds     bounds
+	bounds     cost.Bounds
 	uses       usage
 	written    ast.Expr // a where before its macros are expanded: reads need it (CA-16)
 	settled    partial  // what is known without the request, if it does not use the request
@@ -71,7 +73,7 @@ func (p *Program) whenFinding(r partial, req *Request, effect Effect) Finding {
 	case r.truth == False && effect == Allow:
 		// x && false: false, or fails, and a failing Allow is ignored.
 		return Decided(false)
-	case r.truth == True && (p.bounds.always || p.bounds.second && req.isSmall()):
+	case r.truth == True && (p.bounds.Always || p.bounds.Second && req.isSmall()):
 		// x || true: x cannot exceed the cost limit, and its other failures
 		// are absorbed by the or.
 		return Decided(true)
@@ -108,10 +110,10 @@ func (p *Program) isBrief(req *Request) bool {
 	switch {
 	case p.quick == nil:
 		return false
-	case p.bounds.cost <= firstStepLimit:
-		return p.bounds.always || p.bounds.first && (!p.uses.request || req.isSmall())
+	case p.bounds.Cost <= firstStepLimit:
+		return p.bounds.Always || p.bounds.First && (!p.uses.request || req.isSmall())
 	}
-	return p.bounds.brief && (!p.uses.request || req.isTiny())
+	return p.bounds.Brief && (!p.uses.request || req.isTiny())
 }
 
 // partially evaluates with the later variables unknown. It cannot be

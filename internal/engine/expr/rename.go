@@ -1,6 +1,10 @@
 package expr
 
-import "github.com/google/cel-go/common/ast"
+import (
+	"github.com/google/cel-go/common/ast"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
+)
 
 // rename replaces a variable by another. Loop variables of the old name hide
 // it; the caller has made sure that none has the new name.
@@ -59,7 +63,7 @@ func renameEach(es []ast.Expr, from, to string) []ast.Expr {
 }
 
 func renameCall(call ast.CallExpr, from, to string) ast.Expr {
-	vars, args := loopVars(call)
+	vars, args := text.LoopVars(call)
 	all := append([]ast.Expr(nil), call.Args()[:len(vars)]...)
 	hidden := false
 	for _, v := range vars {
@@ -95,7 +99,7 @@ func rebind(e ast.Expr, from, to string) ast.Expr {
 		return rebuild(e, func(c ast.Expr) ast.Expr { return rebind(c, from, to) })
 	}
 	call := e.AsCall()
-	vars, args := loopVars(call)
+	vars, args := text.LoopVars(call)
 	all := make([]ast.Expr, 0, len(call.Args()))
 	hit := false
 	for i, v := range vars {
@@ -124,7 +128,7 @@ func bindsName(e ast.Expr, name string) bool {
 	found := false
 	if e.Kind() == ast.CallKind {
 		call := e.AsCall()
-		vars, args := loopVars(call)
+		vars, args := text.LoopVars(call)
 		for _, v := range vars {
 			found = found || v == name
 		}
@@ -136,6 +140,6 @@ func bindsName(e ast.Expr, name string) bool {
 		}
 		return found
 	}
-	forChildren(e, func(c ast.Expr) { found = found || bindsName(c, name) })
+	text.Children(e, func(c ast.Expr) { found = found || bindsName(c, name) })
 	return found
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/expr/cost"
 )
 
 // Request is what is known about a request when it is authorized; it is the
@@ -98,4 +99,39 @@ func isMethod(verb string) bool {
 		return true
 	}
 	return false
+}
+
+// isSmall reports whether a request is within the bounds of a small one.
+func (r *Request) isSmall() bool { return r.within(cost.Small) }
+
+func (r *Request) isTiny() bool { return r.within(cost.Tiny) }
+
+func (r *Request) within(size cost.Size) bool {
+	if r == nil || len(r.Groups) > size.Items || len(r.Extra) > size.Items ||
+		len(r.FieldSelector) > size.Items || len(r.LabelSelector) > size.Items {
+		return false
+	}
+	short := func(ss ...string) bool { return short(size.Bytes, ss) }
+	ok := short(r.User, r.UID, r.Verb, r.APIGroup, r.APIVersion, r.Resource, r.Subresource, r.Namespace, r.Name) &&
+		short(r.Groups...)
+	for k, v := range r.Extra {
+		ok = ok && len(v) <= size.Items && short(k) && short(v...)
+	}
+	for _, f := range r.FieldSelector {
+		ok = ok && short(f.Field, f.Value)
+	}
+	for _, l := range r.LabelSelector {
+		values := l.ValuesUnsorted()
+		ok = ok && len(values) <= size.Items && short(l.Key()) && short(values...)
+	}
+	return ok
+}
+
+func short(bytes int, ss []string) bool {
+	for _, s := range ss {
+		if len(s) > bytes {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,8 @@
 package expr
 
-import "github.com/google/cel-go/common/ast"
+import (
+	"github.com/google/cel-go/common/ast"
+)
 
 // What follows shows conditions to those who reason about them without
 // evaluating them: package compare.
@@ -9,17 +11,11 @@ import "github.com/google/cel-go/common/ast"
 // is bounded as Compile is.
 func (c *Compiler) Syntax(source string) (ast.Expr, Issues) { return c.parse(source) }
 
-// Print writes an expression that Syntax has given as source.
-func Print(e ast.Expr) string { return printExpr(e) }
-
 // About writes the syntax of a where in terms of one version: object or
 // oldObject.
 func About(e ast.Expr, version string) ast.Expr {
 	return rename(freeName(e, version), varResource, version)
 }
-
-// Scope returns the loop variables of a call and the arguments that see them.
-func Scope(call ast.CallExpr) ([]string, []ast.Expr) { return loopVars(call) }
 
 // Parts returns the conditions that All has joined, or the condition itself.
 func Parts(c Condition) []Condition {

@@ -6,6 +6,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // Text implements Condition: what is left of the expression when the request
@@ -23,7 +25,7 @@ func (p *Program) Text(req *Request, effect Effect) string {
 	if p.kind == Where {
 		e = forVersions(e, req.Verb, effect)
 	}
-	text := printExpr(e)
+	text := text.Source(e)
 	if len(text) > MaxLength || !p.compiler.compiles(text) {
 		return p.fallback(req, effect)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // CA-12: strings in, strings out. The request is edgar().
@@ -154,19 +156,19 @@ func TestTextLength(t *testing.T) {
 // The table of macros is that of the environment: a Kubernetes upgrade that
 // adds one shows up here.
 func TestMacroTable(t *testing.T) {
-	seen := map[macroKey]bool{}
+	seen := map[text.Macro]bool{}
 	for _, env := range []*cel.Env{
 		compiler(t).envs[When].StoredExpressionsEnv(), compiler(t).envs[When].NewExpressionsEnv(),
 	} {
 		for _, m := range env.Macros() {
-			key := macroKey{m.Function(), m.ArgCount(), m.IsReceiverStyle()}
-			if _, ok := macroVars[key]; !ok {
+			key := text.Macro{Name: m.Function(), Args: m.ArgCount(), Member: m.IsReceiverStyle()}
+			if _, ok := text.Macros[key]; !ok {
 				t.Errorf("macro %+v is not in the table: add it with the number of its loop variables", key)
 			}
 			seen[key] = true
 		}
 	}
-	for key := range macroVars {
+	for key := range text.Macros {
 		if !seen[key] {
 			t.Errorf("macro %+v is in the table but not in the environment", key)
 		}

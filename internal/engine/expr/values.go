@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 const (
@@ -77,7 +79,7 @@ func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 		return
 	case ast.CallKind:
 	default:
-		forChildren(e, func(c ast.Expr) { v.visit(ctx, c, depth) })
+		text.Children(e, func(c ast.Expr) { v.visit(ctx, c, depth) })
 		return
 	}
 	call := e.AsCall()
@@ -88,7 +90,7 @@ func (v *valuer) visit(ctx context.Context, e ast.Expr, depth int) {
 	if !v.show(ctx, e, depth) {
 		return
 	}
-	vars, args := loopVars(call)
+	vars, args := text.LoopVars(call)
 	switch {
 	case len(vars) > 0:
 		args = nil
@@ -120,8 +122,8 @@ func (v *valuer) show(ctx context.Context, e ast.Expr, depth int) bool {
 	if len(v.out) >= maxValues || v.left == 0 || ctx.Err() != nil {
 		return false
 	}
-	part := PartValue{Depth: depth, Text: cutAt(printExpr(e), maxValue*2)}
-	val, err := v.eval(ctx, printExpr(e))
+	part := PartValue{Depth: depth, Text: cutAt(text.Source(e), maxValue*2)}
+	val, err := v.eval(ctx, text.Source(e))
 	_, isBool := val.(types.Bool)
 	switch {
 	case err != nil:
@@ -160,14 +162,14 @@ func (v *valuer) eval(ctx context.Context, source string) (ref.Val, error) {
 
 // valueText is a value as source, or in words if it is too long for that.
 func valueText(val ref.Val) string {
-	if lit, ok := literalOf(val); ok {
-		if text := printExpr(lit); len(text) <= maxValue {
+	if lit, ok := text.Literal(val); ok {
+		if text := text.Source(lit); len(text) <= maxValue {
 			return text
 		}
 	}
 	switch v := val.(type) {
 	case types.String:
-		return cutAt(printExpr(factory.NewLiteral(0, types.String(cutAt(string(v), maxValue)))), maxValue*2)
+		return cutAt(text.Source(factory.NewLiteral(0, types.String(cutAt(string(v), maxValue)))), maxValue*2)
 	case traits.Mapper:
 		return fmt.Sprintf("a map with %v entries", v.Size())
 	case traits.Lister:
@@ -192,7 +194,7 @@ func mentions(e ast.Expr, name string) bool {
 	found := e.Kind() == ast.IdentKind && slices.Contains([]string{name, "." + name}, e.AsIdent())
 	below := func(c ast.Expr) { found = found || mentions(c, name) }
 	if e.Kind() != ast.CallKind {
-		forChildren(e, below)
+		text.Children(e, below)
 		return found
 	}
 	call := e.AsCall()

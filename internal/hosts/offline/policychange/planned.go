@@ -1,0 +1,87 @@
+package policychange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+)
+
+// Plan compares two hosts, and names at most limit subjects of each change; 0 names all.
+func Plan(ctx context.Context, before, after *offline.Host, change []manifests.Document, limit int) (*Report, error) {
+	stored := [2][]*expr.Deferred{before.Conditions().All(), after.Conditions().All()}
+	u, err := offline.NewUniverse(before, after)
+	if err != nil {
+		return nil, err
+	}
+	in := plan.Input{
+		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
+		Resources: u.Resources, Verbs: u.Verbs, Paths: u.Paths,
+	}
+	changes, err := plan.Changes(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	known := map[string]bool{}
+	for _, d := range stored[0] {
+		known[d.Source()] = true
+	}
+	for _, d := range stored[1] { // conditions are compiled when they are needed; a server compiles them when they are written
+		if known[d.Source()] {
+			continue
+		}
+		if _, issues := d.Program(); len(issues) > 0 {
+			out.Rejected = append(out.Rejected, Rejected{Message: fmt.Sprintf("%s: %v", d.Source(), issues)})
+		}
+	}
+	for _, p := range in.Before.Problems() {
+		known[p.Error()] = true
+	}
+	for _, p := range in.After.Problems() {
+		if !known[p.Error()] {
+			out.Rejected = append(out.Rejected, Rejected{Message: p.Error()})
+		}
+	}
+	return out, nil
+}
+
+// Compare finds what differs between two policies.
+func Compare(ctx context.Context, before, after []manifests.Document, master string) (*Report, error) {
+	hosts := [2]*offline.Host{}
+	for i, documents := range [][]manifests.Document{before, after} {
+		var err error
+		if hosts[i], err = offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: master, Base: hosts[0]}); err != nil {
+			return nil, err
+		}
+	}
+	kept := changedBy(slices.DeleteFunc(Steps(before, after), func(s Step) bool { return s.verb == "delete" }))
+	return Plan(ctx, hosts[0], hosts[1], kept, 0)
+}
+
+// changedBy are the objects that steps write and delete. A container changes nothing but what it holds.
+func changedBy(all []Step) (change []manifests.Document) {
+	for _, s := range all {
+		if _, holds := containers[s.object.GroupVersionKind().GroupKind().String()]; holds {
+			continue
+		}
+		change = append(change, manifests.Of(s.object))
+	}
+	return change
+}
+
+// Guards reports whether what a change is made of can refuse writes that rules allow.
+func Guards(change []manifests.Document) bool {
+	for _, d := range change {
+		switch d.Object.GetKind() {
+		case "ProtectedAttribute", "ClusterProtectedAttribute", "FieldPermission", "CustomResourceDefinition":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package policychange
+
+import (
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/replay"
+)
+
+// Report is what a change does, in the form that scripts rely on.
+type Report struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Tally counts the subjects that gain or lose something.
+	Tally         Tally              `json:"tally"`
+	Changes       []Change           `json:"changes"`
+	Rejected      []Rejected         `json:"rejected"`
+	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
+	AppliedBy     []Applier          `json:"appliedBy,omitempty"`
+	Replay        *replay.Report     `json:"replay,omitempty"`
+}
+
+// Tally counts subjects by what a change does to them.
+type Tally struct {
+	Gain   int `json:"gain"`
+	Lose   int `json:"lose"`
+	Change int `json:"change"`
+}
+
+// Rejected is why a server would not take an object of the change.
+type Rejected struct {
+	Message string `json:"message"`
+}
+
+// Change is one thing that subjects may do otherwise than before.
+type Change struct {
+	Subject  *offline.Subject  `json:"subject,omitempty"`
+	Subjects []offline.Subject `json:"subjects,omitempty"`
+	// MoreSubjects is how many others there are beside those that are named.
+	MoreSubjects int    `json:"moreSubjects,omitempty"`
+	Verb         string `json:"verb"`
+	APIGroup     string `json:"apiGroup"`
+	Resource     string `json:"resource,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Namespace    string `json:"namespace"`
+	// ExceptNamespaces are those in which it is not so, if it is in all others.
+	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
+	Name             string   `json:"name,omitempty"`
+	// ExceptNames are those for which it is not so, if it is for all others.
+	ExceptNames []string `json:"exceptNames,omitempty"`
+
+	Before   plan.Effect      `json:"before"`
+	After    plan.Effect      `json:"after"`
+	Relation compare.Relation `json:"relation"`
+	Why      string           `json:"why,omitempty"`
+	Witness  *Witness         `json:"witness,omitempty"`
+	Rule     string           `json:"rule"`
+}
+
+// Witness is a request that one side allows and the other refuses.
+type Witness struct {
+	User      string         `json:"user,omitempty"`
+	Groups    []string       `json:"groups,omitempty"`
+	Object    map[string]any `json:"object,omitempty"`
+	OldObject map[string]any `json:"oldObject,omitempty"`
+}
