@@ -37,7 +37,7 @@ func start(t testing.TB, configure ...func(*Options)) *instance {
 	return s
 }
 
-// startHost is start, or a stock server with a side-car if somebody wants that: `make examples-sidecar`.
+// startHost is start, or a stock server with a side-car if somebody wants that: `go run ./hack/prove examples-sidecar`.
 func startHost(t testing.TB) *instance {
 	t.Helper()
 	if !isBeside() {
