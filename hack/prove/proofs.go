@@ -58,7 +58,7 @@ $GO build -o $BIN/stock-pair ./test/stock/run
 $BIN/stock-pair build
 cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user tester -modes $MODES -procs $PROCS -specs testdata/$SPECS.txt`},
 	{"examples-sidecar", "minutes", "the examples of conditional authorization on a stock kube-apiserver with a side-car", binaries, nil,
-		`PROVISO_BESIDE=$PROVISO_BIN $TEST -count=1 -timeout 1h -v -run 'TestExamples$' ./internal/hosts/apiserver`},
+		`PROVISO_BESIDE=$PROVISO_BIN $TEST -count=1 -timeout 1h -v -run 'TestExamples$' ./test/server`},
 	{"hunt-sidecar", "6 min", "every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT is a regexp)", binaries,
 		[]variable{{"PROVISO_HUNT", ""}},
 		`PROVISO_BESIDE=$PROVISO_BIN $TEST -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass`},
@@ -75,7 +75,7 @@ cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user t
 		`GOGC=400 PROVISO_PAIRS=$PAIRS $TEST -count=1 -timeout 4h -v -run TestRelationsHoldInEverySmallWorld ./internal/analysis/compare`},
 	{"revisions", "26 min", "revoke on one replica, ask another with late watches: never the old answer", nothing,
 		[]variable{{"TRIES", "10000"}},
-		`PROVISO_REVISION_TRIES=$TRIES $TEST -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./internal/hosts/apiserver`},
+		`PROVISO_REVISION_TRIES=$TRIES $TEST -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./test/server`},
 	{"hunt", "10 min", "search for sequences of requests that get round access control (finds are kept in dist/hunt; docs/testing.md)", nothing,
 		[]variable{{"HUNT_TIME", "10m"}, {"HUNT_SEED", ""}, {"HUNT_THEMES", ""}, {"HUNT_LANES", ""}, {"HUNT_CASE", ""}},
 		`mkdir -p dist/hunt

@@ -1,5 +1,5 @@
-// Package inprocess runs a server in the process of a test. It knows nothing of what it runs, so that the tests of
-// internal/hosts/apiserver use it, too; byflags runs `proviso serve`.
+// Package inprocess runs a server in the process of a test. It knows nothing of what it runs: byflags runs `proviso
+// serve`, test/server one with parts of its own.
 package inprocess
 
 import (
