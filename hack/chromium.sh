@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sees to it that there is a Chromium for the tests in a browser. It installs the distribution's package where it may, as
-# root with apt-get, and says what is missing where it may not: the tests then skip, and say so too.
+# Sees to it that there is a Chromium for the tests in a browser. It installs the distribution's package where it may,
+# as root with apt-get, and says what is missing where it may not: the tests then skip, and say so too.
 set -euo pipefail
 for name in chromium chromium-browser google-chrome google-chrome-stable; do
 	if command -v "$name" >/dev/null 2>&1; then
@@ -10,7 +10,7 @@ for name in chromium chromium-browser google-chrome google-chrome-stable; do
 done
 skipped() {
 	printf 'browser: SKIPPED, the explorer was not tried in a browser: %s\n' "$1"
-	printf 'browser: install Chromium and run make browser again.\n'
+	printf 'browser: install Chromium and run go run ./hack/prove browser again.\n'
 	if [ "${BROWSER_TESTS:-}" = required ]; then exit 1; fi
 	exit 0
 }

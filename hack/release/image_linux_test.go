@@ -28,12 +28,12 @@ mount -o remount,ro,bind "$1"
 root=$1; shift
 exec unshare --user --map-user=65532 --map-group=65532 --root="$root" --wd=/data -- "$@"`
 
-// OP-1: the image of a release, unpacked, runs without root on a read-only root and becomes ready. `make prove-release`
-// runs it; PROVISO_IMAGE names the image.
+// OP-1: the image of a release, unpacked, runs without root on a read-only root and becomes ready.
+// `go run ./hack/prove release` runs it; PROVISO_IMAGE names the image.
 func TestImageRunsWithoutRoot(t *testing.T) {
 	archive := os.Getenv("PROVISO_IMAGE")
 	if archive == "" {
-		t.Skip("PROVISO_IMAGE is not set: run make prove-release")
+		t.Skip("PROVISO_IMAGE is not set: run go run ./hack/prove release")
 	}
 	if out, err := exec.Command("unshare", "--user", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
 		t.Skipf("this machine has no user namespaces for us: %v %s", err, out)

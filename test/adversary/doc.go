@@ -8,6 +8,6 @@
 //   - exclusive fields and protected attributes are as they were, unless somebody who may has written them;
 //   - no request costs more than its bound, and a change of policy is soon effective.
 //
-// What it finds is shrunk to the shortest sequence and kept in testdata, which `go test` replays. `make hunt
-// HUNT_TIME=1h` searches on.
+// What it finds is shrunk to the shortest sequence and kept in testdata, which `go test` replays.
+// `go run ./hack/prove hunt HUNT_TIME=1h` searches on.
 package adversary

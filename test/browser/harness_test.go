@@ -30,7 +30,7 @@ func binary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PROVISO_BIN")
 	if path == "" {
-		t.Skip("PROVISO_BIN is not set: run `make browser`")
+		t.Skip("PROVISO_BIN is not set: run `go run ./hack/prove browser`")
 	}
 	return path
 }
@@ -42,7 +42,7 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("SKIPPED: there is no Chromium on this machine; `make browser` installs it where it may (root, apt-get)")
+	t.Skip("SKIPPED: there is no Chromium on this machine; `go run ./hack/prove browser` installs it where it may (root, apt-get)")
 	return ""
 }
 

@@ -21,11 +21,11 @@ import (
 )
 
 // EX-3: with a hundred thousand bindings the first screen is there within 200 ms after the server's answer, the next
-// part and a filter are quick, and no part is larger than what is shown. `make bench-explorer` runs it.
+// part and a filter are quick, and no part is larger than what is shown. `go run ./hack/prove bench-explorer` runs it.
 func TestManyBindings(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("PROVISO_BINDINGS"))
 	if n == 0 {
-		t.Skip("PROVISO_BINDINGS is not set: run `make bench-explorer`")
+		t.Skip("PROVISO_BINDINGS is not set: run `go run ./hack/prove bench-explorer`")
 	}
 	chromium(t)
 	c := startCluster(t)

@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 // TestConformance runs upstream's specs against the server of -kubeconfig. // SV-4
 func TestConformance(t *testing.T) {
 	if framework.TestContext.KubeConfig == "" {
-		t.Fatal("no server: run `make conformance`, which starts one, or name a kubeconfig with -kubeconfig")
+		t.Fatal("no server: run `go run ./hack/prove conformance`, which starts one, or name a kubeconfig with -kubeconfig")
 	}
 	logs.InitLogs()
 	defer logs.FlushLogs()

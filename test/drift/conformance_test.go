@@ -13,9 +13,9 @@ import (
 
 const conformanceDir = "../conformance"
 
-// TestConformanceListsAreComplete: every conformance test of upstream is either run by `make conformance` or listed
-// with the reason why it cannot, and nothing is listed that upstream does not have. A name in skipped.txt that ends in
-// * stands for all that begin with it. // SV-4
+// TestConformanceListsAreComplete: every conformance test of upstream is either run by
+// `go run ./hack/prove conformance` or listed with the reason why it cannot, and nothing is listed that upstream does
+// not have. A name in skipped.txt that ends in * stands for all that begin with it. // SV-4
 func TestConformanceListsAreComplete(t *testing.T) {
 	var upstream []struct{ Codename string }
 	text, err := os.ReadFile(filepath.Join(module(t, kube).dir, "test/conformance/testdata/conformance.yaml"))

@@ -19,10 +19,10 @@ const (
 	keptData    = "testdata/release/v0.1.db.gz"
 )
 
-// TestKeepRelease stores one object of each kind and keeps the data: `make keep-release`.
+// TestKeepRelease stores one object of each kind and keeps the data: `go run ./hack/prove keep-release`.
 func TestKeepRelease(t *testing.T) {
 	if os.Getenv("PROVISO_KEEP_RELEASE") == "" {
-		t.Skip("run make keep-release with a release that is published")
+		t.Skip("run go run ./hack/prove keep-release with a release that is published")
 	}
 	root := tempDir(t)
 	dir, file := filepath.Join(root, "d"), filepath.Join(root, "kept.db")

@@ -18,7 +18,7 @@ import (
 func TestSidecarDecidesAsAServerDoes(t *testing.T) {
 	total, err := strconv.Atoi(os.Getenv("PROVISO_DIFFER"))
 	if err != nil {
-		t.Skip("PROVISO_DIFFER is not set: run `make differ-sidecar`")
+		t.Skip("PROVISO_DIFFER is not set: run `go run ./hack/prove differ-sidecar`")
 	}
 	from, err := strconv.ParseUint(cmp.Or(os.Getenv("PROVISO_DIFFER_FROM"), "1"), 10, 32)
 	if err != nil {

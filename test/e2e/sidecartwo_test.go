@@ -18,7 +18,7 @@ import (
 // and while all that happens nobody gets by what is forbidden.
 func TestSidecarTwoOfEach(t *testing.T) {
 	if os.Getenv("PROVISO_SOAK") == "" {
-		t.Skip("PROVISO_SOAK is not set: run `make faults-sidecar`")
+		t.Skip("PROVISO_SOAK is not set: run `go run ./hack/prove faults-sidecar`")
 	}
 	t.Parallel()
 	const limit = 30 * time.Second

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -91,10 +92,19 @@ func hostOf(dir string) string {
 
 var fset = token.NewFileSet()
 
-// tree parses every Go file of the repository, those of its nested modules too. Directories without code of ours are
-// left out.
+// tree is every Go file of the repository, those of its nested modules too. Directories without code of ours are left
+// out.
 func tree(t *testing.T) []file {
 	t.Helper()
+	files, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(files)
+}
+
+// readTree reads the tree once for all tests, which only look at it.
+var readTree = sync.OnceValues(func() ([]file, error) {
 	root := "../.."
 	var files []file
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -126,14 +136,11 @@ func tree(t *testing.T) []file {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err == nil && len(files) < 2 {
+		err = fmt.Errorf("found %d Go files below %s: the layer test looks at the wrong place", len(files), root)
 	}
-	if len(files) < 2 {
-		t.Fatalf("found %d Go files below %s: the layer test looks at the wrong place", len(files), root)
-	}
-	return files
-}
+	return files, err
+})
 
 func parse(name, text string) (file, error) {
 	parsed, err := parser.ParseFile(fset, name, text, parser.ParseComments)

@@ -22,7 +22,7 @@ import (
 )
 
 // TR-10: a part of what upstream's conformance tests were recorded doing, with bodies: no request breaks, and where few
-// fields were changed, these are granted. `make suggest-conformance` does the same with all of it.
+// fields were changed, these are granted. `go run ./hack/prove suggest-conformance` does the same with all of it.
 func TestSuggestForConformance(t *testing.T) {
 	const log, policy = "testdata/suggest/conformance.log.gz", "testdata/suggest/conformance.yaml"
 	out, code, err := execute(t, NewSuggestCommand, "", "--replay", log, "--from", policy)

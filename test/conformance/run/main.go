@@ -1,5 +1,5 @@
 // Command run starts the built server twice, with Proviso's feature gates all on and all off, and runs the conformance
-// suite against each. `make conformance` calls it.
+// suite against each. `go run ./hack/prove conformance` calls it.
 package main
 
 import (

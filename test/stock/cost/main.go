@@ -93,7 +93,7 @@ type load struct {
 
 func run(ctx context.Context, proviso string, with []string, sets int, l load, bindings int) error {
 	if proviso == "" {
-		return errors.New("PROVISO_BIN is needed: run `make bench-sidecar`")
+		return errors.New("PROVISO_BIN is needed: run `go run ./hack/prove bench-sidecar`")
 	}
 	if l.rounds > 0 {
 		all := map[string]*pair{}

@@ -1,6 +1,6 @@
 // Command run builds packages of Kubernetes' test/integration and runs them against Proviso, then against stock what
-// did not pass, and fails if there is a difference without a reason, or a reason without a difference. `make upstream`
-// calls it.
+// did not pass, and fails if there is a difference without a reason, or a reason without a difference.
+// `go run ./hack/prove upstream` calls it.
 package main
 
 import (

@@ -1,0 +1,33 @@
+package apiserver
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/audit"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"proviso.dev/proviso/internal/features"
+)
+
+// This file is how a program that runs the server in its own process, such as test/server, puts parts of its own into
+// it. Call these before Run. No flag reaches them.
+
+// Plug adds a system behind those of the list. No feature gate takes it out.
+func (o *Options) Plug(system features.Entry) { o.lineup = append(slices.Clip(o.lineup), system) }
+
+// AuditTo puts a backend and what it wants in the place of the configured ones.
+func (o *Options) AuditTo(backend audit.Backend, evaluator audit.PolicyRuleEvaluator) {
+	o.auditBackend, o.auditEvaluator = backend, evaluator
+}
+
+// Configure may change the configuration of the built-in resources before those of the other servers are copied from
+// it.
+func (o *Options) Configure(change func(*genericapiserver.Config) error) {
+	o.configured = func(_ *config, generic *genericapiserver.Config) error { return change(generic) }
+}
+
+// Give marks flags as given, beside those that are: a given flag is never overridden.
+func (o *Options) Give(flags ...string) {
+	given := o.changed
+	o.changed = func(name string) bool { return slices.Contains(flags, name) || given(name) }
+}
