@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // HonoursWrites tells the requests that are admitted with an object, and on which a condition is therefore evaluated
@@ -16,9 +17,9 @@ func HonoursWrites(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() {
 		return errors.New("a path has no object")
 	}
-	switch verb := attrs.GetVerb(); verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-	case "get":
+	switch verb := attrs.GetVerb(); {
+	case verbs.IsWrite(verb):
+	case verb == verbs.Get:
 		if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) == connect.None {
 			return errors.New("a read is not checked against an object")
 		}
