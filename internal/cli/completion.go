@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// verbs are offered for the first argument of a question.
-var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+	"proviso.dev/proviso/internal/engine/verbs"
+)
 
 // completionTime bounds what a shell waits for.
 const completionTime = 2 * time.Second
@@ -20,7 +19,7 @@ const completionTime = 2 * time.Second
 func (c *client) completeQuestion(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return startingWith(verbs, typed), cobra.ShellCompDirectiveNoFileComp
+		return startingWith(verbs.All(), typed), cobra.ShellCompDirectiveNoFileComp
 	case 1:
 		return c.completeResources(cmd, nil, typed)
 	case 2:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // ExplainOptions are the flags of `proviso explain`.
@@ -200,11 +200,11 @@ func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (co
 	if o.Stored && o.Old != "" {
 		return nil, nil, errors.New("--stored and --old: both are the stored object; give one of them")
 	}
-	update := slices.Contains([]string{"update", "patch"}, verb)
+	update := verbs.Updates(verb)
 	switch {
 	case (o.File != "" || o.Stored || o.Old != "") && (t.path != "" || t.resource.Resource == all):
 		return nil, nil, errors.New("-f, --old and --stored: a path and '*' have no object; leave them out")
-	case o.Stored && verb == "create":
+	case o.Stored && verb == verbs.Create:
 		return nil, nil, errors.New("--stored: an object that is created is not stored yet; give it with -f")
 	case o.Old != "" && !update:
 		return nil, nil, fmt.Errorf("--old: %s has one object; give it with -f", verb)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // singleFieldsText is for a caller who may not write an object as a whole (FP-6).
@@ -12,7 +13,7 @@ const singleFieldsText = "\nThat is the right to write the whole object. You hav
 
 // writesFields tells whether a question is about a write that field permissions could cover.
 func (c *client) writesFields(verb string, t target) bool {
-	if t.path != "" || !slices.Contains([]string{"create", "update", "patch"}, verb) || !slices.Contains([]string{"", "status", "scale"}, t.subresource) {
+	if t.path != "" || !verbs.Stores(verb) || !slices.Contains([]string{"", "status", "scale"}, t.subresource) {
 		return false
 	}
 	mapper, err := c.config.ToRESTMapper()

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Request is one request, as it was recorded. Its texts and users may be kept; its bodies are valid until Each returns.
@@ -57,14 +59,10 @@ func (r *Request) Attributes() authorizer.AttributesRecord {
 		User: r.User, Verb: r.Verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 		ResourceRequest: r.IsResource(), Path: r.Path(),
 	}
-	if selects(r.Verb) && strings.Contains(r.URI, "Selector=") {
+	if verbs.Selects(r.Verb) && strings.Contains(r.URI, "Selector=") {
 		r.selectors(&a)
 	}
 	return a
-}
-
-func selects(verb string) bool {
-	return verb == "list" || verb == "watch" || verb == "deletecollection"
 }
 
 // selectors are read as the server reads them. What cannot be read is an error in the attributes, as there.

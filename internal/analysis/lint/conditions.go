@@ -15,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // maxWorlds is up to how many kinds of requests a condition is looked at one by one. Beyond that only what holds for
@@ -202,7 +203,7 @@ func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.Policy
 	if connect.Of(res.Group, res.Resource, res.Subresource) != connect.None {
 		operation = ""
 	}
-	if operation == "" && slices.Contains([]string{"get", "list", "watch"}, verb) && rule.When == "" && res.Subresource == "" {
+	if operation == "" && verbs.IsRead(verb) && rule.When == "" && res.Subresource == "" {
 		operation = "DELETE"
 	}
 	if operation == "" {

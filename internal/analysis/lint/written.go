@@ -9,6 +9,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // written remarks on how the rules of a role are written.
@@ -214,8 +215,8 @@ func (c *checker) guarded(r role, i int, rule *policyv1alpha1.PolicyRule) {
 
 // standardVerbs are those of requests; knownVerbs those that somebody asks about besides.
 var (
-	standardVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	knownVerbs    = append([]string{"*", "approve", "attest", "bind", "deny", "escalate", "exec", "granular", "impersonate", "proxy", "sign", "unsafe-delete-ignore-read-errors", "use"}, standardVerbs...)
+	standardVerbs = verbs.Served()
+	knownVerbs    = slices.Concat([]string{"*"}, verbs.Special(), standardVerbs)
 	// spoken are words that people use for verbs.
 	spoken = map[string]string{"read": "get", "view": "get", "write": "update", "edit": "update", "remove": "delete", "add": "create", "post": "create", "put": "update", "modify": "update", "apply": "patch"}
 )

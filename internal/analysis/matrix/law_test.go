@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	verbs      = []string{"get", "list", "create", "update", "patch", "delete"}
+	tried      = []string{"get", "list", "create", "update", "patch", "delete"}
 	kinds      = []string{"configmaps", "secrets", "pods", "pods/log", "*"}
 	namespaces = []string{"master", "ns", "other"}
 	names      = []string{"a", "b"}
@@ -54,7 +54,7 @@ func random(r *rand.Rand) *ruleset.Index {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 		b := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns, Namespace: ns}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 		for i := range 1 + r.IntN(4) {
-			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(3) == 0, Verbs: []string{pick(r, verbs)}, ResourceKinds: []string{pick(r, kinds)}}
+			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(3) == 0, Verbs: []string{pick(r, tried)}, ResourceKinds: []string{pick(r, kinds)}}
 			if r.IntN(3) == 0 {
 				rule.ResourceNames = []string{pick(r, names)}
 			}
@@ -70,7 +70,7 @@ func random(r *rand.Rand) *ruleset.Index {
 	}
 	for i := range r.IntN(3) {
 		name := fmt.Sprint("c", i)
-		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, verbs)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
+		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, tried)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
 		users, groups := someone()
 		var to []rbacv1.Subject
 		for _, u := range users {
@@ -102,7 +102,7 @@ func TestCellsAreWhatIsDecided(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ix := random(r)
-		cells, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: verbs, Namespaces: append([]string{"", Elsewhere}, namespaces...), Names: names, Subjects: subjects})
+		cells, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: append([]string{"", Elsewhere}, namespaces...), Names: names, Subjects: subjects})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestCellsAreWhatIsDecided(t *testing.T) {
 					if (ns != "") != res.Namespaced {
 						continue
 					}
-					for _, verb := range verbs {
+					for _, verb := range tried {
 						want := bruteForce(ix, s, res, ns, verb)
 						counts[want]++
 						access := got[key{s, ns, res.Resource, res.Subresource, verb}]
@@ -188,11 +188,11 @@ func bruteForce(ix *ruleset.Index, s ruleset.Subject, res plan.Resource, ns, ver
 // Without a list of subjects everybody who is bound is there.
 func TestEverybodyWhoIsBound(t *testing.T) {
 	ix := random(rand.New(rand.NewPCG(1, 2)))
-	all, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: verbs, Namespaces: namespaces, Names: names})
+	all, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names})
 	if err != nil || len(all) == 0 {
 		t.Fatal(len(all), err)
 	}
-	some, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: verbs, Namespaces: namespaces, Names: names, Subjects: all[0].Subjects[:1]})
+	some, err := Cells(t.Context(), Input{Index: ix, Resources: resources, Verbs: tried, Namespaces: namespaces, Names: names, Subjects: all[0].Subjects[:1]})
 	if err != nil || len(some) == 0 || len(some) > len(all) {
 		t.Fatal(len(some), len(all), err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
 
@@ -114,7 +115,7 @@ const anonymous = "system:anonymous"
 // requests are the one action for every name that rules tell apart.
 func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
 	names := []string{""}
-	if r.Subresource != "" || !slices.Contains([]string{"create", "list", "watch", "deletecollection"}, verb) {
+	if r.Subresource != "" || verbs.HasName(verb) {
 		names = append(slices.Clone(in.Names), "any-other-name")
 	}
 	if namespace == Elsewhere {

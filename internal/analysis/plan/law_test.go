@@ -35,7 +35,7 @@ func build(policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyB
 var (
 	conditions = []string{"", "", "", `resource.metadata.name == "a"`, `resource.metadata.name in ["a", "b"]`, `has(resource.data)`, `"k" in resource.?data.orValue({})`,
 		`resource.data["k"] == "v"`, `resource.metadata.name.startsWith("a")`, `request.user == "u1"`, `!(resource.metadata.name == "a")`}
-	verbs      = []string{"create", "update", "delete", "get"}
+	tried      = []string{"create", "update", "delete", "get"}
 	namespaces = []string{"master", "ns", "ns2"}
 	users      = []string{"u1", "u2", "u3"}
 	groups     = []string{"g", "system:authenticated"}
@@ -51,7 +51,7 @@ func random(r *rand.Rand) (policies []*policyv1alpha1.Policy, bindings []*policy
 		for i := range 1 + r.IntN(3) {
 			role := policyv1alpha1.PolicyRole{}
 			for range 1 + r.IntN(2) {
-				rule := policyv1alpha1.PolicyRule{Deny: r.IntN(4) == 0, Verbs: []string{pick(r, verbs)}, ResourceKinds: []string{"configmaps"}, Where: pick(r, conditions)}
+				rule := policyv1alpha1.PolicyRule{Deny: r.IntN(4) == 0, Verbs: []string{pick(r, tried)}, ResourceKinds: []string{"configmaps"}, Where: pick(r, conditions)}
 				if r.IntN(5) == 0 {
 					rule.ResourceNames = []string{"a"}
 				}
@@ -173,7 +173,7 @@ func TestChangesEqualBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		policies, bindings := random(r)
 		newPolicies, newBindings := changed(r, policies, bindings)
-		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: verbs}
+		in := Input{Before: build(policies, bindings), After: build(newPolicies, newBindings), Comparer: comparer, Resources: []Resource{resource}, Verbs: tried}
 		got, err := Changes(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)

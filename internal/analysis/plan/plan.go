@@ -10,6 +10,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Effect is what a subject may do (TR-16).
@@ -49,7 +50,7 @@ type Action struct {
 
 // HasName tells whether a request for an action names its object. (A create names it only in its body.)
 func HasName(a Action) bool {
-	return a.Subresource != "" || !slices.Contains([]string{"create", "list", "watch", "deletecollection"}, a.Verb)
+	return a.Subresource != "" || verbs.HasName(a.Verb)
 }
 
 const (

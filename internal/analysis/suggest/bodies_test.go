@@ -16,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // wrote is a change of an object; old is nil for a new one.
@@ -64,7 +65,7 @@ func withBodies(t *testing.T, r *rand.Rand, in *Input) *traffic {
 	}
 	known := r.IntN(4) > 0 // whether all of the log has bodies
 	for _, u := range in.Uses {
-		if !writes(u.Verb) || u.Name == "" || u.Resource == "" || !known && r.IntN(3) == 0 || tr.of[u] != nil {
+		if !verbs.Updates(u.Verb) || u.Name == "" || u.Resource == "" || !known && r.IntN(3) == 0 || tr.of[u] != nil {
 			continue
 		}
 		for range 1 + r.IntN(2) {

@@ -9,6 +9,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/escalation"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 const (
@@ -38,31 +39,29 @@ func (u Use) with(verb string) Use {
 	return u
 }
 
-func writes(verb string) bool { return verb == "update" || verb == "patch" }
-
 // fieldwise finds the places of which every change that was seen is known and takes a few fields only. What a right to
 // single fields allows is, but for exclusive fields, a part of what the verbs allow that it stands for: to create,
 // update and patch. So these must be held.
 func (s *suggester) fieldwise() map[place]bool {
-	verbs, out := map[place]map[string]bool{}, map[place]bool{}
+	fields, out := map[place]map[string]bool{}, map[place]bool{}
 	for _, u := range s.Uses {
 		at := placeOf(u)
-		if !writes(u.Verb) || u.Path != "" {
+		if !verbs.Updates(u.Verb) || u.Path != "" {
 			continue
 		}
 		known, seen := s.Writes[u], out[at]
-		if verbs[at] == nil {
-			verbs[at], seen = map[string]bool{}, true
+		if fields[at] == nil {
+			fields[at], seen = map[string]bool{}, true
 		}
 		for _, w := range known {
 			for _, v := range w.Verbs {
-				verbs[at][v] = true
+				fields[at][v] = true
 			}
 		}
 		out[at] = seen && len(known) > 0 && (at.sub == "" || at.sub == "status") && s.Index.Decide(u.attributes(s.Who)).Certainty == ruleset.Always && !s.masters() &&
 			s.covered(at.namespace, []rbacv1.PolicyRule{{Verbs: []string{fieldsVerb}, APIGroups: []string{at.group}, Resources: []string{at.spelled()}, ResourceNames: []string{u.Name}}}, nil) == nil
 	}
-	for at, all := range verbs {
+	for at, all := range fields {
 		for v := range all {
 			out[at] = out[at] && !s.exclusive(v)
 		}

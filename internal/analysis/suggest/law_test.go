@@ -13,10 +13,11 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 var (
-	verbs      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
+	tried      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"}
 	kinds      = []string{"configmaps", "secrets", "pods", "pods/exec", "*"}
 	namespaces = []string{"master", "ns", "other"}
 	names      = []string{"a", "b", "c"}
@@ -58,7 +59,7 @@ func random(r *rand.Rand) ruleset.Input {
 		p := &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}, Roles: map[string]policyv1alpha1.PolicyRole{}}
 		b := &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns, Namespace: ns}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 		for i := range 1 + r.IntN(4) {
-			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(5) == 0, Verbs: []string{pick(r, verbs), pick(r, verbs)}, ResourceKinds: []string{pick(r, kinds)}, When: pick(r, conditions)}
+			rule := policyv1alpha1.PolicyRule{Deny: r.IntN(5) == 0, Verbs: []string{pick(r, tried), pick(r, tried)}, ResourceKinds: []string{pick(r, kinds)}, When: pick(r, conditions)}
 			if r.IntN(4) == 0 {
 				rule.ResourceNames = []string{pick(r, names)}
 			}
@@ -71,7 +72,7 @@ func random(r *rand.Rand) ruleset.Input {
 	}
 	for i := range r.IntN(4) {
 		name := fmt.Sprint("c", i)
-		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, verbs), pick(r, verbs)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
+		in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{pick(r, tried), pick(r, tried)}, APIGroups: []string{""}, Resources: []string{pick(r, kinds)}}}})
 		to := []rbacv1.Subject{{Kind: "User", Name: "dora"}, {Kind: "User", Name: "bob"}}
 		if ref := (rbacv1.RoleRef{Kind: "ClusterRole", Name: name}); r.IntN(2) == 0 {
 			in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: to})
@@ -89,7 +90,7 @@ func everything() (all []Use) {
 			if !res.Namespaced && ns != "" {
 				continue
 			}
-			for _, verb := range verbs {
+			for _, verb := range tried {
 				for _, name := range append([]string{"", "z"}, names...) {
 					if name != "" && res.Subresource == "" && (verb == "create" || verb == "list" || verb == "deletecollection") {
 						continue
@@ -113,7 +114,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 		policy := random(r)
 		ix := ruleset.Build(policy)
 		in := Input{Subject: ruleset.Subject{Name: "dora"}, Who: who, Index: ix, Policies: policy.Policies, PolicyBindings: policy.PolicyBindings, RoleBindings: policy.RoleBindings,
-			ClusterRoleBindings: policy.ClusterRoleBindings, Policy: r.IntN(2) == 0, Name: "suggested", MaxNames: 2, Resources: resources, Verbs: verbs, Namespaces: namespaces}
+			ClusterRoleBindings: policy.ClusterRoleBindings, Policy: r.IntN(2) == 0, Name: "suggested", MaxNames: 2, Resources: resources, Verbs: tried, Namespaces: namespaces}
 		for range 40 {
 			in.Uses = append(in.Uses, pick(r, all))
 		}
@@ -143,7 +144,7 @@ func TestSuggestionsBreakAndWidenNothing(t *testing.T) {
 				t.Fatalf("seed %d: %s is granted and not held: %+v", seed, u, result.Parts)
 			}
 			for _, w := range recorded.probes { // and by effect, with fields
-				if u.Subresource != "" || u.Verb != "create" && !writes(u.Verb) {
+				if u.Subresource != "" || u.Verb != "create" && !verbs.Updates(u.Verb) {
 					continue
 				}
 				if was, is := recorded.allowed(ix, u.attributes(who), w), recorded.allowed(result.after, u.attributes(who), w); is > was {

@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Use is something that somebody did.
@@ -255,7 +256,7 @@ func (s *suggester) take(u Use, out *Result) {
 		out.Stays++
 		return
 	}
-	if writes(u.Verb) && s.byField[placeOf(u)] {
+	if verbs.Updates(u.Verb) && s.byField[placeOf(u)] {
 		s.noteFields(u)
 		return
 	}
@@ -353,7 +354,7 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 				out.Broken = append(out.Broken, u)
 			}
 		case now.Certainty == ruleset.Always:
-		case writes(u.Verb) && s.byField[placeOf(u)] && s.stillWrites(after, u):
+		case verbs.Updates(u.Verb) && s.byField[placeOf(u)] && s.stillWrites(after, u):
 		case before.Certainty == ruleset.Always && s.byWhere(now, u):
 		case before.Certainty == ruleset.Always, now.Certainty == ruleset.Never, !sameConditions(before, now):
 			out.Broken = append(out.Broken, u)
@@ -426,13 +427,13 @@ func (s *suggester) eachRight(visit func(Use)) {
 }
 
 func (s *suggester) mayUse(ix *ruleset.Index, who user.Info, u Use) bool {
-	return slices.Contains(who.GetGroups(), mastersGroup) || writes(u.Verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u)
+	return slices.Contains(who.GetGroups(), mastersGroup) || verbs.Updates(u.Verb) && s.byName(ix, who, u.with(fieldsVerb)) || ix.Decide(u.attributes(who)).Certainty != ruleset.Never || s.byName(ix, who, u)
 }
 
 // byName tells that it is allowed for a name that was seen.
 func (s *suggester) byName(ix *ruleset.Index, who user.Info, u Use) bool {
 	for at, o := range s.rights {
-		if at.namespace != u.Namespace || at.group != u.Group || at.resource != u.Resource || at.sub != u.Subresource || at.verb != u.Verb && (at.verb != fieldsVerb || !writes(u.Verb)) {
+		if at.namespace != u.Namespace || at.group != u.Group || at.resource != u.Resource || at.sub != u.Subresource || at.verb != u.Verb && (at.verb != fieldsVerb || !verbs.Updates(u.Verb)) {
 			continue
 		}
 		for name := range o.names {

@@ -14,6 +14,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -40,14 +41,14 @@ const operationGet admission.Operation = "GET"
 // would be final, and wrong. What the request would take from the object, its name, goes into the attributes.
 func (r *Reviewer) contentOf(served *snapshot.Served, attrs *authorizer.AttributesRecord, spec authz.SubjectAccessReviewSpec) (*content, error) {
 	c := &content{reviewer: r, served: served, object: &unstructured.Unstructured{}}
-	switch spec.Verb {
-	case "create":
+	switch verb := spec.Verb; {
+	case verb == verbs.Create:
 		c.operation = admission.Create
-	case "update", "patch":
+	case verbs.Updates(verb):
 		c.operation = admission.Update
-	case "delete", "deletecollection":
+	case verbs.Deletes(verb):
 		c.operation = admission.Delete
-	case "get":
+	case verb == verbs.Get:
 		c.operation = operationGet
 	default:
 		return nil, fmt.Errorf("verb %q has no object: leave content out, or ask about get, create, update, patch, delete or deletecollection", spec.Verb)

@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/matrix"
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 )
@@ -156,7 +157,7 @@ func leaveOut(cells []matrix.Cell, who ruleset.Subject) []matrix.Cell {
 
 // input is what the flags ask for.
 func (o *MatrixOptions) input(host *offline.Host, u *offline.Universe) (in matrix.Input, err error) {
-	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.Resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
+	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.Resources, Verbs: verbs.All(),
 		Namespaces: append(slices.Clone(u.Namespaces), matrix.Elsewhere, ""), Names: u.Names}
 	if len(o.Namespaces) > 0 {
 		in.Namespaces = o.Namespaces

@@ -9,6 +9,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr/cost"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Request is what is known about a request when it is authorized; it is the
@@ -93,13 +94,7 @@ func NewRequest(a authorizer.Attributes) *Request {
 
 // isMethod tells the verbs that are HTTP methods from those that ask for
 // something else, such as impersonate-on:*:get.
-func isMethod(verb string) bool {
-	switch verb {
-	case "get", "list", "watch", "update", "patch", "delete", "deletecollection":
-		return true
-	}
-	return false
-}
+func isMethod(verb string) bool { return verbs.IsRead(verb) || verbs.Changes(verb) }
 
 // isSmall reports whether a request is within the bounds of a small one.
 func (r *Request) isSmall() bool { return r.within(cost.Small) }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"proviso.dev/proviso/internal/engine/expr/text"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Text implements Condition: what is left of the expression when the request
@@ -70,10 +71,10 @@ func (p *Program) fallback(req *Request, effect Effect) string {
 // versionsOf names the versions of the object that a request with this verb
 // touches. Both are the same where it is read (RD-4).
 func versionsOf(verb string) []string {
-	switch verb {
-	case "create", "get", "list", "watch":
+	switch {
+	case verb == verbs.Create || verbs.IsRead(verb):
 		return []string{varObject}
-	case "delete", "deletecollection":
+	case verbs.Deletes(verb):
 		return []string{varOldObject}
 	default:
 		return []string{varOldObject, varObject}
@@ -112,13 +113,7 @@ func forVersions(e ast.Expr, verb string, effect Effect) ast.Expr {
 
 // allExist reports whether every version that the verb touches exists by the
 // time of admission.
-func allExist(verb string) bool {
-	switch verb {
-	case "create", "update", "patch", "delete", "deletecollection", "get", "list", "watch":
-		return true
-	}
-	return false
-}
+func allExist(verb string) bool { return verbs.IsRequest(verb) }
 
 // everExists is what is left of a where that holds for every object: that
 // there is one.

@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // fieldsMutable holds when nothing changes but the given fields and what the server owns. A create changes everything.
@@ -54,7 +55,7 @@ func (c *fieldsMutable) Type() string { return Type }
 
 // Decide implements expr.Condition. A rule about what may change allows no reading.
 func (c *fieldsMutable) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
-	if effect == expr.Allow && (req.Verb == "get" || req.Verb == "list" || req.Verb == "watch") {
+	if effect == expr.Allow && verbs.IsRead(req.Verb) {
 		return expr.Decided(false)
 	}
 	return expr.Undecided(c, req, effect)

@@ -9,6 +9,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Rules is what a user may do as SelfSubjectRulesReview shows it.
@@ -101,13 +102,13 @@ func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
 }
 
 // listVerbs writes a list of verbs in RBAC's terms. RBAC's * is everything, so it stands only for a plain * here.
-func listVerbs(verbs []string) (list []string, exact bool) {
-	positive, negative, _ := splitVerbs(verbs)
+func listVerbs(written []string) (list []string, exact bool) {
+	positive, negative, _ := splitVerbs(written)
 	set := matching.PolicyVerbs(positive, negative, false)
 	if set.Full {
 		return []string{matching.VerbAll}, true
 	}
-	for _, v := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+	for _, v := range verbs.All() {
 		if set.Masks[matching.FamilyNone]&matching.BitOf(v) != 0 {
 			list = append(list, v)
 		}

@@ -5,6 +5,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // DefaultRoles are the roles of the master namespace, with the meanings of the original design: viewers see everything
@@ -14,7 +15,7 @@ import (
 //
 // A test holds view, edit and admin against the roles of the same name that RBAC has, right by right.
 func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
-	read := []string{"get", "list", "watch"}
+	read := verbs.Reads()
 	const changes = "change what runs in the namespace"
 	return map[string][]policyv1alpha1.PolicyRule{
 		"view": {{

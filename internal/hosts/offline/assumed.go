@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -40,11 +41,11 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 // resourcesOf are a resource and its subresources.
 func resourcesOf(gv schema.GroupVersion, kind string) []metav1.APIResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
-	verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	if strings.HasSuffix(kind, "Review") {
-		verbs = metav1.Verbs{"create"}
+	serves, review := metav1.Verbs(verbs.Served()), strings.HasSuffix(kind, "Review")
+	if review {
+		serves = metav1.Verbs{verbs.Create}
 	}
-	all := []metav1.APIResource{{Name: plural.Resource, Kind: kind, Namespaced: !slices.Contains(clusterScoped, kind), Verbs: verbs}}
+	all := []metav1.APIResource{{Name: plural.Resource, Kind: kind, Namespaced: !slices.Contains(clusterScoped, kind), Verbs: serves}}
 	for sub, of := range subresources[schema.GroupKind{Group: gv.Group, Kind: kind}] {
 		r := metav1.APIResource{Name: plural.Resource + "/" + sub, Kind: of.Kind, Group: of.Group, Version: of.Version}
 		if r.Kind == "" {
@@ -52,7 +53,7 @@ func resourcesOf(gv schema.GroupVersion, kind string) []metav1.APIResource {
 		}
 		all = append(all, r)
 	}
-	if verbs[0] == "create" && len(verbs) > 1 {
+	if !review {
 		all = append(all, metav1.APIResource{Name: plural.Resource + "/status", Kind: kind})
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -24,7 +25,7 @@ type Universe struct {
 
 // NewUniverse gathers what the policies of hosts name.
 func NewUniverse(hosts ...*Host) (*Universe, error) {
-	u := &Universe{Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}}
+	u := &Universe{Verbs: verbs.All(), definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}}
 	for _, h := range hosts {
 		for _, kind := range snapshot.Kinds() {
 			objects, err := h.Files().Objects(kind)

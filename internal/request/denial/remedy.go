@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Question is what somebody who was refused should ask, to see why, and which grant is missing (TR-12).
@@ -60,11 +62,11 @@ func (q *Question) command() string {
 		return join(words)
 	}
 	switch verb {
-	case "create":
+	case verbs.Create:
 		words = append(words, "-f", "FILE")
-	case "update", "patch":
+	case verbs.Update, verbs.Patch:
 		words = append(words, "--stored", "-f", "FILE")
-	case "delete":
+	case verbs.Delete:
 		words = append(words, "--stored")
 	}
 	return join(words)

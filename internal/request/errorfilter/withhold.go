@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
@@ -52,11 +53,7 @@ func onlyPerhaps(holder *requestctx.State) bool {
 	if attrs == nil || d.Pending() == nil && !d.IsGranular() {
 		return false
 	}
-	switch attrs.GetVerb() {
-	case "update", "patch", "delete", "deletecollection":
-		return true
-	}
-	return false
+	return verbs.Changes(attrs.GetVerb())
 }
 
 // unsaid is the error of that code without anything of the object in it.

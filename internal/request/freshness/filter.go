@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"proviso.dev/proviso/internal/engine/revision"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -92,11 +93,7 @@ var policyGroups = map[string]bool{
 }
 
 func writes(info *request.RequestInfo) bool {
-	switch info.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		return policyGroups[info.APIGroup] || info.APIGroup == "" && revision.IsSource(info.Resource)
-	}
-	return false
+	return verbs.IsWrite(info.Verb) && (policyGroups[info.APIGroup] || info.APIGroup == "" && revision.IsSource(info.Resource))
 }
 
 // receipt sets the header before the first byte.

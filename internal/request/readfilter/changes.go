@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/storage"
 
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
@@ -47,11 +48,10 @@ func (s *store) changing(ctx context.Context) *reading {
 	if d.Pending() == nil && !d.IsGranular() || attrs.GetName() == "" || discovery.StoredAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != s.resource {
 		return nil
 	}
-	switch attrs.GetVerb() {
-	case "update", "patch":
-		return &reading{holder: holder, attrs: authorize.WithVerb(attrs, "get")}
+	if !verbs.Updates(attrs.GetVerb()) {
+		return nil
 	}
-	return nil
+	return &reading{holder: holder, attrs: authorize.WithVerb(attrs, verbs.Get)}
 }
 
 // mayGet tells whether the caller may get the object in a state. Of one that is not there yet nothing can be told.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -128,11 +129,8 @@ func (d *Directory) Lists(attrs authorizer.Attributes) bool {
 	return w.known.listsCustom(gv, attrs)
 }
 
-// customVerbs and subresourceVerbs are those of what a definition defines.
-var (
-	customVerbs      = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	subresourceVerbs = []string{"get", "patch", "update"}
-)
+// subresourceVerbs are those of the subresources that a definition defines.
+var subresourceVerbs = []string{verbs.Get, verbs.Patch, verbs.Update}
 
 func (k *knownAPIs) listsCustom(gv schema.GroupVersion, attrs authorizer.Attributes) bool {
 	if k.definitions == nil || k.groups[gv.Group] || k.proxied(gv) {
@@ -150,7 +148,7 @@ func (k *knownAPIs) listsCustom(gv schema.GroupVersion, attrs authorizer.Attribu
 	has := definition.Spec.Versions[i].Subresources
 	switch attrs.GetSubresource() {
 	case "":
-		return slices.Contains(customVerbs, attrs.GetVerb())
+		return verbs.IsRequest(attrs.GetVerb())
 	case "status":
 		return has != nil && has.Status != nil && slices.Contains(subresourceVerbs, attrs.GetVerb())
 	case "scale":

@@ -7,6 +7,8 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // CustomLists is what definitions make the server serve. It does not wait until a definition is established: rules by
@@ -50,12 +52,12 @@ var unlisted = metav1.Verbs{"delete"}
 // not ask how the group ranks its versions, which others have a say in.
 func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.APIResourceList) {
 	kind, plural := CustomKind(d), d.Spec.Names.Plural
-	var verbs metav1.Verbs
+	var serves metav1.Verbs
 	served := slices.ContainsFunc(d.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Served })
 	if holds(d, apiextensions.NamesAccepted) || holds(d, apiextensions.Established) { // before, there is nothing to list
-		verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		serves = verbs.Served()
 		if !served {
-			verbs = unlisted
+			serves = unlisted
 		}
 	}
 	for _, v := range d.Spec.Versions {
@@ -63,7 +65,7 @@ func customLists(d *apiextensions.CustomResourceDefinition) (lists []*metav1.API
 			continue
 		}
 		list := &metav1.APIResourceList{GroupVersion: d.Spec.Group + "/" + v.Name}
-		list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural, Kind: kind, Namespaced: d.Spec.Scope == apiextensions.NamespaceScoped, Verbs: verbs})
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural, Kind: kind, Namespaced: d.Spec.Scope == apiextensions.NamespaceScoped, Verbs: serves})
 		if v.Subresources != nil && v.Subresources.Status != nil {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural + "/status", Kind: kind})
 		}

@@ -12,16 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Limits of what a rule holds. The expression's is that of a condition, since it may become one.
 const (
-	maxExpression  = 10240
-	maxDescription = 1024
+	maxExpression  = expr.MaxLength
+	maxDescription = expr.MaxDescription
 )
 
 // writeVerbs are the verbs whose requests carry an object or options that a condition can be evaluated against.
-var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection", "exec", "proxy")
+var writeVerbs = sets.New(verbs.Writes()...).Insert("exec", "proxy")
 
 // A resource or kind, with its group and subresource: pods, pods/exec, deployments.apps, Deployment.apps, *.apps,
 // */scale, and "pods." for the core group alone.
@@ -32,7 +34,7 @@ var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 // Rule checks the form of one rule. master says whether the rule is in the master namespace.
 func Rule(rule policy.PolicyRule, master bool, path *field.Path) field.ErrorList {
 	errs := unrecognizedFields(rule, path)
-	errs = append(errs, verbs(rule.Verbs, path.Child("verbs"))...)
+	errs = append(errs, verbList(rule.Verbs, path.Child("verbs"))...)
 	errs = append(errs, subjectOfRule(rule, master, path)...)
 	errs = append(errs, conditionsOfRule(rule, path)...)
 	errs = append(errs, enforcement(rule.Enforcement, path.Child("enforcement"))...)
@@ -115,7 +117,7 @@ func oneEdit(a, b string) bool {
 // verbPatterns are the verbs that stand for all with that prefix.
 var verbPatterns = []string{"impersonate*", "granular:*"}
 
-func verbs(list []string, path *field.Path) (errs field.ErrorList) {
+func verbList(list []string, path *field.Path) (errs field.ErrorList) {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, `name at least one verb, or "*" for all`)}
 	}

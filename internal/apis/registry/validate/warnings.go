@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // knownVerbs are the verbs of requests and the special ones of rules. Any other is matched literally, so that it may be
 // right all the same.
-var knownVerbs = []string{
-	"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "exec", "proxy",
-	"use", "bind", "escalate", "deny", "impersonate", "impersonate*", "approve", "sign", "attest", "granular", "permission-request", "unsafe-delete-ignore-read-errors",
+var knownVerbs = slices.Concat(verbs.All(), verbs.Special(), []string{
+	"*", "impersonate*", "permission-request",
 	"post", "put", "head", "options", // of paths
-}
+})
 
 // Warnings says which parts of the rules have no effect as they are written. names tells which kinds of a rule nothing
 // serves now, and which of its names do not reach what has them, since it is in a guarded API group; reads tells
@@ -40,7 +40,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		}
 		// A deny rule is held against the name of each object.
 		if !rule.Deny && len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {
-			for _, verb := range []string{"create", "deletecollection"} {
+			for _, verb := range []string{verbs.Create, verbs.DeleteCollection} {
 				if slices.Contains(rule.Verbs, verb) {
 					warn(".resourceNames: has no effect on %s, whose requests have no name: the rule does not match them; write a rule of its own with when: object.metadata.name == … for that", verb)
 				}

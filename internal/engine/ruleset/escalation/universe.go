@@ -7,6 +7,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // other stands for a name that no rule mentions. No object and no rule can have it.
@@ -24,8 +25,8 @@ type universe struct {
 
 // The names that have a meaning without being written in a rule.
 var (
-	builtinVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
-		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", matching.VerbImpersonate + other, matching.VerbGranular + other, other}
+	builtinVerbs = append(verbs.All(),
+		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", matching.VerbImpersonate+other, matching.VerbGranular+other, other)
 	builtinResources = []string{"pods", "services", "nodes", other}
 )
 

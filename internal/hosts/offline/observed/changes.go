@@ -9,6 +9,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/analysis/suggest"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // change is what one request did to an object.
@@ -23,7 +24,7 @@ type change struct {
 
 // change finds out what a request did, and remembers what it was answered with.
 func (b *bodies) change(r *auditlog.Request) *change {
-	c := &change{writes: r.Verb == "update" || r.Verb == "patch", checked: granted(r.Checks)}
+	c := &change{writes: verbs.Updates(r.Verb), checked: granted(r.Checks)}
 	one, list := b.answer(r)
 	switch {
 	case c.writes && (r.Code == http.StatusConflict || r.Code == http.StatusNotFound):

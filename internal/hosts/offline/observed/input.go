@@ -9,6 +9,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -20,7 +21,7 @@ func Input(ctx context.Context, host *offline.Host) (in suggest.Input, err error
 		return in, err
 	}
 	in = suggest.Input{Index: host.Snapshot().Rules, Resources: u.Resources,
-		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, Namespaces: u.Namespaces,
+		Verbs: verbs.All(), Namespaces: u.Namespaces,
 		Exclusive: exclusives(host), Holds: holding(ctx, host)}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)

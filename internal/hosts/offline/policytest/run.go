@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
 )
 
@@ -108,7 +109,7 @@ func (r *Runner) decideAll(ctx context.Context, host *offline.Host, cases []Case
 func (r *Runner) decide(ctx context.Context, host *offline.Host, c *Case) Result {
 	spec := authz.SubjectAccessReviewSpec{Verb: c.Verb, ResourceKind: c.Resource, ResourceName: c.ObjectName, Trace: true}
 	content, old := c.Object, c.OldObject
-	if content == nil || c.Verb == "delete" || c.Verb == "deletecollection" {
+	if content == nil || verbs.Deletes(c.Verb) {
 		if old != nil {
 			content, old = old, nil
 		}

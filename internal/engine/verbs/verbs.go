@@ -1,0 +1,61 @@
+package verbs
+
+// The verbs of requests for resources.
+const (
+	Get    = "get"
+	List   = "list"
+	Watch  = "watch"
+	Create = "create"
+	Update = "update"
+	Patch  = "patch"
+	Delete = "delete"
+	// DeleteCollection deletes what a list with the same selectors would return.
+	DeleteCollection = "deletecollection"
+)
+
+// All are the verbs of requests, reads before writes.
+func All() []string { return append(Reads(), Writes()...) }
+
+// Served are the verbs of requests in the order in which discovery lists them.
+func Served() []string {
+	return []string{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch}
+}
+
+// Reads are the verbs that change nothing.
+func Reads() []string { return []string{Get, List, Watch} }
+
+// Writes are the verbs that change what is stored.
+func Writes() []string { return []string{Create, Update, Patch, Delete, DeleteCollection} }
+
+// Special are the verbs that rules name, and that are not verbs of requests. Rules can name others as well.
+func Special() []string {
+	return []string{"approve", "attest", "bind", "deny", "escalate", "exec", "granular", "impersonate", "proxy", "sign", "unsafe-delete-ignore-read-errors", "use"}
+}
+
+// IsRead reports whether a verb reads objects.
+func IsRead(verb string) bool { return verb == Get || verb == List || verb == Watch }
+
+// IsWrite reports whether a verb changes what is stored. Such requests run admission.
+func IsWrite(verb string) bool { return verb == Create || Changes(verb) }
+
+// IsRequest reports whether a verb is one of requests for resources.
+func IsRequest(verb string) bool { return IsRead(verb) || IsWrite(verb) }
+
+// Stores reports whether a verb brings an object that is stored.
+func Stores(verb string) bool { return verb == Create || Updates(verb) }
+
+// Updates reports whether a verb makes an object that exists into another one.
+func Updates(verb string) bool { return verb == Update || verb == Patch }
+
+// Deletes reports whether a verb deletes objects.
+func Deletes(verb string) bool { return verb == Delete || verb == DeleteCollection }
+
+// Changes reports whether a verb changes or deletes objects that exist.
+func Changes(verb string) bool { return Updates(verb) || Deletes(verb) }
+
+// Selects reports whether a verb is about the objects that selectors select.
+func Selects(verb string) bool { return verb == List || verb == Watch || verb == DeleteCollection }
+
+// HasName reports whether a request for a resource names its object. A create names it only in its body, and a request
+// for a subresource always does.
+func HasName(verb string) bool { return verb != Create && !Selects(verb) }
