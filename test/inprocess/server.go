@@ -26,11 +26,19 @@ import (
 // patience bounds every wait. It is generous, because a busy machine is slow and nothing here is about speed.
 const patience = 4 * time.Minute
 
-// Main is the TestMain of packages whose servers log: their log stays out of the output of the tests.
-func Main(m *testing.M) {
+// Main is the TestMain of packages whose servers log: their log stays out of the output of the tests. What is to be
+// done after all of them may fail, too.
+func Main(m *testing.M, after ...func() error) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, f := range after {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
 }
 
 // Server is a running server.

@@ -13,8 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // collected is an event as a collector reads it.
@@ -64,7 +62,8 @@ func (c *collector) of(user, uri string) (out []collected) {
 
 // TestAuditFeed: DA-8, DA-11, DA-15. On the real server, with a sink over HTTP.
 func TestAuditFeed(t *testing.T) {
-	s := start(t, func(o *apiserver.Options) { o.AuditDynamic.AllowInsecureSinks = true })
+	t.Parallel()
+	s := bare.get(t)
 	admin := newCaller(t, s.admin)
 	feed := &collector{}
 	listener := httptest.NewServer(feed)
@@ -75,14 +74,14 @@ func TestAuditFeed(t *testing.T) {
 	}
 	admin.must(t, "POST", "/apis/auditregistration.k8s.io/v1alpha1/auditsinks", fmt.Sprintf(`{apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: feed},
 		spec: {policy: {level: RequestResponse}, webhook: {throttle: {qps: 1000, burst: 1000}, clientConfig: {url: %q}}}}`, listener.URL))
-	admin.must(t, "POST", "/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: hammer}}")
-	admin.must(t, "POST", containersIn("hammer", "policies"), policyYAML("hammer", "default"))
-	admin.must(t, "POST", containersIn("hammer", "policybindings"), "{apiVersion: policy.proviso.dev/v1alpha1, kind: PolicyBinding, metadata: {name: hammer}}")
-	admin.must(t, "POST", viewsIn("hammer", "roles"), roleYAML("dev", `{verbs: [get, patch], resourceKinds: [configmaps]}, {verbs: [create], resourceKinds: [configmaps], when: object.metadata.name == "good"}, `+
+	admin.must(t, "POST", "/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: feed-room}}")
+	admin.must(t, "POST", containersIn("feed-room", "policies"), policyYAML("feed-room", "default"))
+	admin.must(t, "POST", containersIn("feed-room", "policybindings"), "{apiVersion: policy.proviso.dev/v1alpha1, kind: PolicyBinding, metadata: {name: feed-room}}")
+	admin.must(t, "POST", viewsIn("feed-room", "roles"), roleYAML("dev", `{verbs: [get, patch], resourceKinds: [configmaps]}, {verbs: [create], resourceKinds: [configmaps], when: object.metadata.name == "good"}, `+
 		`{deny: true, verbs: [create], resourceKinds: [configmaps], when: object.metadata.name == "worse"}`))
-	admin.must(t, "POST", viewsIn("hammer", "rolebindings"), bindingYAML("devs", "hammer", "dev"))
+	admin.must(t, "POST", viewsIn("feed-room", "rolebindings"), bindingYAML("devs", "feed-room", "dev"))
 	edgar, bystander := newCaller(t, s.as("edgar")), newCaller(t, s.as("bystander"))
-	const maps = "/api/v1/namespaces/hammer/configmaps"
+	const maps = "/api/v1/namespaces/feed-room/configmaps"
 	await("the role", func() bool {
 		code, _, _ := edgar.do(t, "GET", maps+"/none", "")
 		return code == http.StatusNotFound

@@ -37,7 +37,8 @@ var samples = []struct{ path, object string }{
 // TestBadInput replaces every part of every object of ours by what does not belong there and sends it to the real
 // server: the answer is a decision or a 4xx, never a 500, and never a panic (SV-7).
 func TestBadInput(t *testing.T) {
-	f := &fieldWorld{s: start(t), clients: map[string]*http.Client{}}
+	t.Parallel()
+	f := &fieldWorld{s: plain.get(t), clients: map[string]*http.Client{}}
 	const own = "/apis/authorization.proviso.dev/v1alpha1/namespaces/default/"
 	f.admin(t, http.MethodPost, "/api/v1/namespaces", jsonBody, `{"metadata":{"name":"empty"}}`)
 	for path, name := range map[string]string{"policies": "default", "policybindings": "default"} {

@@ -17,9 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/feature"
-	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/test/sixth"
 )
@@ -27,13 +25,9 @@ import (
 // TestPictureOfTheChain: what chain.go draws is what a server is composed of, in that order. The same server has a
 // sixth system in its list, which took one package and one line.
 func TestPictureOfTheChain(t *testing.T) {
-	var kernel *feature.Kernel
-	s := start(t, func(o *apiserver.Options) {
-		o.Plug(features.Entry{New: func(k *feature.Kernel, _ features.Config) (feature.System, error) {
-			kernel = k
-			return sixth.New("six"), nil
-		}})
-	})
+	t.Parallel()
+	s := plugged.get(t)
+	kernel := pluggedKernel
 	systems, made := kernel.Systems.Get()
 	if !made {
 		t.Fatal("there are no systems")
@@ -41,7 +35,7 @@ func TestPictureOfTheChain(t *testing.T) {
 	t.Run("the sixth system is there", func(t *testing.T) { sixthIsThere(t, s) })
 
 	picture := readPicture(t)
-	composed := systems[:len(systems)-1]
+	composed := systems[:len(systems)-2] // without the sixth, and the part that TestNobodyMovesNames has
 	ours := []string{"pinSnapshot", "Authorization"}
 	for _, f := range feature.Filters(composed) {
 		ours = append(ours, f.Name)

@@ -26,7 +26,7 @@ import (
 
 // PO-10: the default roles, as rights and by what they let people do.
 func TestDefaultRoles(t *testing.T) {
-	s := start(t)
+	s := bare.get(t)
 	t.Run("against RBAC", func(t *testing.T) { rolesAgainstRBAC(t, s) })
 	t.Run("by effect", func(t *testing.T) { rolesByEffect(t, s) })
 }

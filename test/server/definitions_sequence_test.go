@@ -10,7 +10,8 @@ import (
 
 // TestDeclarationsInAnySequence: a CRD is written by one command after another, and by several managers (FP-3).
 func TestDeclarationsInAnySequence(t *testing.T) {
-	s := start(t)
+	s := plain.get(t)
+	t.Cleanup(func() { s.withdraw(t, "rockets.example.com") })
 	const name = "rockets.example.com"
 	verb := func(v string) string { return rocketFile("verb: example.com/"+v, "exclusive: true") }
 	want := func(v string) string { return `{"exclusive":true,"verb":"example.com/` + v + `"}` }

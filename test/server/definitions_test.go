@@ -15,6 +15,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,6 +121,19 @@ func (s *instance) shows(t *testing.T, name, want string) {
 	}
 }
 
+// withdraw deletes a definition and waits until it is gone, so that the next test finds none.
+func (s *instance) withdraw(t *testing.T, name string) {
+	t.Helper()
+	definitions := apiextensionsclient.NewForConfigOrDie(s.admin).ApiextensionsV1().CustomResourceDefinitions()
+	if err := definitions.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	s.await(name+" to be gone", func() (bool, error) {
+		_, err := definitions.Get(context.Background(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
+
 // does is kubectl, which succeeds.
 func (s *instance) does(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
@@ -152,7 +166,8 @@ func fire(t *testing.T, definition map[string]any) string {
 // TestDeclarationsInSchemas: CRD authors declare field permissions in their schemas, with every command and client
 // there is (FP-3).
 func TestDeclarationsInSchemas(t *testing.T) {
-	s := start(t)
+	s := plain.get(t)
+	t.Cleanup(func() { s.withdraw(t, "rockets.example.com") })
 	const (
 		name     = "rockets.example.com"
 		declared = `{"exclusive":true,"verb":"example.com/fire"}`

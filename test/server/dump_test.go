@@ -25,34 +25,34 @@ import (
 // TR-1: files that were dumped from a server decide as the server does, hold nothing secret, and whoever may not read
 // the policy is told what is missing.
 func TestDump(t *testing.T) {
-	s := start(t)
+	s := plain.get(t)
 	ctx := context.Background()
 	client, err := kubernetes.NewForConfig(s.admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"hammer", "anvil"} {
+	for _, name := range []string{"dumped", "dumped-not"} {
 		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	applied(t, s.admin,
-		`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default","namespace":"hammer"}}`,
-		`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"hammer","namespace":"hammer"},"policyRef":{"namespace":"hammer"}}`,
-		`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"dev","namespace":"hammer","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}},"rules":[{"verbs":["get","create"],"resourceKinds":["configmaps","Gadget.forge.example.com"]},{"deny":true,"verbs":["delete"],"resourceKinds":["*"]}]}`,
-		`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"dev","namespace":"hammer"},"roleRef":{"namespace":"hammer","name":"dev"},"userNames":["edgar"]}`,
+		`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"Policy","metadata":{"name":"default","namespace":"dumped"}}`,
+		`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"PolicyBinding","metadata":{"name":"dumped","namespace":"dumped"},"policyRef":{"namespace":"dumped"}}`,
+		`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"dev","namespace":"dumped","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}},"rules":[{"verbs":["get","create"],"resourceKinds":["configmaps","Gadget.forge.example.com"]},{"deny":true,"verbs":["delete"],"resourceKinds":["*"]}]}`,
+		`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"dev","namespace":"dumped"},"roleRef":{"namespace":"dumped","name":"dev"},"userNames":["dumped-edgar"]}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.forge.example.com"},"spec":{"group":"forge.example.com","scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
 	)
-	if _, err := client.RbacV1().RoleBindings("hammer").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "edit"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "hubert"}, {APIGroup: rbacv1.GroupName, Kind: "User", Name: "edgar"}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.RbacV1().RoleBindings("dumped").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "edit"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "dumped-hubert"}, {APIGroup: rbacv1.GroupName, Kind: "User", Name: "dumped-edgar"}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	type question struct{ user, verb, group, resource, namespace string }
 	var questions []question
-	for _, u := range []string{"edgar", "hubert", "system:kube-scheduler", "nobody"} {
+	for _, u := range []string{"dumped-edgar", "dumped-hubert", "system:kube-scheduler", "nobody"} {
 		for _, verb := range []string{"get", "create", "delete", "list"} {
 			for _, r := range [][2]string{{"", "configmaps"}, {"", "secrets"}, {"", "nodes"}, {"apps", "deployments"}, {"forge.example.com", "gadgets"}, {"policy.proviso.dev", "policies"}} {
-				for _, ns := range []string{"hammer", "anvil", ""} {
+				for _, ns := range []string{"dumped", "dumped-not", ""} {
 					questions = append(questions, question{u, verb, r[0], r[1], ns})
 				}
 			}
@@ -106,7 +106,7 @@ func TestDump(t *testing.T) {
 		}
 	}
 	edgar := rest.CopyConfig(s.admin)
-	edgar.Impersonate = rest.ImpersonationConfig{UserName: "edgar"}
+	edgar.Impersonate = rest.ImpersonationConfig{UserName: "dumped-edgar"}
 	if _, err := source.Dump(ctx, edgar); err == nil || !strings.Contains(err.Error(), "you may not list") || !strings.Contains(err.Error(), "policies.policy.proviso.dev") || !strings.Contains(err.Error(), "ask for a cluster role") {
 		t.Errorf("what is missing: %v", err)
 	}

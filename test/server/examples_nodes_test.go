@@ -21,7 +21,7 @@ func (x *examples) nodeAgent(t *testing.T) {
 	const why = "only pods on the agent's own node"
 	ctx := t.Context()
 	x.install(t, "node-agent/policy.yaml")
-	x.create(t, inNamespace(object("v1", "ServiceAccount", "default", nil), "default")) // no controllers run
+	x.s.accountForPods(t)
 	for name, node := range map[string]string{"here": "n1", "there": "n2"} {
 		x.create(t, inNamespace(object("v1", "Pod", name, map[string]any{
 			"nodeName": node, "containers": []any{map[string]any{"name": "a", "image": "a"}},

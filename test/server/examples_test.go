@@ -25,6 +25,7 @@ import (
 // TestExamples applies the examples of conditional authorization exactly as they are and does, as the users in
 // question, what they are about: each refusal has a twin that is allowed and differs in one thing (CA-22).
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	s := startHost(t)
 	x := newExamples(t, s)
 	t.Run("pv-storage-class", x.pvStorageClass)

@@ -12,14 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // TestFieldExamples applies the examples of field permissions exactly as they are and does, as the users in question,
 // what they are about, with a client that knows nothing of them and updates whole objects (FP-11).
 func TestFieldExamples(t *testing.T) {
-	x := newExamples(t, start(t, func(o *apiserver.Options) { o.Controllers = []string{"serviceaccount"} })) // pods need one
+	x := newExamples(t, peopled.get(t)) // pods need a service account
 	t.Run("supersafe by RBAC", func(t *testing.T) {
 		x.install(t, "supersafe/rbac.yaml")
 		supersafe(t, x, "default", "supersafe")

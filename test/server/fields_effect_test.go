@@ -131,7 +131,7 @@ func (f *fieldWorld) carried(t *testing.T) {
 	f.declare(t, "parallel", `{"resources":["jobs.batch"],"field":".spec.parallelism","permission":"example.com/parallel","exclusive":true,"exclusiveWhen":"self > 5"}`)
 	f.grant(t, "system:serviceaccount:kube-system:replicaset-controller", []string{"*"}, []string{"*"}, "create", "update", "patch")
 	f.grant(t, "system:serviceaccount:kube-system:addon", []string{"*"}, []string{"*"}, "create", "update", "patch")
-	f.admin(t, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", jsonBody, `{"metadata":{"name":"default"}}`)
+	f.s.accountForPods(t)
 	const guarded = `"metadata":{"labels":{"guarded.com/x":"1"}}`
 	const guard, class, parallel = "granular:example.com/guard", "granular:example.com/class", "granular:example.com/parallel"
 	pod := func(metadata, spec string) string {

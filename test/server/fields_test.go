@@ -15,16 +15,15 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/request/enforce"
 )
 
 // TestFieldPermissions tries, on the real server, every way round field permissions that is known (FP-5 … FP-10,
 // FP-15). Each refusal has a twin that is allowed and differs in one thing.
 func TestFieldPermissions(t *testing.T) {
-	audited := &auditTrail{annotations: map[string]map[string]string{}}
-	f := &fieldWorld{audited: audited}
-	f.s = start(t, func(o *apiserver.Options) { o.AuditTo(audited, audited) })
+	t.Parallel()
+	f := &fieldWorld{audited: trail}
+	f.s = audited.get(t)
 	f.clients = map[string]*http.Client{}
 	f.install(t)
 	t.Run("bad input", f.badInput)

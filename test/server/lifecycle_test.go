@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 const lifecyclePolicy = `
@@ -34,7 +32,8 @@ const lifecyclePolicy = `
 // TestNamespaceLifeAndDeath: policies belong to one namespace. They deny until it is gone, its deletion completes, and
 // its successor inherits nothing (PO-4, PO-20).
 func TestNamespaceLifeAndDeath(t *testing.T) {
-	s := start(t, func(o *apiserver.Options) { o.Controllers = []string{"namespace-controller"} })
+	t.Parallel()
+	s := bare.get(t)
 	ctx := t.Context()
 	x := newExamples(t, s)
 	admin := kubernetes.NewForConfigOrDie(s.admin)

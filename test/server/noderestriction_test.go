@@ -17,17 +17,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 )
 
 // CA-18: with upstream's plugin off, a node may do exactly what it may do with it on, and the restriction is visible
 // beforehand.
 func TestNodeRestriction(t *testing.T) {
-	s := start(t, func(o *apiserver.Options) {
-		o.Kube.Admission.GenericAdmission.DisablePlugins = []string{"NodeRestriction"}
-		o.Give("enable-admission-plugins")
-	})
+	t.Parallel()
+	s := bare.get(t)
 	ctx := t.Context()
 	admin := kubernetes.NewForConfigOrDie(s.admin)
 	for _, name := range []string{"n1", "n2"} {

@@ -23,7 +23,7 @@ import (
 // TestPermissions reads on the real server which permissions there are and where declarations take effect, and asks
 // reviews about them (FP-4, FP-12).
 func TestPermissions(t *testing.T) {
-	x := newExamples(t, start(t))
+	x := newExamples(t, plain.get(t)) // not in parallel: it asks who can
 	x.install(t, "exclusive-field/fieldpermissions.yaml")
 	x.install(t, "exclusive-field/roles.yaml")
 	x.install(t, "supersafe/rbac.yaml")

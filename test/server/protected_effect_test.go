@@ -14,21 +14,22 @@ import (
 // TestProtectedByEffect: a protection holds for whatever becomes part of an object, by whichever way it gets there
 // (PA-13).
 func TestProtectedByEffect(t *testing.T) {
-	f := &fieldWorld{s: start(t), clients: map[string]*http.Client{}}
+	t.Parallel()
+	f := &fieldWorld{s: bare.get(t), clients: map[string]*http.Client{}}
 	all := []string{"*"}
-	for _, user := range []string{"outsider", "member", "system:serviceaccount:kube-system:statefulset-controller", "system:serviceaccount:kube-system:addon"} {
+	for _, user := range []string{"env-outsider", "env-member", "system:serviceaccount:kube-system:statefulset-controller", "system:serviceaccount:kube-system:addon"} {
 		f.grant(t, user, all, all, "get", "create", "update", "patch")
 	}
-	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles/release-managers", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"release-managers"}}`)
-	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/release-managers", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"release-managers"},
-"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"release-managers"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"member"}]}`)
+	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles/env-managers", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"env-managers"}}`)
+	f.apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/env-managers", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"env-managers"},
+"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"env-managers"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"env-member"}]}`)
 	f.apply(t, "/apis/policy.proviso.dev/v1alpha1/clusterprotectedattributes/env", `{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"ClusterProtectedAttribute","metadata":{"name":"env"},
-"attributeKind":"Label","attributeName":"env","protectedValues":["prod"],"roleRef":{"kind":"ClusterRole","name":"release-managers"}}`)
-	f.admin(t, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", jsonBody, `{"metadata":{"name":"default"}}`)
+"attributeKind":"Label","attributeName":"env","protectedValues":["prod"],"roleRef":{"kind":"ClusterRole","name":"env-managers"}}`)
+	f.s.accountForPods(t)
 	f.settled(t, "the protection", func() bool {
 		labelled := `{"metadata":{"name":"x","labels":{"env":"prod"}}}`
-		return f.as(t, "outsider", http.MethodPost, dryRun("/api/v1/namespaces/default/configmaps"), jsonBody, labelled).code == 403 &&
-			f.as(t, "member", http.MethodPost, dryRun("/api/v1/namespaces/default/configmaps"), jsonBody, labelled).code == 201
+		return f.as(t, "env-outsider", http.MethodPost, dryRun("/api/v1/namespaces/default/configmaps"), jsonBody, labelled).code == 403 &&
+			f.as(t, "env-member", http.MethodPost, dryRun("/api/v1/namespaces/default/configmaps"), jsonBody, labelled).code == 201
 	})
 	t.Run("bindings", f.protectedBindings)
 	t.Run("revisions", f.protectedRevisions)
@@ -41,28 +42,28 @@ func (f *fieldWorld) protectedBindings(t *testing.T) {
 		f.admin(t, http.MethodPost, "/api/v1/namespaces/default/pods", jsonBody, `{"metadata":{"name":"`+name+`","labels":{`+labels+`}},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	}
 	body := func(pod, metadata string) string {
-		return `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod + `"` + metadata + `},"target":{"apiVersion":"v1","kind":"Node","name":"n1"}}`
+		return `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod + `"` + metadata + `},"target":{"apiVersion":"v1","kind":"Node","name":"env-node"}}`
 	}
 	bind := func(user, pod, metadata string) answer {
 		return f.as(t, user, http.MethodPost, namespaced("pods", pod)+"/binding", jsonBody, body(pod, metadata))
 	}
 	const dev, prod = `,"labels":{"env":"dev"}`, `,"labels":{"env":"prod"}`
-	refused(t, "sets the value", bind("outsider", "free", prod), `label env=prod is protected by ClusterProtectedAttribute "env"; changing it requires being bound to ClusterRole "release-managers"`)
-	refused(t, "replaces the value", bind("outsider", "prod", dev), "label env=prod is protected")
-	refused(t, "replaces the value by the older resource", f.as(t, "outsider", http.MethodPost, "/api/v1/namespaces/default/bindings", jsonBody, body("prod", dev)), "label env=prod is protected")
-	allowed(t, "leaves the value", bind("outsider", "prod-too", prod))
-	allowed(t, "sets a free value where there is none", bind("outsider", "free", dev))
-	allowed(t, "a member replaces the value", bind("member", "prod", dev))
+	refused(t, "sets the value", bind("env-outsider", "free", prod), `label env=prod is protected by ClusterProtectedAttribute "env"; changing it requires being bound to ClusterRole "env-managers"`)
+	refused(t, "replaces the value", bind("env-outsider", "prod", dev), "label env=prod is protected")
+	refused(t, "replaces the value by the older resource", f.as(t, "env-outsider", http.MethodPost, "/api/v1/namespaces/default/bindings", jsonBody, body("prod", dev)), "label env=prod is protected")
+	allowed(t, "leaves the value", bind("env-outsider", "prod-too", prod))
+	allowed(t, "sets a free value where there is none", bind("env-outsider", "free", dev))
+	allowed(t, "a member replaces the value", bind("env-member", "prod", dev))
 	if labels := f.admin(t, http.MethodGet, namespaced("pods", "prod"), jsonBody, "").body["metadata"].(map[string]any)["labels"].(map[string]any); labels["env"] != "dev" {
 		t.Errorf("the labels of a Binding are not merged into the pod any more: %v", labels)
 	}
-	if a := bind("outsider", "stale", `,"resourceVersion":"1"`+dev); a.code != http.StatusConflict {
+	if a := bind("env-outsider", "stale", `,"resourceVersion":"1"`+dev); a.code != http.StatusConflict {
 		t.Errorf("another state of the pod than was compared: %d %s", a.code, a.message)
 	}
-	if a := bind("outsider", "nowhere", dev); a.code != http.StatusNotFound {
+	if a := bind("env-outsider", "nowhere", dev); a.code != http.StatusNotFound {
 		t.Errorf("a pod that is not there: %d %s", a.code, a.message)
 	}
-	allowed(t, "without labels", bind("outsider", "prod-three", ""))
+	allowed(t, "without labels", bind("env-outsider", "prod-three", ""))
 }
 
 // PA-13: a stateful set makes its pods from the data of a ControllerRevision.
@@ -72,17 +73,17 @@ func (f *fieldWorld) protectedRevisions(t *testing.T) {
 	}
 	const prod = `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"env":"prod"}}}}}`
 	const where = "label env=prod in .data.spec."
-	refused(t, "template", revision("outsider", prod), where+"template.metadata is protected")
-	refused(t, "in other letters", revision("outsider", `{"spec":{},"SPEC":{"TEMPLATE":{"MetaData":{"LABELS":{"env":"prod"}}}}}`), where+"template.metadata is protected")
-	refused(t, "claim template", revision("outsider", `{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"d","labels":{"env":"prod"}}}]}}`), where+"volumeClaimTemplates[d] is protected")
-	refused(t, "cannot be read", revision("outsider", `{"spec":{"template":"x"}}`), "could not be examined")
+	refused(t, "template", revision("env-outsider", prod), where+"template.metadata is protected")
+	refused(t, "in other letters", revision("env-outsider", `{"spec":{},"SPEC":{"TEMPLATE":{"MetaData":{"LABELS":{"env":"prod"}}}}}`), where+"template.metadata is protected")
+	refused(t, "claim template", revision("env-outsider", `{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"d","labels":{"env":"prod"}}}]}}`), where+"volumeClaimTemplates[d] is protected")
+	refused(t, "cannot be read", revision("env-outsider", `{"spec":{"template":"x"}}`), "could not be examined")
 	refused(t, "an account of kube-system that makes none", revision("system:serviceaccount:kube-system:addon", prod), where)
-	allowed(t, "another value", revision("outsider", strings.Replace(prod, "prod", "dev", 1)))
-	allowed(t, "data of another sort", revision("outsider", `{"any":"thing"}`))
-	allowed(t, "a member", revision("member", prod))
+	allowed(t, "another value", revision("env-outsider", strings.Replace(prod, "prod", "dev", 1)))
+	allowed(t, "data of another sort", revision("env-outsider", `{"any":"thing"}`))
+	allowed(t, "a member", revision("env-member", prod))
 	allowed(t, "the controller", revision("system:serviceaccount:kube-system:statefulset-controller", prod))
 	f.admin(t, http.MethodPost, "/apis/apps/v1/namespaces/default/controllerrevisions", jsonBody, `{"metadata":{"name":"kept"},"revision":1,"data":`+prod+`}`)
-	allowed(t, "data that stays as it is", f.as(t, "outsider", http.MethodPatch, dryRun("/apis/apps/v1/namespaces/default/controllerrevisions/kept"), mergePatch, `{"metadata":{"labels":{"free":"1"}}}`))
+	allowed(t, "data that stays as it is", f.as(t, "env-outsider", http.MethodPatch, dryRun("/apis/apps/v1/namespaces/default/controllerrevisions/kept"), mergePatch, `{"metadata":{"labels":{"free":"1"}}}`))
 }
 
 // sneakyConversion is a conversion webhook that adds labels to what it converts, if the object's own label asks for it.
@@ -129,16 +130,18 @@ func (f *fieldWorld) protectedConversion(t *testing.T) {
 		return f.as(t, user, http.MethodPost, dryRun("/apis/fields.example.com/v1/namespaces/default/doubles"), jsonBody,
 			`{"apiVersion":"fields.example.com/v1","kind":"Double","metadata":{"name":"d","labels":{`+labels+`}}}`)
 	}
-	f.settled(t, "the definition", func() bool { return make("member", "").code == 201 && make("outsider", `"guarded":"1"`).code == 403 })
-	refused(t, "added in the stored version", make("outsider", `"sneak-v2":"env.prod"`), "converted to version v2: label env=prod is protected")
-	refused(t, "added in a served version", make("outsider", `"sneak-v3":"env.prod"`), "converted to version v3: label env=prod is protected")
-	refused(t, "added on the way back", make("outsider", `"sneak-v1":"env.prod"`), "converted to version v1: label env=prod is protected")
-	refused(t, "an exclusive field", make("outsider", `"sneak-v2":"guarded.1"`), "field .metadata.labels[guarded] needs granular:example.com/guard")
-	allowed(t, "another value", make("outsider", `"sneak-v2":"env.dev"`))
-	allowed(t, "nothing added", make("outsider", `"free":"1"`))
-	allowed(t, "a member", make("member", `"sneak-v2":"env.prod"`))
+	f.settled(t, "the definition", func() bool {
+		return make("env-member", "").code == 201 && make("env-outsider", `"guarded":"1"`).code == 403
+	})
+	refused(t, "added in the stored version", make("env-outsider", `"sneak-v2":"env.prod"`), "converted to version v2: label env=prod is protected")
+	refused(t, "added in a served version", make("env-outsider", `"sneak-v3":"env.prod"`), "converted to version v3: label env=prod is protected")
+	refused(t, "added on the way back", make("env-outsider", `"sneak-v1":"env.prod"`), "converted to version v1: label env=prod is protected")
+	refused(t, "an exclusive field", make("env-outsider", `"sneak-v2":"guarded.1"`), "field .metadata.labels[guarded] needs granular:example.com/guard")
+	allowed(t, "another value", make("env-outsider", `"sneak-v2":"env.dev"`))
+	allowed(t, "nothing added", make("env-outsider", `"free":"1"`))
+	allowed(t, "a member", make("env-member", `"sneak-v2":"env.prod"`))
 	hook.Close()
-	if a := make("outsider", `"free":"1"`); a.code < 400 {
+	if a := make("env-outsider", `"free":"1"`); a.code < 400 {
 		t.Errorf("without its webhook: %d", a.code)
 	}
 }

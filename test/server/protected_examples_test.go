@@ -18,15 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // TestProtectedExamples applies the examples of protected attributes exactly as they are and does, as the users in
 // question, what they are about (PA-10); and it tries, beyond the matrix, what else the page of requirements promises.
 func TestProtectedExamples(t *testing.T) {
-	x := &protectedExamples{examples: newExamples(t, start(t, func(o *apiserver.Options) {
-		o.Controllers = []string{"clusterrole-aggregation", "serviceaccount"} // the examples bind the role edit and make pods
-	}))}
+	x := &protectedExamples{examples: newExamples(t, peopled.get(t))} // the examples bind the role edit and make pods
 	x.typed = kubernetes.NewForConfigOrDie(x.s.admin)
 	x.create(t, object("v1", "Namespace", "lab", nil))
 	x.bind(t, "lab", rbacv1.RoleRef{Kind: "ClusterRole", Name: "edit"}, "dora", "rita", "carl")

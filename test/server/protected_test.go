@@ -38,7 +38,8 @@ var protectionCases = []protection{
 // TestProtectedAttributesMatrix: every way of writing × every change of a protected label × every kind of membership ×
 // every kind of protection, on the real server (PA-2, PA-3, PA-4, PA-5).
 func TestProtectedAttributesMatrix(t *testing.T) {
-	s := start(t)
+	t.Parallel()
+	s := plain.get(t)
 	ctx := t.Context()
 	admin := kubernetes.NewForConfigOrDie(s.admin)
 	setUpProtections(t, s, admin)
@@ -229,9 +230,7 @@ func asUnstructured(obj runtime.Object, apiVersion, kind string) (*unstructured.
 func setUpProtections(t *testing.T, s *instance, admin kubernetes.Interface) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err) // no controllers run here, and a pod needs it
-	}
+	s.accountForPods(t)
 	if _, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "release-managers"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 var (
@@ -128,8 +126,8 @@ func teamObject(kind, apiVersion, namespace, name string, labels map[string]any)
 
 // RD-1, RD-2, RD-4, RD-6: who may see some objects only sees those, in every form in which they can be read.
 func TestReadsUnderACondition(t *testing.T) {
-	audited := &auditTrail{annotations: map[string]map[string]string{}}
-	s := start(t, func(o *apiserver.Options) { o.AuditTo(audited, audited) })
+	t.Parallel()
+	s := audited.get(t)
 	ctx := t.Context()
 	admin := dynamic.NewForConfigOrDie(s.admin)
 	for name, labels := range map[string]map[string]any{
@@ -241,7 +239,7 @@ func TestReadsUnderACondition(t *testing.T) {
 	readsOfPods(t, s, admin)
 	foldedWatchIsTheList(t, s, admin)
 	changesTellWhatMayBeSeen(t, s, admin)
-	hiddenReadsAreAudited(t, s, audited)
+	hiddenReadsAreAudited(t, s, trail)
 	readsOfThePast(t, s, admin)
 }
 
@@ -370,7 +368,7 @@ func watchesUnderACondition(t *testing.T, s *instance, admin dynamic.Interface) 
 func readsOfCustomResources(t *testing.T, s *instance, admin dynamic.Interface) {
 	t.Helper()
 	ctx := t.Context()
-	installWidgets(t, s)
+	install(t, s, "widgets", "Widget")
 	for name, team := range map[string]string{"a": "a", "b": "b"} {
 		if _, err := admin.Resource(widgetsGVR).Namespace("default").Create(ctx, teamObject("Widget", widgetsGVR.GroupVersion().String(), "default", name, map[string]any{"team": team}), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -395,9 +393,7 @@ func readsOfPods(t *testing.T, s *instance, admin dynamic.Interface) {
 	t.Helper()
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(s.admin)
-	if _, err := client.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.accountForPods(t)
 	for name, node := range map[string]string{"p1": "n1", "p2": "n2", "p3": ""} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {

@@ -74,9 +74,10 @@ func withOnlyGood(o *apiserver.Options) {
 // TestConditionsReachEveryServer: a conditional answer travels from the filter to admission for built-in resources,
 // custom resources and APIServices, and is refused where no admission runs (CA-6, CA-7, CA-8).
 func TestConditionsReachEveryServer(t *testing.T) {
-	s := start(t, withOnlyGood)
+	t.Parallel()
+	s := peopled.get(t)
 	ctx := t.Context()
-	installWidgets(t, s)
+	install(t, s, "widgets", "Widget")
 
 	cond, err := dynamic.NewForConfig(s.as("cond"))
 	if err != nil {
@@ -208,7 +209,8 @@ func TestConditionsReachEveryServer(t *testing.T) {
 
 // TestRefusedBeforeTheBodyIsRead: where nothing in the chain can allow, not a byte of the body is read (CA-4).
 func TestRefusedBeforeTheBodyIsRead(t *testing.T) {
-	s := start(t, withOnlyGood)
+	t.Parallel()
+	s := peopled.get(t)
 	body := &countingReader{Reader: strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`)}
 	post := func(config *rest.Config) int {
 		// Over HTTP/1.1 with Expect: 100-continue the client sends the body only when the server asks for it.
@@ -337,14 +339,14 @@ func label(u *unstructured.Unstructured, good string) *unstructured.Unstructured
 	return u
 }
 
-// installWidgets serves a custom resource.
-func installWidgets(t *testing.T, s *instance) {
+// install serves a custom resource of example.com.
+func install(t *testing.T, s *instance, plural, kind string) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
 		},
@@ -357,8 +359,8 @@ func installWidgets(t *testing.T, s *instance) {
 		t.Fatal(err)
 	}
 	admin := dynamic.NewForConfigOrDie(s.admin)
-	s.await("widgets to be served", func() (bool, error) {
-		_, err := admin.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).List(t.Context(), metav1.ListOptions{})
+	s.await(plural+" to be served", func() (bool, error) {
+		_, err := admin.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}).List(t.Context(), metav1.ListOptions{})
 		return err == nil, nil
 	})
 	// The aggregator must know the group too, or the dynamic client's first request races with its registration.

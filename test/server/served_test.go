@@ -14,15 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // TestNobodyMovesNames: whatever definitions and other servers claim to serve, rules keep their meaning, conditions
 // their version, and our groups their server (PO-2, SV-8).
 func TestNobodyMovesNames(t *testing.T) {
-	seen := &servedPart{}
-	s := start(t, func(o *apiserver.Options) { plug(o, holding(seen)) })
+	s, seen := plugged.get(t), pluggedServed
 	n := &names{s: s, seen: seen, admin: newCaller(t, s.admin), alice: newCaller(t, s.as("alice"))}
 	n.admin.must(t, "POST", viewsIn("master", "roles"), roleYAML("names", `{verbs: ["*"], resourceKinds: ["*", "-Secret"]},
 		{deny: true, verbs: ["*"], resourceKinds: [ConfigMap, Ox, Deployment, Thing]}`))

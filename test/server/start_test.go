@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/test/stock/beside"
 )
 
-func TestMain(m *testing.M) { inprocess.Main(m) }
+func TestMain(m *testing.M) { inprocess.Main(m, stopShared) }
 
 // instance is a server running in this process.
 type instance struct {
@@ -39,10 +39,10 @@ func start(t testing.TB, configure ...func(*apiserver.Options)) *instance {
 }
 
 // startHost is start, or a stock server with a side-car if somebody wants that: `go run ./hack/prove examples-sidecar`.
-func startHost(t testing.TB) *instance {
+func startHost(t *testing.T) *instance {
 	t.Helper()
 	if !isBeside() {
-		return start(t)
+		return plain.get(t)
 	}
 	s := beside.Start(t)
 	return &instance{Server: s, t: t, dir: s.Dir, admin: s.Admin}

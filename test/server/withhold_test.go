@@ -10,15 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // TestRefusedChangesDoNotTellWhatIsStored: validation comes before the enforcer and quotes the stored object. Whoever
 // may change it only under a condition, and may not get it, does not learn from an invalid change what is in it (CA-6);
 // with the right to get it, he sees what is wrong, as everybody does.
 func TestRefusedChangesDoNotTellWhatIsStored(t *testing.T) {
-	s := start(t, withOnlyGood, func(o *apiserver.Options) { o.Controllers = []string{"serviceaccount"} })
+	t.Parallel()
+	s := peopled.get(t)
 	ctx := t.Context()
 	admin := kubernetes.NewForConfigOrDie(s.admin)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
