@@ -11,6 +11,8 @@ import (
 // wrong: its directory and its name. They adapt one thing to another, and only the whole shows whether they do.
 var testedElsewhere = map[string]string{
 	"internal/analysis/lint":                     "internal/cli/policytools TestLintCodes",
+	"internal/engine/expr/cost":                  "internal/engine/expr TestBoundsHold",
+	"internal/engine/expr/text":                  "internal/engine/expr TestTextMeansTheSame",
 	"internal/engine/shadowrule":                 "internal/state/snapshot TestShadowFields",
 	"internal/features":                          "test/server TestPictureOfTheChain",
 	"internal/features/conditionalreads":         "test/server TestReadsUnderACondition",
@@ -18,6 +20,7 @@ var testedElsewhere = map[string]string{
 	"internal/features/feature":                  "test/server TestPictureOfTheChain",
 	"internal/features/protectedattributes":      "test/server TestProtectedAttributesMatrix",
 	"internal/hosts/explorer/page":               "internal/hosts/explorer TestAssets",
+	"internal/hosts/offline/policytest":          "internal/cli/policytools TestCasesHoldOrFail",
 	"internal/request/authorize/noderestriction": "test/server TestNodeRestriction",
 	"internal/request/errorfilter":               "test/server TestRefusedChangesDoNotTellWhatIsStored",
 	"internal/state/selfclient":                  "test/server TestRevisionsAcrossReplicas",
