@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/engine/links"
 )
 
 var answers = map[authz.TracedAnswer]string{
@@ -42,7 +43,7 @@ func explainText(review *authz.SubjectAccessReview) string {
 	b.WriteString("\n")
 	var chain tree
 	for _, a := range trace.Authorizers {
-		if a.Answer == authz.AnswerNoOpinion && a.Error == "" && guards[a.Name] {
+		if a.Answer == authz.AnswerNoOpinion && a.Error == "" && links.Guards(a.Name) {
 			continue
 		}
 		chain = append(chain, authorizerNode(a, trace.DecidedBy))
@@ -59,9 +60,6 @@ func explainText(review *authz.SubjectAccessReview) string {
 
 // notEnforced stands in a trace for the rules that are only watched.
 const notEnforced = "not-enforced"
-
-// guards stand in front of the chain and are worth a line only when they refuse.
-var guards = map[string]bool{"replicas": true, "policy-sync": true}
 
 // tree is lines with lines below them.
 type tree []node

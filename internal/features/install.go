@@ -1,6 +1,7 @@
 package features
 
 import (
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/policies"
@@ -8,7 +9,7 @@ import (
 )
 
 // RBAC is the name of the link that is RBAC.
-const RBAC = "rbac"
+const RBAC = links.RBAC
 
 // Install makes the chain of a host in which nobody configures it: what stands ahead, then Policy, then RBAC, as a
 // server has it unless it is told otherwise. Nodes, webhooks and ABAC are not in it.

@@ -17,6 +17,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -43,9 +44,6 @@ type Reviewer struct {
 	// Namespace gives the namespaceObject of conditions; nil lets them fail.
 	Namespace func(name string) (runtime.Object, error)
 }
-
-// known are the links that grant nothing, or whose grants are known without an index.
-var known = []string{"system-masters", "replicas", "policy-sync", "node-restriction", "node"}
 
 // WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the
 // chain that is made of rules. Conditions are decided as far as the subject decides them, and count only where they
@@ -146,7 +144,7 @@ func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees
 func (r *Reviewer) incomplete() (bool, string) {
 	var others []string
 	for _, l := range r.Gate.Chain.Links() {
-		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !slices.Contains(known, l.Name) {
+		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !links.WithoutRules(l.Name) {
 			others = append(others, l.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
 )
@@ -99,7 +100,7 @@ func (q *inquiry) traceStep(ctx context.Context, s authorize.Step) *traced {
 	if s.Err != nil {
 		t.shown.Error = s.Err.Error()
 	}
-	if s.Reason == "" && s.Asked && s.Decision == authorizer.DecisionAllow && s.Link.Name == "system-masters" {
+	if s.Reason == "" && s.Asked && s.Decision == authorizer.DecisionAllow && s.Link.Name == links.SystemMasters {
 		t.shown.Reason = "members of the group system:masters may do everything"
 	}
 	tracer, ok := s.Link.Authorizer.(authorize.RuleTracer)

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common/types"
-
 	"proviso.dev/proviso/internal/engine/selectors"
 )
 
@@ -99,40 +97,14 @@ func (p *Program) impliedBy(req *Request, fields []SelectableField) bool {
 	return p.everyState(req, use, states)
 }
 
-// maxWorlds bounds the objects that are tried.
-const maxWorlds = 2048
-
 func (p *Program) everyState(req *Request, use []*attribute, states [][]state) bool {
-	worlds := 1
-	for _, s := range states {
-		worlds *= len(s)
-		if worlds == 0 || worlds > maxWorlds {
-			return false // nothing can match, or too much to try
-		}
-	}
-	tried := 0
-	current := make([]state, len(states))
-	for w := range worlds {
-		for i, s := range states {
-			current[i] = s[w%len(s)]
-			w /= len(s)
-		}
-		object, possible := world(use, current)
-		if !possible {
-			continue
-		}
+	tried, every := 0, true
+	err := p.eachWorld(req, use, states, func(_ []state, holds bool) bool {
 		tried++
-		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
-		if a.limit == 0 {
-			return false
-		}
-		out, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
-		req.spend(cost)
-		if err != nil || out != types.True {
-			return false
-		}
-	}
-	return tried > 0
+		every = holds
+		return holds
+	})
+	return err == nil && every && tried > 0
 }
 
 // selectable adds what every resource has and splits the paths.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -109,33 +108,12 @@ type tried struct {
 }
 
 // tryWorlds evaluates the condition for every object that matters.
-func (p *Program) tryWorlds(req *Request, use []*attribute, states [][]state) ([]tried, error) {
-	n := 1
-	for _, s := range states {
-		if n *= len(s); n > maxWorlds {
-			return nil, errTooManyWorlds
-		}
-	}
-	var out []tried
-	for w := range n {
-		current := make([]state, len(states))
-		for i, s := range states {
-			current[i] = s[w%len(s)]
-			w /= len(s)
-		}
-		object, possible := world(use, current)
-		if !possible {
-			continue
-		}
-		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
-		if a.limit == 0 {
-			return nil, errTooManyWorlds
-		}
-		val, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
-		req.spend(cost)
-		out = append(out, tried{states: current, holds: err == nil && val == types.True})
-	}
-	return out, nil
+func (p *Program) tryWorlds(req *Request, use []*attribute, states [][]state) (out []tried, err error) {
+	err = p.eachWorld(req, use, states, func(current []state, holds bool) bool {
+		out = append(out, tried{states: slices.Clone(current), holds: holds})
+		return true
+	})
+	return out, err
 }
 
 // boxOf finds the conjunction that picks exactly the objects that meet the

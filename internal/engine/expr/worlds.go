@@ -227,17 +227,9 @@ func world(use []*attribute, states []state) (map[string]any, bool) {
 
 // put sets a value, making what leads to it.
 func put(object map[string]any, path []string, value any) bool {
-	for _, name := range path[:len(path)-1] {
-		child, exists := object[name]
-		if !exists {
-			child = map[string]any{}
-			object[name] = child
-		}
-		m, ok := child.(map[string]any)
-		if !ok {
-			return false
-		}
-		object = m
+	object, ok := inside(object, path[:len(path)-1])
+	if !ok {
+		return false
 	}
 	last := path[len(path)-1]
 	if old, exists := object[last]; exists && old != value {
@@ -250,17 +242,9 @@ func put(object map[string]any, path []string, value any) bool {
 // cut makes the path end at path[s.depth]. It contradicts a state in which
 // there is something.
 func cut(object map[string]any, path []string, s state) bool {
-	for _, name := range path[:s.depth] {
-		child, exists := object[name]
-		if !exists {
-			child = map[string]any{}
-			object[name] = child
-		}
-		m, ok := child.(map[string]any)
-		if !ok {
-			return false
-		}
-		object = m
+	object, ok := inside(object, path[:s.depth])
+	if !ok {
+		return false
 	}
 	last := path[s.depth]
 	old, exists := object[last]
@@ -272,4 +256,56 @@ func cut(object map[string]any, path []string, s state) bool {
 		return true
 	}
 	return !exists
+}
+
+// inside is the map at a path, which is made where there is nothing; false if something else is there.
+func inside(object map[string]any, path []string) (map[string]any, bool) {
+	for _, name := range path {
+		child, exists := object[name]
+		if !exists {
+			child = map[string]any{}
+			object[name] = child
+		}
+		m, ok := child.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		object = m
+	}
+	return object, true
+}
+
+// maxWorlds bounds the objects that are tried.
+const maxWorlds = 2048
+
+// eachWorld evaluates the condition for every object that the states of its attributes make possible, until visit
+// returns false. What fails does not hold. The states that visit gets are only valid until it returns.
+func (p *Program) eachWorld(req *Request, use []*attribute, states [][]state, visit func(current []state, holds bool) bool) error {
+	worlds := 1
+	for _, s := range states {
+		if worlds *= len(s); worlds > maxWorlds {
+			return errTooManyWorlds
+		}
+	}
+	current := make([]state, len(states))
+	for w := range worlds {
+		for i, s := range states {
+			current[i] = s[w%len(s)]
+			w /= len(s)
+		}
+		object, possible := world(use, current)
+		if !possible {
+			continue
+		}
+		a := &activation{req: req, data: &Data{}, resource: &loaded{val: types.DefaultTypeAdapter.NativeToValue(object)}, limit: req.firstStep()}
+		if a.limit == 0 {
+			return errTooManyWorlds
+		}
+		val, cost, err := p.full.eval(nil, a) //nolint:staticcheck // the first step is short and cannot be cancelled
+		req.spend(cost)
+		if !visit(current, err == nil && val == types.True) {
+			return nil
+		}
+	}
+	return nil
 }

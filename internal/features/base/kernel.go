@@ -13,6 +13,7 @@ import (
 	authzv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -56,7 +57,7 @@ type KernelConfig struct {
 
 // Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
 func Masters() authorize.Link {
-	return authorize.Link{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}
+	return authorize.Link{Name: links.SystemMasters, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}
 }
 
 // NewKernel makes what every system is made with.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -35,7 +36,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		},
 	}
 	if cfg.Nodes != nil {
-		s.Links = append(s.Links, authorize.Link{Name: "node-restriction", Authorizer: cfg.Nodes})
+		s.Links = append(s.Links, authorize.Link{Name: links.NodeRestriction, Authorizer: cfg.Nodes})
 	}
 	if k.Gate.UniformConnect {
 		s.Enforce = func(p *enforce.Plugin) { p.Connect = k.Gate.Connect }

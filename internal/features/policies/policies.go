@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -62,5 +63,5 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []authorize.Link {
 	master, namespace := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.Store, nodes)
 	master.Local, namespace.Local = k.Served.Local, k.Served.Local
-	return []authorize.Link{{Name: "policy-master", Authorizer: master}, {Name: "policy-namespace", Authorizer: namespace}}
+	return []authorize.Link{{Name: links.PolicyMaster, Authorizer: master}, {Name: links.PolicyNamespace, Authorizer: namespace}}
 }

@@ -13,6 +13,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/policycodec"
@@ -70,8 +71,8 @@ func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func
 // something else: the others' denies would not hold here.
 func guardStock(aggregator *genericapiserver.Config, agreed func() error) error {
 	guarded, err := union.New(
-		union.NamedAuthorizer{AuthorizerName: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-		union.NamedAuthorizer{AuthorizerName: "replicas", Authorizer: authorize.Unready{Why: agreed}},
+		union.NamedAuthorizer{AuthorizerName: links.SystemMasters, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		union.NamedAuthorizer{AuthorizerName: links.Replicas, Authorizer: authorize.Unready{Why: agreed}},
 		union.NamedAuthorizer{AuthorizerName: "stock", Authorizer: aggregator.Authorization.Authorizer})
 	if err != nil {
 		return err

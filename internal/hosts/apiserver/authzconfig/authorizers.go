@@ -31,6 +31,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/feature"
@@ -76,8 +77,8 @@ func New(cfg Config) *Authorizers {
 func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		base.Masters(),
-		{Name: "replicas", Authorizer: authorize.Unready{Why: k.Kernel.Agreed}},
-		{Name: "policy-sync", Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Stale: k.Kernel.Stale}},
+		{Name: links.Replicas, Authorizer: authorize.Unready{Why: k.Kernel.Agreed}},
+		{Name: links.PolicySync, Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Stale: k.Kernel.Stale}},
 	}
 	links = append(links, feature.Links(k.Systems)...)
 	for _, a := range plan.authorizers {

@@ -1,0 +1,33 @@
+package links
+
+// In the order of the chain.
+const (
+	// SystemMasters allows everything to the group system:masters.
+	SystemMasters = "system-masters"
+	// Replicas refuses everybody else while this server differs from its replicas.
+	Replicas = "replicas"
+	// PolicySync refuses everybody else before the policy is known.
+	PolicySync = "policy-sync"
+	// NodeRestriction denies nodes what is not theirs.
+	NodeRestriction = "node-restriction"
+	// PolicyMaster is the policy of the master namespace.
+	PolicyMaster = "policy-master"
+	// PolicyNamespace is the policy of the namespace of the request.
+	PolicyNamespace = "policy-namespace"
+	// Node is Kubernetes' authorizer of nodes, unless its configuration names it otherwise.
+	Node = "node"
+	// RBAC is the link of roles and bindings of RBAC, unless its configuration names it otherwise.
+	RBAC = "rbac"
+)
+
+// WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
+func WithoutRules(name string) bool {
+	switch name {
+	case SystemMasters, Replicas, PolicySync, NodeRestriction, Node:
+		return true
+	}
+	return false
+}
+
+// Guards reports whether a link stands in front of the chain and only ever refuses.
+func Guards(name string) bool { return name == Replicas || name == PolicySync }
