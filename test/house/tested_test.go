@@ -13,6 +13,7 @@ var testedElsewhere = map[string]string{
 	"internal/analysis/lint":                     "internal/cli/policytools TestLintCodes",
 	"internal/engine/expr/cost":                  "internal/engine/expr TestBoundsHold",
 	"internal/engine/expr/text":                  "internal/engine/expr TestTextMeansTheSame",
+	"internal/engine/links":                      "internal/apis/policyreview TestWhoCanSaysWhatItCannotKnow",
 	"internal/engine/shadowrule":                 "internal/state/snapshot TestShadowFields",
 	"internal/features":                          "test/server TestPictureOfTheChain",
 	"internal/features/conditionalreads":         "test/server TestReadsUnderACondition",
