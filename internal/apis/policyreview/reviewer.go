@@ -17,7 +17,6 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
-	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -144,7 +143,7 @@ func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees
 func (r *Reviewer) incomplete() (bool, string) {
 	var others []string
 	for _, l := range r.Gate.Chain.Links() {
-		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !links.WithoutRules(l.Name) {
+		if _, ok := l.Authorizer.(authorize.RuleTracer); !ok && !l.GrantsAreKnown() {
 			others = append(others, l.Name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -27,8 +28,19 @@ type Link struct {
 	FailOpen bool
 }
 
-// TypeWebhook is the type of webhooks.
-const TypeWebhook = "Webhook"
+// The types of configured authorizers that are told apart. Their names are free text, and decide nothing.
+const (
+	TypeWebhook = "Webhook"
+	TypeNode    = "Node"
+)
+
+// isOurs reports whether the link is one that the server makes itself, by its name. A configured one can have any name.
+func (l Link) isOurs(name string) bool { return l.Type == "" && l.Name == name }
+
+// GrantsAreKnown reports whether a link without rules grants nothing, or nothing that has to be looked up.
+func (l Link) GrantsAreKnown() bool {
+	return l.Type == TypeNode || l.Type == "" && links.WithoutRules(l.Name)
+}
 
 // Chain asks its links in order. It is lazy: at the first answer that can become Allow the walk stops, and what is left
 // of it is done in admission, if what came before turns out to have no opinion. It gives exactly the decision that

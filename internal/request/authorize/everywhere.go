@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -18,7 +19,7 @@ func (c *Chain) GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, 
 	}
 	attrs = c.Scoped(attrs)
 	for _, l := range c.Links() {
-		if l.Name != "system-masters" && l.Name != "node" {
+		if !l.isOurs(links.SystemMasters) && l.Type != TypeNode {
 			continue
 		}
 		if decision, _, _ := l.Authorizer.Authorize(ctx, attrs); decision == authorizer.DecisionAllow {

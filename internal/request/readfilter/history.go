@@ -2,8 +2,10 @@ package readfilter
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
 	"strconv"
-	"strings"
 	"sync"
 
 	"k8s.io/apiserver/pkg/storage"
@@ -14,68 +16,110 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// maxCallers bounds what is remembered of one resource.
-const maxCallers = 10_000
+// What is remembered of one resource is bounded in bytes and for each user (NI-6): everything that a caller chooses,
+// such as a selector of a megabyte, is kept as a hash.
+const (
+	maxUsers = 10_000
+	maxAsked = 64
+)
 
 // history remembers since which revision each caller's selectors are what they are. Who watches from an older one has
-// listed by others, and would keep what he may no longer see: he has to list again (RD-7). Of a caller who is not
-// known, it is the revision at which the rules were first seen as they are.
+// listed by others, and would keep what they may no longer see: they have to list again (RD-7). Of a caller who is not
+// known, it is the revision at which the rules were first seen as they are. A user who asks in more ways than are kept
+// lists again; nobody else does.
 type history struct {
-	mu      sync.Mutex
-	rules   *ruleset.Index
-	served  *snapshot.Served
-	begin   uint64
-	callers map[string]era
+	mu     sync.Mutex
+	rules  *ruleset.Index
+	served *snapshot.Served
+	begin  uint64
+	users  map[digest]*asked
+}
+
+// digest stands for a text that a caller chose.
+type digest [sha256.Size]byte
+
+// asked is what one user asked for.
+type asked struct {
+	// begin holds for what is not remembered.
+	begin uint64
+	eras  map[digest]era
 }
 
 type era struct {
-	selectors string
+	selectors digest
 	since     uint64
 }
 
 // since is the revision from which on the caller's selectors hold.
 func (s *store) since(ctx context.Context, r *reading) (uint64, error) {
 	n := r.holder.Get(requestctx.Request).Narrowing()
-	return s.history.since(r.holder.Snapshot, caller(r), n.Box, func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	user, what := caller(r)
+	return s.history.since(r.holder.Snapshot, user, what, n.Box, func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
 }
 
-// caller is who asks for what, as he asked for it.
-func caller(r *reading) string {
+// caller is who asks, and for what, as they asked for it.
+func caller(r *reading) (user, what digest) {
 	name := ""
 	if u := r.attrs.GetUser(); u != nil {
 		name = u.GetName()
 	}
 	fs, _ := r.attrs.GetFieldSelector()
 	ls, _ := r.attrs.GetLabelSelector()
-	return strings.Join([]string{name, r.attrs.GetNamespace(), r.attrs.GetName(), selectors.FieldText(fs), selectors.LabelText(ls)}, "\x00")
+	return digestOf(name), digestOf(r.attrs.GetNamespace(), r.attrs.GetName(), selectors.FieldText(fs), selectors.LabelText(ls))
 }
 
-func (h *history) since(snap *snapshot.Snapshot, who string, box selectors.Box, current func() (uint64, error)) (uint64, error) {
+// digestOf tells texts apart, whatever is in them.
+func digestOf(texts ...string) digest {
+	h := sha256.New()
+	var length [8]byte
+	for _, t := range texts {
+		binary.LittleEndian.PutUint64(length[:], uint64(len(t)))
+		_, _ = h.Write(length[:])
+		_, _ = io.WriteString(h, t)
+	}
+	return digest(h.Sum(nil))
+}
+
+func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selectors.Box, current func() (uint64, error)) (uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rules != snap.Rules || h.served != snap.Served || h.callers == nil || len(h.callers) >= maxCallers {
+	if h.rules != snap.Rules || h.served != snap.Served || h.users == nil || len(h.users) >= maxUsers {
 		now, err := current()
 		if err != nil {
 			return 0, err
 		}
 		h.rules, h.served, h.begin = snap.Rules, snap.Served, now
-		if h.callers == nil || len(h.callers) >= maxCallers {
-			h.callers = map[string]era{}
+		if h.users == nil || len(h.users) >= maxUsers {
+			h.users = map[digest]*asked{}
 		}
 	}
-	selectors := box.String()
-	known, ok := h.callers[who]
+	by := h.users[user]
+	switch {
+	case by == nil:
+		by = &asked{eras: map[digest]era{}}
+		h.users[user] = by
+	case len(by.eras) >= maxAsked:
+		if _, ok := by.eras[what]; !ok {
+			now, err := current()
+			if err != nil {
+				return 0, err
+			}
+			by.begin, by.eras = now, map[digest]era{}
+		}
+	}
+	spelled := digestOf(box.String())
+	known, ok := by.eras[what]
 	switch {
 	case !ok:
-		known = era{selectors, h.begin}
-	case known.selectors != selectors:
+		known = era{spelled, max(h.begin, by.begin)}
+	case known.selectors != spelled:
 		now, err := current()
 		if err != nil {
 			return 0, err
 		}
-		known = era{selectors, now}
+		known = era{spelled, now}
 	}
-	h.callers[who] = known
+	by.eras[what] = known
 	return known.since, nil
 }
 

@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,7 +89,7 @@ func (e *encoder) append(b []byte, level auditrule.Level, request, answer, trunc
 		b = append(b, `,"authenticationMetadata":`...)
 		b = closeObject(appendField(append(b, '{'), "impersonationConstraint", m.ImpersonationConstraint))
 	}
-	b = appendStrings(b, "sourceIPs", ev.SourceIPs)
+	b = appendStrings(b, "sourceIPs", firstOf(ev.SourceIPs))
 	b = appendField(b, "userAgent", ev.UserAgent)
 	if ev.ObjectRef != nil {
 		b = appendReference(append(b, `,"objectRef":`...), ev.ObjectRef)
@@ -124,7 +125,7 @@ func (c *body) of(obj *runtime.Unknown) []byte {
 	if utf8.Valid(obj.Raw) && json.Compact(buf, obj.Raw) == nil && !tooDeep(buf.Bytes()) {
 		c.text = buf.Bytes()
 	} else {
-		c.text = appendString(c.text[:0], string(obj.Raw))
+		c.text = appendWhole(c.text[:0], string(obj.Raw))
 	}
 	return c.text
 }
@@ -281,8 +282,36 @@ func separate(b []byte) []byte {
 
 func closeObject(b []byte) []byte { return append(b, '}') }
 
-// appendString writes plain text by hand and leaves everything that needs escaping to encoding/json.
+// maxText and maxAddresses bound what is kept of a text and of a list of addresses, outside of bodies. A caller chooses
+// URIs, names, the user agent and addresses that were forwarded, without credentials as well: what is not cut would
+// push the events of others out of a spool.
+const (
+	maxText      = 8 << 10
+	maxAddresses = 64
+)
+
+// firstOf cuts a list of addresses to its bound, and says so at its end.
+func firstOf(addresses []string) []string {
+	if len(addresses) <= maxAddresses {
+		return addresses
+	}
+	return append(addresses[:maxAddresses:maxAddresses], fmt.Sprintf("… (cut, %d in all)", len(addresses)))
+}
+
+// appendString writes a text that a caller may have chosen, cut to its bound and marked.
 func appendString(b []byte, s string) []byte {
+	if len(s) <= maxText {
+		return appendWhole(b, s)
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return appendWhole(b, fmt.Sprintf("%s… (cut, %d bytes)", s[:end], len(s)))
+}
+
+// appendString writes plain text by hand and leaves everything that needs escaping to encoding/json.
+func appendWhole(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {
 			text, err := json.Marshal(s)

@@ -300,3 +300,35 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	})
 }
+
+// DA-19: what a caller chooses outside of bodies is cut at 8 KiB and marked, whatever escaping makes of it; an event
+// without a body takes no more than some such texts do. A text of exactly the bound is whole.
+func TestFreeTextIsCut(t *testing.T) {
+	long := strings.Repeat("&", 950_000)
+	ev := &auditinternal.Event{Level: auditinternal.LevelMetadata, AuditID: "1", Stage: auditinternal.StageResponseComplete, Verb: "get",
+		RequestURI: "/api?" + long, UserAgent: strings.Repeat("ü", maxText), ObjectRef: &auditinternal.ObjectReference{Name: long, Namespace: strings.Repeat("n", maxText)},
+		ResponseStatus: &metav1.Status{Message: long}, Annotations: map[string]string{"a": long}}
+	for range 20_000 {
+		ev.SourceIPs = append(ev.SourceIPs, "127.0.0.1")
+	}
+	e := encoder{event: ev}
+	text := e.at(auditrule.Metadata, 1<<30).text
+	if len(text) > 6*6*maxText {
+		t.Errorf("%d bytes", len(text))
+	}
+	var got auditv1.Event
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]string{"requestURI": got.RequestURI, "userAgent": got.UserAgent, "name": got.ObjectRef.Name, "message": got.ResponseStatus.Message, "annotation": got.Annotations["a"]} {
+		if !utf8.ValidString(s) || len(s) > maxText+64 || !strings.Contains(s, "… (cut, ") {
+			t.Errorf("%s: %d bytes, ends %q", name, len(s), s[max(0, len(s)-40):])
+		}
+	}
+	if got.ObjectRef.Namespace != ev.ObjectRef.Namespace {
+		t.Error("a text of exactly the bound is cut")
+	}
+	if n := len(got.SourceIPs); n != maxAddresses+1 || got.SourceIPs[n-1] != "… (cut, 20000 in all)" {
+		t.Errorf("%d addresses", n)
+	}
+}
