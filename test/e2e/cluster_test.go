@@ -52,7 +52,7 @@ func TestItIsAKubernetes(t *testing.T) {
 
 	// custom resources
 	s.apply(widgets)
-	s.kubectl("wait", "--for=condition=Established", "crd/widgets.example.com")
+	s.established("widgets.example.com")
 	s.await("the custom resource to be accepted", func() bool {
 		_, err := s.try("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: hammer}\nspec: {size: 3}\n", "apply", "-f", "-")
 		return err == nil

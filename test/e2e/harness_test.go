@@ -171,6 +171,15 @@ func (s *server) kubectl(args ...string) string {
 	return out
 }
 
+// established waits until a custom resource is served. kubectl wait fails at once while the status has no conditions.
+func (s *server) established(crd string) {
+	s.t.Helper()
+	s.await(crd+" to be established", func() bool {
+		_, err := s.try("", "wait", "--for=condition=Established", "crd/"+crd, "--timeout=1s")
+		return err == nil
+	})
+}
+
 // apply sends a manifest through kubectl.
 func (s *server) apply(manifest string, args ...string) string {
 	s.t.Helper()

@@ -76,7 +76,7 @@ func TestClientsReadUnderACondition(t *testing.T) {
 	s := serve(t, tempDir(t)+"/d", "--authorization-recheck-watches")
 	s.apply(teamReads)
 	s.apply(teamBinding)
-	s.kubectl("wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=120s")
+	s.established("gadgets.example.com")
 	annConfig, err := s.issue("ann")
 	if err != nil {
 		t.Fatal(err)

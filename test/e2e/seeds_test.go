@@ -421,7 +421,7 @@ func webhookSeeds(t *testing.T) {
 // schema: the declarations of the text in one definition, and who may change what by them (FP-3).
 func (s *seeds) schema(t *testing.T) {
 	s.kubectl("apply", "-f", seedFile("fields/01-schema.yaml"))
-	s.kubectl("wait", "--for=condition=Established", "crd/foos.example.com", "--timeout=60s")
+	s.established("foos.example.com")
 	for user, verb := range map[string]string{"labeler": "granular:label(mycompany.example.com)", "scheduler": "granular:nodeAssignment", "owner": "granular:specification", "marker": "granular:labels"} {
 		s.kubectl("create", "clusterrole", user, "--verb=get", "--verb=granular", "--verb="+verb, "--resource=foos.example.com")
 		s.kubectl("create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
@@ -458,7 +458,7 @@ func (s *seeds) schema(t *testing.T) {
 	// Story 2: "Ordinary users must not be able to set this to true. Only admins may set it to true."
 	s.apply(definition("Vessel", `{triggerSelfDestructOnSecurityBreach: {type: boolean,
       x-kubernetes-permission-verb: example.com/selfDestruct, x-kubernetes-permission-exclusive: true, x-kubernetes-permission-exclusive-when: self == true}}`))
-	s.kubectl("wait", "--for=condition=Established", "crd/vessels.example.com", "--timeout=60s")
+	s.established("vessels.example.com")
 	s.kubectl("create", "clusterrole", "vessels", "--verb=get,create,update,patch", "--resource=vessels.example.com")
 	s.kubectl("create", "clusterrolebinding", "vessels", "--clusterrole=vessels", "--user=ordinary", "--user=trusted")
 	s.kubectl("create", "clusterrole", "destroyers", "--verb=granular:example.com/selfDestruct", "--resource=vessels.example.com")
