@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -43,10 +44,5 @@ func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	if snap == nil || snap.Fields == nil || !attrs.IsResourceRequest() || isConnect(attrs) {
 		return false
 	}
-	switch attrs.GetVerb() {
-	case "create", "update", "patch":
-	default:
-		return false
-	}
-	return snap.Served.HasFields(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetSubresource())
+	return verbs.Stores(attrs.GetVerb()) && snap.Served.HasFields(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetSubresource())
 }

@@ -13,6 +13,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/request/shadow"
@@ -270,20 +271,17 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 			return err
 		}
 	}
-	switch attrs.GetVerb() {
-	case "create", "update", "patch", "delete", "deletecollection", fieldperm.Verb:
-	case "get":
-		if !isConnect(attrs) {
-			return g.reads(attrs, errGet)
-		}
-	case "list", "watch":
+	switch verb := attrs.GetVerb(); {
+	case verbs.IsWrite(verb), verb == fieldperm.Verb, strings.HasPrefix(verb, fieldperm.VerbPrefix):
+		return nil
+	case verb == verbs.Get && isConnect(attrs):
+		return nil
+	case verb == verbs.Get:
+		return g.reads(attrs, errGet)
+	case isList(verb):
 		return g.reads(attrs, errSelect)
-	default:
-		if !strings.HasPrefix(attrs.GetVerb(), fieldperm.VerbPrefix) {
-			return errNoObject
-		}
 	}
-	return nil
+	return errNoObject
 }
 
 // isConnect tells the subresources whose requests are admitted with operation CONNECT, whatever their HTTP verb.

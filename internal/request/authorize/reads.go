@@ -11,6 +11,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -28,15 +29,11 @@ type Reads struct {
 
 // IsRead tells the verbs that read objects. Connections are not among them, whichever HTTP method they use (RD-5).
 func IsRead(attrs authorizer.Attributes) bool {
-	switch attrs.GetVerb() {
-	case "get", "list", "watch":
-		return attrs.IsResourceRequest() && !isConnect(attrs)
-	}
-	return false
+	return verbs.IsRead(attrs.GetVerb()) && attrs.IsResourceRequest() && !isConnect(attrs)
 }
 
 // isList tells reads of many objects.
-func isList(verb string) bool { return verb == "list" || verb == "watch" }
+func isList(verb string) bool { return verb == verbs.List || verb == verbs.Watch }
 
 // reads tells whether a condition on a read is honoured. Without Reads it is not.
 func (g *Gate) reads(attrs authorizer.Attributes, off error) error {

@@ -3,7 +3,6 @@ package policycodec
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -156,18 +155,4 @@ func (p parts) one(key string, target any) bool {
 		return json.Unmarshal(values[0], target) == nil
 	}
 	return false
-}
-
-// beyond names a key that is not among the known ones, or is given twice; empty if there is none.
-func (p parts) beyond(known ...string) string {
-	var found []string
-	for key, values := range p {
-		if len(values) > 1 || !slices.Contains(known, key) {
-			found = append(found, key)
-		}
-	}
-	if len(found) == 0 {
-		return ""
-	}
-	return slices.Min(found)
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/engine/links"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -99,9 +101,6 @@ type Answer struct {
 
 var silence = Answer{Decision: authorizer.DecisionNoOpinion}
 
-// linkRBAC names the link that the stock server has as well. It answers for itself.
-const linkRBAC = "rbac"
-
 // Access answers authorization (SC-5): Deny where the decision is Deny, Allow where it is Allow, Allow where it can
 // become Allow in an admission that is proven to come, and no opinion otherwise.
 func (d *Decider) Access(ctx context.Context, connection string, attrs authorizer.Attributes) (Answer, error) {
@@ -146,7 +145,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	switch {
 	case v.Answer == authorize.Denied:
 		return Answer{Reason: (&denial.Question{Attributes: attrs}).Advise(joined(v.Reason, v.Err))}, nil
-	case v.Answer == authorize.Unanswered, v.By == linkRBAC:
+	case v.Answer == authorize.Unanswered, v.By == links.RBAC: // the stock server has that link as well, and answers for itself
 		return Answer{Decision: authorizer.DecisionNoOpinion, Reason: joined(v.Reason, v.Err)}, nil
 	}
 	return Answer{Decision: authorizer.DecisionAllow, Reason: v.Reason}, nil
@@ -154,7 +153,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 
 // unwatched is why nobody may be asked in admission about a request, although it writes.
 func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) error {
-	if !attrs.IsResourceRequest() || slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) || !slices.Contains(writes, attrs.GetVerb()) {
+	if !attrs.IsResourceRequest() || slices.Contains(d.cfg.Ours, attrs.GetAPIGroup()) || !verbs.IsWrite(attrs.GetVerb()) {
 		return nil
 	}
 	return d.cfg.Interlock.Watched(connection)
@@ -172,11 +171,8 @@ func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs au
 		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
 }
 
-var (
-	writes = []string{"create", "update", "patch", "delete", "deletecollection"}
-	// guarded are where our own groups, and the namespace whose policy holds everywhere, could be taken away.
-	guarded = []schema.GroupResource{{Resource: "namespaces"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}}
-)
+// guarded are where our own groups, and the namespace whose policy holds everywhere, could be taken away.
+var guarded = []schema.GroupResource{{Resource: "namespaces"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}}
 
 func joined(reason string, err error) string {
 	switch {

@@ -2,11 +2,12 @@ package webhooks
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // grantedFor is how long at least a request may take from its authorization to its admission: its body is read in
@@ -78,7 +79,7 @@ type keys struct{ user, exact, wide uint64 }
 
 func (g *Granted) keysOf(a authorizer.Attributes, on terms) keys {
 	user, verb := a.GetUser().GetName(), a.GetVerb()
-	if !slices.Contains(writes, verb) {
+	if !verbs.IsWrite(verb) {
 		verb = "" // of a connection; callers choose the method
 	}
 	return keys{

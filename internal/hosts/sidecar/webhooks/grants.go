@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -49,7 +49,7 @@ func gathers(u user.Info, resource string) bool {
 
 // granting reports whether a request may hand out what is denied to its caller, so that admission has to look.
 func (d *Decider) granting(ctx context.Context, attrs authorizer.Attributes) bool {
-	return grants(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) && slices.Contains([]string{"create", "update", "patch"}, attrs.GetVerb()) &&
+	return grants(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) && verbs.Stores(attrs.GetVerb()) &&
 		!gathers(attrs.GetUser(), attrs.GetResource()) && d.cfg.Grants.Reach(ctx, attrs.GetUser(), attrs.GetNamespace())
 }
 

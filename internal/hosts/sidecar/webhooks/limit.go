@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // Exempt are callers who pass by the admission webhook. What is conditional never becomes an allowance for them.
@@ -70,7 +71,7 @@ func (l Limits) Check(a authorizer.Attributes) error {
 	case connect.Proxy:
 		return errProxied
 	case connect.None:
-		if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, a.GetVerb()) {
+		if !verbs.IsWrite(a.GetVerb()) {
 			return errVerb
 		}
 	}
