@@ -18,24 +18,24 @@ import (
 // order. A test compares the picture with what is composed.
 //
 //	  TLS
-//	» pinSnapshot                  an empty holder joins the request, with the policy of this moment          handoff
+//	» pinSnapshot                  an empty state joins the request,  with the policy of this moment          requestctx
 //	  PanicRecovery
 //	  RequestInfo
 //	  Timeout
 //	  Authentication               who is it
-//	  Audit                        the level of the event; it goes to the sinks when the response ends         auditing
+//	  Audit                        the level of the event; it goes to the sinks when the response ends         dynamicaudit
 //	  Impersonation                asks the gate whether the user may act as somebody else                    authorize
 //	  PriorityAndFairness
 //	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
 //	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
 //	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
 //	» announce                     /readyz names stored objects that cannot be read                           source
-//	» receipt                      who writes policy is told its revision                                     fresh
-//	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  served
-//	» withhold                     an error that quotes the object is kept from callers who may not get it    withhold
-//	» visible                      selectors narrow a list to what its caller may see                        visible
-//	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fields
-//	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fields
+//	» receipt                      who writes policy is told its revision                                     freshness
+//	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  freshness
+//	» withhold                     an error that quotes the object is kept from callers who may not get it    errorfilter
+//	» visible                      selectors narrow a list to what its caller may see                        readfilter
+//	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions
+//	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fieldpermissions
 //	  aggregator → our groups → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
 //	  mutating admission           upstream's plugins and webhooks
@@ -45,7 +45,7 @@ import (
 //	» AuthorizationConditionsEnforcer   first in validating admission: this object meets the conditions      enforce
 //	     then: the caller may change these fields, set these labels and annotations
 //	  validating admission         policies, webhooks
-//	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   visible
+//	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   readfilter
 
 // stages are the parts of ours on that path: what the systems of this server add to it, in the order of the list.
 type stages struct {
