@@ -18,7 +18,7 @@ import (
 // order. A test compares the picture with what is composed.
 //
 //	  TLS
-//	» pinSnapshot                  an empty state joins the request,  with the policy of this moment          requestctx
+//	» pinSnapshot                  an empty state joins the request, with the policy of this moment           requestctx
 //	  PanicRecovery
 //	  RequestInfo
 //	  Timeout
