@@ -87,8 +87,8 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 	return g.Evaluated(attrs)
 }
 
-// read decides a read under a condition. Whoever allows it without one wins; otherwise a get is decided on the state
-// that is read, and a list or watch shows what selectors can tell apart.
+// read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
+// the state that is read, and a list or watch shows what selectors can tell apart.
 func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) Verdict {
 	plain := v.folded(ctx, nil)
 	switch {

@@ -16,7 +16,8 @@ func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) st
 	if snap == nil {
 		return "no policy was pinned to this request"
 	}
-	if v := g.Decide(ctx, WithVerb(attrs, "delete")); v.Answer == Denied || v.Hangs() {
+	// Also where a condition would fold: whatever is left of the chain means that the object counts.
+	if v := g.Chain.Decide(ctx, WithVerb(attrs, "delete")); v.rest != nil || v.Decision == authorizer.DecisionDeny {
 		return "an unsafe delete cannot be made on a conditional permission"
 	}
 	if rules := snap.Rules; rules == nil || rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0 {

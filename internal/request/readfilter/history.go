@@ -19,8 +19,10 @@ import (
 // What is remembered of one resource is bounded in bytes and for each user (NI-6): everything that a caller chooses,
 // such as a selector of a megabyte, is kept as a hash.
 const (
-	maxUsers = 10_000
-	maxAsked = 64
+	// maxAsked is how many questions of one user are remembered. Beyond it that user lists again.
+	maxAsked = 1000
+	// maxKept is how many of all users are: some ten megabytes. It takes a hundred users who ask in ever other ways.
+	maxKept = 100_000
 )
 
 // history remembers since which revision each caller's selectors are what they are. Who watches from an older one has
@@ -33,6 +35,7 @@ type history struct {
 	served *snapshot.Served
 	begin  uint64
 	users  map[digest]*asked
+	kept   int
 }
 
 // digest stands for a text that a caller chose.
@@ -83,14 +86,14 @@ func digestOf(texts ...string) digest {
 func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selectors.Box, current func() (uint64, error)) (uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rules != snap.Rules || h.served != snap.Served || h.users == nil || len(h.users) >= maxUsers {
+	if h.rules != snap.Rules || h.served != snap.Served || h.users == nil || h.kept >= maxKept {
 		now, err := current()
 		if err != nil {
 			return 0, err
 		}
 		h.rules, h.served, h.begin = snap.Rules, snap.Served, now
-		if h.users == nil || len(h.users) >= maxUsers {
-			h.users = map[digest]*asked{}
+		if h.users == nil || h.kept >= maxKept {
+			h.users, h.kept = map[digest]*asked{}, 0
 		}
 	}
 	by := h.users[user]
@@ -104,6 +107,7 @@ func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selector
 			if err != nil {
 				return 0, err
 			}
+			h.kept -= len(by.eras)
 			by.begin, by.eras = now, map[digest]era{}
 		}
 	}
@@ -111,6 +115,7 @@ func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selector
 	known, ok := by.eras[what]
 	switch {
 	case !ok:
+		h.kept++
 		known = era{spelled, max(h.begin, by.begin)}
 	case known.selectors != spelled:
 		now, err := current()

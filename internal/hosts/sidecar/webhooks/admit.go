@@ -92,7 +92,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 		return forbidden(err, refuse)
 	}
 	if err := d.disown(ctx, snap, r, caller); err != nil {
-		return refuse("whoever changes the owner references of an object needs the right to delete it: " + err.Error())
+		return refuse("changing the owner references of an object requires the right to delete it: " + err.Error())
 	}
 	return nil
 }
