@@ -23,7 +23,6 @@ var testedElsewhere = map[string]string{
 	"internal/hosts/explorer/page":               "internal/hosts/explorer TestAssets",
 	"internal/hosts/offline/policytest":          "internal/cli/policytools TestCasesHoldOrFail",
 	"internal/request/authorize/noderestriction": "test/server TestNodeRestriction",
-	"internal/request/errorfilter":               "test/server TestRefusedChangesDoNotTellWhatIsStored",
 	"internal/state/selfclient":                  "test/server TestRevisionsAcrossReplicas",
 }
 

@@ -48,11 +48,12 @@ type Config struct {
 
 // New makes it. It has no gate: it is there as soon as any system is.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
+	held := errorfilter.New(errorfilter.Config{Gate: k.Gate, Codecs: k.Codecs, Namespace: k.Namespace})
 	s := feature.System{
 		Name:      "ground",
 		Resources: []string{"shadowrules"},
 		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
-		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg) },
+		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg, held) },
 		Enforce: func(p *enforce.Plugin) {
 			p.After = append(p.After, enforce.OurGroups{Groups: policycodec.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
 			if k.Needs != nil {
@@ -60,7 +61,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			}
 		},
 		Storage: func(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
-			return freshness.Decorate(inner, cfg.Journal.Around(convert), freshness.Noted)
+			return freshness.Decorate(held.Decorate(inner, convert), cfg.Journal.Around(convert), freshness.Noted)
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) { return background(k, cfg, from) },
 	}
@@ -73,7 +74,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s.Filters = append(s.Filters,
 		feature.Filter{Name: "receipt", Wrap: freshness.Receipt},
 		feature.Filter{Name: "onlyKnown", Wrap: func(next http.Handler) http.Handler { return freshness.OnlyKnown(k.Served, k.Codecs, next) }},
-		feature.Filter{Name: "withhold", Wrap: func(next http.Handler) http.Handler { return errorfilter.Filter(k.Gate.Chain, k.Codecs, next) }})
+		feature.Filter{Name: "withhold", Wrap: held.Wrap})
 	return s, nil
 }
 
@@ -145,11 +146,11 @@ func tellReplicas(ctx context.Context, k *feature.Kernel, some bool) {
 }
 
 // fillRegistry says how our own groups check what is written.
-func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config) {
+func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config, held *errorfilter.Filter) {
 	c.MasterNamespace = k.Master
 	c.Fresh = k.Fresh
 	c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-		stored := freshness.Decorate(inner, cfg.Journal.Around(policycodec.Scheme), freshness.Noted)
+		stored := freshness.Decorate(held.Decorate(inner, policycodec.Scheme), cfg.Journal.Around(policycodec.Scheme), freshness.Noted)
 		if k.Needs != nil {
 			stored = policycodec.SupportedStorage(stored, k.Needs)
 		}

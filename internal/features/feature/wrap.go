@@ -38,7 +38,7 @@ func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
 			ctx = journal.Impersonated(ctx)
 		}
 		if token := r.Header.Get(freshness.AtLeast); token != "" {
-			next.ServeHTTP(freshness.Pin(w, r.WithContext(ctx), store.Current(), token))
+			freshness.Serve(next, w, r.WithContext(ctx), store.Current(), token)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(requestctx.With(ctx, store.Current())))

@@ -59,7 +59,11 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	ctx = g.forRead(ctx, attrs)
 	known := g.Chain.Decide(ctx, attrs)
 	if known.rest != nil {
-		if unseen := g.Unseen(attrs); unseen != nil {
+		unseen := g.Unseen(attrs)
+		if unseen == nil {
+			unseen = g.probes(ctx, known, snap, attrs)
+		}
+		if unseen != nil {
 			known = known.folded(ctx, unseen)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
@@ -62,6 +63,32 @@ func (g *Gate) forRead(ctx context.Context, attrs authorizer.Attributes) context
 		return ctx
 	}
 	return Unselected(ctx)
+}
+
+// errProbes keeps selectors from telling what is in objects that the caller may not see.
+var errProbes = errors.New("a conditional permission to delete a collection cannot be used with these selectors, which would tell what other objects contain: select what the condition is about")
+
+// probes is an error if the outcome of a conditional deletecollection would tell whether objects that the caller may
+// not see match its selectors: it is refused if one does. Selectors that imply the condition match no such object,
+// names tell nothing of the content (RD-5), and a caller who may list everything knows it anyway.
+func (g *Gate) probes(ctx context.Context, known Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes) error {
+	if attrs.GetVerb() != verbs.DeleteCollection || !selectsContent(attrs) {
+		return nil
+	}
+	if n, err := known.narrow(ctx, snap.Served); err == nil && n.Box.IsEverything() {
+		return nil
+	}
+	if g.Decide(ctx, WithVerb(attrs, verbs.List)).Answer == Allowed {
+		return nil
+	}
+	return errProbes
+}
+
+// selectsContent reports whether a request selects objects by more than their names, or by what cannot be read.
+func selectsContent(attrs authorizer.Attributes) bool {
+	fs, unreadableFields := attrs.GetFieldSelector()
+	ls, unreadableLabels := attrs.GetLabelSelector()
+	return unreadableFields != nil || unreadableLabels != nil || len(ls) > 0 || slices.ContainsFunc(fs, func(f fields.Requirement) bool { return f.Field != "metadata.name" && f.Field != "metadata.namespace" })
 }
 
 func hasSelectors(attrs authorizer.Attributes) bool {

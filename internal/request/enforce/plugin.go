@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -17,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -64,12 +66,49 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 		return forbidden(attrs, "this request has no authorization decision")
 	}
 	by, err := p.validate(ctx, holder, attrs, objects)
+	ledger := requestctx.NotesOf(ctx).Ledger()
 	if err != nil {
 		denial.Note(holder.Attributes(), by)
-		return p.advise(by, err)
+		ledger.Refuse()
+		return nameless(holder.Attributes(), p.advise(by, err))
 	}
-	requestctx.NotesOf(ctx).Admit()
+	admitted(ledger, holder.Attributes(), attrs)
 	return nil
+}
+
+// admitted records what was let pass: the state that is changed or, of a request about no stored object, everything.
+func admitted(ledger *requestctx.Ledger, decided authorizer.Attributes, attrs admission.Attributes) {
+	if decided != nil && verbs.Changes(decided.GetVerb()) && attrs.GetOperation() != admission.Connect {
+		ledger.Admit(attrs.GetOldObject())
+		return
+	}
+	ledger.AdmitWhole(attrs.GetOperation() == admission.Connect)
+}
+
+// nameless takes the name of an object out of a refusal to delete a collection: the caller has not named it.
+func nameless(decided authorizer.Attributes, err error) error {
+	var refused *apierrors.StatusError
+	if decided == nil || decided.GetVerb() != verbs.DeleteCollection || !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
+		return err
+	}
+	status := *refused.ErrStatus.DeepCopy()
+	status.Message = strings.Replace(status.Message, fmt.Sprintf(" %q is forbidden", status.Details.Name), " is forbidden", 1)
+	status.Details.Name = ""
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// Refusal is what is said of a request whose condition turned out this way.
+func Refusal(decided authorizer.Attributes, out requestctx.Outcome, explain bool) error {
+	err := apierrors.NewForbidden(schema.GroupResource{Group: decided.GetAPIGroup(), Resource: decided.GetResource()}, decided.GetName(), errors.New(reasonOf(out)))
+	return (&Plugin{Explain: explain}).advise(denial.By{Ask: &denial.Question{Attributes: decided, Object: true}}, err)
+}
+
+// reasonOf is why an outcome is not an allowance.
+func reasonOf(out requestctx.Outcome) string {
+	if out.Reason != "" {
+		return out.Reason
+	}
+	return "no condition under which this is allowed is met"
 }
 
 // advise adds the remedy to a refusal. Other errors stay as they are.
@@ -193,11 +232,7 @@ func settle(ctx context.Context, attrs admission.Attributes, out requestctx.Outc
 		// The caller learns that a condition failed, the log learns why.
 		klog.FromContext(ctx).V(2).Info("Condition failed to evaluate", "authorizer", out.Authorizer, "conditions", out.Conditions, "err", out.Detail)
 	}
-	reason := out.Reason
-	if reason == "" {
-		reason = "no condition under which this is allowed is met"
-	}
-	return forbidden(attrs, reason)
+	return forbidden(attrs, reasonOf(out))
 }
 
 func annotate(ctx context.Context, out requestctx.Outcome) {

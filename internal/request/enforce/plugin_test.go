@@ -49,8 +49,9 @@ type world struct {
 	verb  string
 	path  string
 	slots map[requestctx.Slot]requestctx.Pass
-	// ctx is that of the last admission.
-	ctx context.Context
+	// ctx and ledger are those of the last admission.
+	ctx    context.Context
+	ledger *requestctx.Ledger
 }
 
 func newWorld(verb string, request requestctx.Pass) *world {
@@ -68,7 +69,8 @@ func newWorld(verb string, request requestctx.Pass) *world {
 // admit runs the plugin.
 func (w *world) admit(t *testing.T, attrs admission.Attributes) error {
 	t.Helper()
-	w.ctx = w.context(t)
+	w.ctx, w.ledger = w.context(t), requestctx.NewLedger(false)
+	requestctx.NotesOf(w.ctx).Hold(w.ledger)
 	return w.plugin.Validate(w.ctx, attrs, admission.NewObjectInterfacesFromScheme(runtime.NewScheme()))
 }
 
@@ -140,8 +142,8 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 		w.plugin.After = []admission.ValidationInterface{next{asked: &asked}}
 		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
 		wants(t, name, err, c.want)
-		if requestctx.NotesOf(w.ctx).Admitted() != (c.want == "") || (asked == 1) != (c.want == "") {
-			t.Errorf("%s: admitted %v, asked %d further checks", name, requestctx.NotesOf(w.ctx).Admitted(), asked)
+		if w.ledger.Admitted() != (c.want == "") || w.ledger.Refused() != (c.want != "") || (asked == 1) != (c.want == "") {
+			t.Errorf("%s: admitted %v, refused %v, asked %d further checks", name, w.ledger.Admitted(), w.ledger.Refused(), asked)
 		}
 	}
 	wants(t, "no holder", (&Plugin{}).Validate(t.Context(), writeOf(admission.Update, "", widget(nil), widget(nil)), nil), none)
@@ -245,8 +247,8 @@ func TestFurtherChecks(t *testing.T) {
 	w := newWorld("update", requestctx.Allowed())
 	w.plugin.After = []admission.ValidationInterface{next{asked: &asked}, next{skips: true, asked: &asked, err: errors.New("not for this")}, next{asked: &asked, err: errors.New("refused later")}}
 	wants(t, "the last one", w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), "refused later")
-	if asked != 2 || requestctx.NotesOf(w.ctx).Admitted() {
-		t.Errorf("%d checks were asked, admitted %v", asked, requestctx.NotesOf(w.ctx).Admitted())
+	if asked != 2 || w.ledger.Admitted() {
+		t.Errorf("%d checks were asked, admitted %v", asked, w.ledger.Admitted())
 	}
 }
 

@@ -1,5 +1,7 @@
-// Package errorfilter keeps the content of objects from callers who may not see it.
+// Package errorfilter keeps what is stored from callers whose write was not admitted.
 //
-// Place in the request path: around the servers, behind authorization. Validation comes before the enforcer, so that
-// its errors are looked at on their way back.
+// Place in the request path: around the servers, behind authorization, and around the storage. Upstream answers some
+// writes without asking admission, and validates others before it. The filter holds every response to a write that
+// depends on the object, and the storage notes which states the write has looked at. A response leaves once all of them
+// are admitted, or may be read anyway.
 package errorfilter

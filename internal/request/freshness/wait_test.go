@@ -137,17 +137,20 @@ func TestWaitersAreBounded(t *testing.T) {
 func TestRefusalIsAnsweredAnew(t *testing.T) {
 	for _, refused := range []bool{true, false} {
 		recorded := httptest.NewRecorder()
-		w, r := Pin(recorded, httptest.NewRequest(http.MethodPost, "/", nil), &snapshot.Snapshot{}, token(policies, 5))
-		err := requestctx.From(r.Context()).Renew(func(string) (*snapshot.Snapshot, error) {
-			if refused {
-				return nil, behind(&snapshot.Snapshot{}, revision.Of(revision.Entry{Source: policies, At: 5}), "not yet")
+		var holder *requestctx.State
+		Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			holder = requestctx.From(r.Context())
+			err := holder.Renew(func(string) (*snapshot.Snapshot, error) {
+				if refused {
+					return nil, behind(&snapshot.Snapshot{}, revision.Of(revision.Entry{Source: policies, At: 5}), "not yet")
+				}
+				return &snapshot.Snapshot{Generation: 7}, nil
+			})
+			if (err != nil) != refused {
+				t.Error(err)
 			}
-			return &snapshot.Snapshot{Generation: 7}, nil
-		})
-		if (err != nil) != refused {
-			t.Fatal(err)
-		}
-		http.Error(w, "forbidden", http.StatusForbidden)
+			http.Error(w, "forbidden", http.StatusForbidden)
+		}), recorded, httptest.NewRequest(http.MethodPost, "/", nil), &snapshot.Snapshot{}, token(policies, 5))
 		body, want, code := recorded.Body.String(), "forbidden", http.StatusForbidden
 		if refused {
 			want, code = `"reason":"Conflict"`, http.StatusConflict
@@ -155,7 +158,7 @@ func TestRefusalIsAnsweredAnew(t *testing.T) {
 		if recorded.Code != code || !strings.Contains(body, want) || refused && strings.Contains(body, "forbidden") {
 			t.Errorf("refused %v: %d %s", refused, recorded.Code, body)
 		}
-		if h := requestctx.From(r.Context()); !refused && h.Snapshot.Generation != 7 {
+		if !refused && holder.Snapshot.Generation != 7 {
 			t.Error("the newer policy is not pinned")
 		}
 	}

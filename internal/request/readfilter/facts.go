@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -19,31 +21,48 @@ import (
 // that is read.
 const Operation authorizer.AdmissionOperation = "GET"
 
-// facts is the object that was read, as conditions see it: the resource itself, whichever subresource the request is
-// about.
-type facts struct {
-	attrs  authorizer.Attributes
-	kind   schema.GroupVersionKind
-	object runtime.Object
-	data   *expr.Data
+// State is a stored state that conditions are asked about, and where it comes from.
+type State struct {
+	Holder *requestctx.State
+	// Attributes are the request that is asked about, whatever the request is that is served.
+	Attributes authorizer.Attributes
+	// Operation is what conditions see. A deletion has no new object.
+	Operation authorizer.AdmissionOperation
+	Object    runtime.Object
+	// Convert is nil for custom resources.
+	Convert Converter
+	// Namespace finds a namespace for conditions that look at it.
+	Namespace func(name string) (runtime.Object, error)
 }
 
-var _ authorize.Facts = (*facts)(nil)
-
-func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) *facts {
-	served := r.holder.Snapshot.Served
-	asked := schema.GroupResource{Group: r.attrs.GetAPIGroup(), Resource: r.attrs.GetResource()}
-	f := &facts{attrs: r.attrs, object: object, kind: schema.GroupVersionKind{Group: asked.Group, Version: r.attrs.GetAPIVersion(), Kind: served.OwnKind(asked)}}
-	cfg := expr.DataConfig{
-		Operation: string(Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx),
-		Objects: &versions{object: object, kind: f.kind, served: served, converted: served.Converted(asked), convert: s.convert},
-	}
-	if name := r.attrs.GetNamespace(); name != "" && s.stores.cfg.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return s.stores.cfg.Namespace(name) }
+// Facts is a stored state as conditions see it: the resource itself, whichever subresource the request is about.
+func Facts(ctx context.Context, s State) authorizer.ConditionsData {
+	served := s.Holder.Snapshot.Served
+	asked := schema.GroupResource{Group: s.Attributes.GetAPIGroup(), Resource: s.Attributes.GetResource()}
+	f := &facts{State: s, kind: schema.GroupVersionKind{Group: asked.Group, Version: s.Attributes.GetAPIVersion(), Kind: served.OwnKind(asked)}}
+	objects := &versions{object: s.Object, kind: f.kind, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone()}
+	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx), Objects: objects}
+	if name := s.Attributes.GetNamespace(); name != "" && s.Namespace != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return s.Namespace(name) }
 	}
 	f.data = expr.NewData(cfg)
 	return f
 }
+
+type facts struct {
+	State
+	kind schema.GroupVersionKind
+	data *expr.Data
+}
+
+var _ authorize.Facts = (*facts)(nil)
+
+func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) authorizer.ConditionsData {
+	return Facts(ctx, State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.convert, Namespace: s.stores.cfg.Namespace})
+}
+
+// gone reports whether the state is one that a deletion leaves behind.
+func (f *facts) gone() bool { return f.Operation == authorizer.AdmissionOperation(admission.Delete) }
 
 // Trusted implements authorize.Facts.
 func (f *facts) Trusted() error { return nil }
@@ -51,18 +70,23 @@ func (f *facts) Trusted() error { return nil }
 // Expr implements authorize.Facts.
 func (f *facts) Expr() *expr.Data { return f.data }
 
-func (f *facts) GetName() string                             { return f.attrs.GetName() }
-func (f *facts) GetNamespace() string                        { return f.attrs.GetNamespace() }
-func (f *facts) GetSubresource() string                      { return f.attrs.GetSubresource() }
-func (f *facts) GetUserInfo() user.Info                      { return f.attrs.GetUser() }
-func (f *facts) GetObject() runtime.Object                   { return f.object }
-func (f *facts) GetOldObject() runtime.Object                { return f.object }
+func (f *facts) GetName() string        { return f.Attributes.GetName() }
+func (f *facts) GetNamespace() string   { return f.Attributes.GetNamespace() }
+func (f *facts) GetSubresource() string { return f.Attributes.GetSubresource() }
+func (f *facts) GetUserInfo() user.Info { return f.Attributes.GetUser() }
+func (f *facts) GetObject() runtime.Object {
+	if f.gone() {
+		return nil
+	}
+	return f.Object
+}
+func (f *facts) GetOldObject() runtime.Object                { return f.Object }
 func (f *facts) IsDryRun() bool                              { return false }
 func (f *facts) GetKind() schema.GroupVersionKind            { return f.kind }
-func (f *facts) GetOperation() authorizer.AdmissionOperation { return Operation }
+func (f *facts) GetOperation() authorizer.AdmissionOperation { return f.Operation }
 func (f *facts) GetOperationOptions() runtime.Object         { return nil }
 func (f *facts) GetResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: f.attrs.GetAPIGroup(), Version: f.attrs.GetAPIVersion(), Resource: f.attrs.GetResource()}
+	return schema.GroupVersionResource{Group: f.Attributes.GetAPIGroup(), Version: f.Attributes.GetAPIVersion(), Resource: f.Attributes.GetResource()}
 }
 
 // versions gives the object in the version that a condition is written for. What cannot be converted fails.
@@ -72,10 +96,20 @@ type versions struct {
 	served    *snapshot.Served
 	converted bool
 	convert   Converter
+	// gone is set for a deletion: there is an old object only.
+	gone bool
 }
 
 // Object implements expr.Objects.
 func (v *versions) Object(apiVersion string) (runtime.Object, error) {
+	if v.gone {
+		return nil, nil
+	}
+	return v.OldObject(apiVersion)
+}
+
+// OldObject implements expr.Objects.
+func (v *versions) OldObject(apiVersion string) (runtime.Object, error) {
 	seen, err := v.served.Seen(v.kind, apiVersion)
 	if err != nil {
 		return nil, err
@@ -100,6 +134,3 @@ func (v *versions) Object(apiVersion string) (runtime.Object, error) {
 	}
 	return u, nil
 }
-
-// OldObject implements expr.Objects: nothing changes.
-func (v *versions) OldObject(apiVersion string) (runtime.Object, error) { return v.Object(apiVersion) }

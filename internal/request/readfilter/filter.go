@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/warning"
 
 	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/answer"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -44,11 +44,15 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, req)
 			return
 		}
-		fence := newFence(w, r)
-		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(fence), narrowed)
-		if fence.keeps() {
+		held := answer.Serve(next, w, narrowed, answer.Rule{First: func(code int) answer.Fate {
+			if code < http.StatusBadRequest && !r.decided.Load() {
+				return answer.Drop
+			}
+			return answer.Pass
+		}})
+		if held.Fate() == answer.Drop {
 			refused := apierrors.NewForbidden(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}, attrs.GetName(), errUndecided)
-			responsewriters.ErrorNegotiated(refused, codecs, schema.GroupVersion{Version: "v1"}, w, req)
+			responsewriters.ErrorNegotiated(refused, codecs, schema.GroupVersion{Version: "v1"}, held.Forget(), req)
 		}
 	})
 }

@@ -247,11 +247,16 @@ func internalField(key string) string {
 
 // unsaid keeps errors back that may quote objects. Those that are about the request itself pass.
 func unsaid(err error) error {
-	switch {
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsBadRequest(err), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsServiceUnavailable(err), apierrors.IsInvalid(err), storage.IsTooLargeResourceVersion(err), storage.IsUnreachable(err), storage.IsRequestTimeout(err),
-		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	if AboutRequest(err) {
 		return err
 	}
 	return apierrors.NewInternalError(errors.New("what is stored cannot be listed; why is not shown, because it could tell of objects that may not be seen"))
+}
+
+// AboutRequest reports whether an error of the storage is about the request or the storage itself, and not about what
+// is stored.
+func AboutRequest(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsBadRequest(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInvalid(err) || storage.IsTooLargeResourceVersion(err) || storage.IsUnreachable(err) ||
+		storage.IsRequestTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

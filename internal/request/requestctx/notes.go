@@ -12,8 +12,7 @@ type Notes struct {
 	mu       sync.Mutex
 	granular bool
 	claim    bool
-	admitted bool
-	seen     bool
+	ledger   *Ledger
 
 	keeping sync.Mutex
 	kept    map[any]any
@@ -55,17 +54,18 @@ func (n *Notes) Claim() { n.set(func(n *Notes) { n.claim = true }) }
 // Claims tells the enforcer whether mutating admission saw a Scale change who manages the scale field.
 func (n *Notes) Claims() bool { return n.get(func(n *Notes) bool { return n.claim }, true) }
 
-// Admit records that the enforcer let an object pass: from now on the caller may see what is said about the request.
-func (n *Notes) Admit() { n.set(func(n *Notes) { n.admitted = true }) }
+// Hold begins the ledger of a request whose response is held until it is admitted.
+func (n *Notes) Hold(l *Ledger) { n.set(func(n *Notes) { n.ledger = l }) }
 
-// Admitted tells whether the enforcer let an object pass.
-func (n *Notes) Admitted() bool { return n.get(func(n *Notes) bool { return n.admitted }, false) }
-
-// See records whether the caller may get the state of the object that the last attempt to change it was about.
-func (n *Notes) See(may bool) { n.set(func(n *Notes) { n.seen = may }) }
-
-// MaySee tells whether he may: what is said about the attempt may quote that state.
-func (n *Notes) MaySee() bool { return n.get(func(n *Notes) bool { return n.seen }, false) }
+// Ledger is where states and admissions are recorded; nil if the response is not held.
+func (n *Notes) Ledger() *Ledger {
+	if n == nil {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ledger
+}
 
 func (n *Notes) set(write func(*Notes)) {
 	if n == nil {

@@ -4,21 +4,16 @@ import "testing"
 
 func TestNotesTravel(t *testing.T) {
 	ctx := WithNotes(t.Context())
-	if n := NotesOf(ctx); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
+	if n := NotesOf(ctx); n.WasGranular() || n.Claims() || n.Ledger() != nil {
 		t.Error("empty notes say something")
 	}
 	NotesOf(ctx).Granular()
 	NotesOf(ctx).Claim()
-	NotesOf(ctx).Admit()
-	NotesOf(ctx).See(true)
-	if n := NotesOf(ctx); !n.WasGranular() || !n.Claims() || !n.Admitted() || !n.MaySee() {
+	NotesOf(ctx).Hold(NewLedger(false))
+	if n := NotesOf(ctx); !n.WasGranular() || !n.Claims() || n.Ledger() == nil {
 		t.Error("a note got lost on its way")
 	}
-	NotesOf(ctx).See(false)
-	if NotesOf(ctx).MaySee() {
-		t.Error("the last state does not count")
-	}
-	if n := NotesOf(WithNotes(ctx)); n.WasGranular() || n.Claims() || n.Admitted() || n.MaySee() {
+	if n := NotesOf(WithNotes(ctx)); n.WasGranular() || n.Claims() || n.Ledger() != nil {
 		t.Error("a request sees the notes of another")
 	}
 }
@@ -28,9 +23,8 @@ func TestNoNotesFailClosed(t *testing.T) {
 	n := NotesOf(t.Context())
 	n.Granular()
 	n.Claim()
-	n.Admit()
-	n.See(true)
-	if !n.WasGranular() || !n.Claims() || n.Admitted() || n.MaySee() {
+	n.Hold(NewLedger(false))
+	if !n.WasGranular() || !n.Claims() || n.Ledger() != nil {
 		t.Error("missing notes let something pass")
 	}
 	if got := n.Keep("key", func() any { return 1 }); got != 1 {

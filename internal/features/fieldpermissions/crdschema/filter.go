@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
 // Filter stands behind authorization and in front of the servers. It concerns itself with definitions of custom
@@ -53,9 +52,8 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
-	s := &shower{inner: w, watch: info.Verb == "watch"}
-	f.Next.ServeHTTP(responsewriter.WrapForHTTP1Or2(s), inner)
-	s.close()
+	s := &shower{watch: info.Verb == "watch"}
+	s.release(s.serve(f.Next, w, inner))
 }
 
 func (f *Filter) refuse(w http.ResponseWriter, r *http.Request, err error) {

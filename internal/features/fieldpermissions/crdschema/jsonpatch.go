@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
 // maxOperations is upstream's limit.
@@ -105,12 +104,13 @@ func (p *replay) serve(w http.ResponseWriter) {
 			p.filter.refuse(w, p.request, err)
 			return
 		}
-		s := &shower{inner: w, hold: true}
-		p.filter.Next.ServeHTTP(responsewriter.WrapForHTTP1Or2(s), r)
-		if s.status == http.StatusConflict && !pinned && left > 1 {
+		s := &shower{hold: true}
+		held := s.serve(p.filter.Next, w, r)
+		if held.Code() == http.StatusConflict && !pinned && left > 1 {
+			held.Forget()
 			continue
 		}
-		s.close()
+		s.release(held)
 		return
 	}
 }

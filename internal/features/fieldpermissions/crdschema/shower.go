@@ -10,106 +10,52 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/request/answer"
 )
 
-// shower is a response writer that shows the declarations in JSON and YAML. Everything else goes through as it is:
-// clients of protobuf have types without the keys, and errors have no object.
+// shower shows the declarations in JSON and YAML. Everything else goes through as it is: clients of protobuf have types
+// without the keys, and errors have no object.
 type shower struct {
-	inner http.ResponseWriter
-	watch bool
-	// hold keeps every response back, until close.
+	header http.Header
+	watch  bool
+	// hold keeps every response back.
 	hold bool
-
-	mode   showMode
-	status int
-	yaml   bool
-	buffer bytes.Buffer
+	yaml bool
 }
 
-type showMode int
+// serve lets the servers answer. A response that is held is for the caller to release.
+func (s *shower) serve(next http.Handler, w http.ResponseWriter, r *http.Request) *answer.Writer {
+	s.header = w.Header()
+	return answer.Serve(next, w, r, answer.Rule{First: s.first, Line: s.shown})
+}
 
-const (
-	undecided showMode = iota
-	pass               // unchanged
-	whole              // one object, kept until it is complete
-	lines              // one event of a watch per line
-)
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (s *shower) Unwrap() http.ResponseWriter { return s.inner }
-
-// Header implements http.ResponseWriter.
-func (s *shower) Header() http.Header { return s.inner.Header() }
-
-// WriteHeader decides by the type of the response.
-func (s *shower) WriteHeader(status int) {
-	if s.mode != undecided {
-		return
-	}
-	s.status = status
-	media, _, _ := mime.ParseMediaType(s.Header().Get("Content-Type"))
+// first decides by the type of the response. One object is held until it is complete, a watch event until its line is.
+func (s *shower) first(status int) answer.Fate {
+	media, _, _ := mime.ParseMediaType(s.header.Get("Content-Type"))
 	s.yaml = media == runtime.ContentTypeYAML
 	switch shown := status/100 == 2 && (s.yaml || media == runtime.ContentTypeJSON); {
-	case shown && s.watch && !s.yaml && s.Header().Get("Content-Encoding") == "":
-		s.mode = lines
-		s.inner.WriteHeader(status)
+	case shown && s.watch && !s.yaml && s.header.Get("Content-Encoding") == "":
+		return answer.ByLine
 	case shown && !s.watch || s.hold:
-		s.mode = whole
-	default:
-		s.mode = pass
-		s.inner.WriteHeader(status)
+		return answer.Hold
 	}
+	return answer.Pass
 }
 
-// Write implements http.ResponseWriter.
-func (s *shower) Write(p []byte) (int, error) {
-	s.WriteHeader(http.StatusOK)
-	switch s.mode {
-	case whole:
-		return s.buffer.Write(p)
-	case lines:
-		s.buffer.Write(p)
-		return len(p), s.writeLines()
+// release writes what was held, with the declarations.
+func (s *shower) release(held *answer.Writer) {
+	if held.Fate() != answer.Hold {
+		return
 	}
-	return s.inner.Write(p)
-}
-
-// writeLines writes the events that are complete.
-func (s *shower) writeLines() error {
-	for {
-		end := bytes.IndexByte(s.buffer.Bytes(), '\n')
-		if end < 0 {
-			return nil
-		}
-		if _, err := s.inner.Write(s.shown(s.buffer.Next(end + 1))); err != nil {
-			return err
-		}
+	body := held.Body()
+	if s.header.Get("Content-Encoding") == "gzip" {
+		body = recompressed(body, s.shown)
+	} else {
+		body = s.shown(body)
 	}
-}
-
-// Flush implements http.Flusher. What is kept back stays back.
-func (s *shower) Flush() {
-	if flusher, ok := s.inner.(http.Flusher); ok && (s.mode == pass || s.mode == lines) {
-		flusher.Flush()
-	}
-}
-
-// close writes what was kept back.
-func (s *shower) close() {
-	switch s.mode {
-	case lines:
-		_, _ = s.inner.Write(s.buffer.Bytes())
-	case whole:
-		body := s.buffer.Bytes()
-		if s.Header().Get("Content-Encoding") == "gzip" {
-			body = recompressed(body, s.shown)
-		} else {
-			body = s.shown(body)
-		}
-		s.Header().Del("Content-Length")
-		s.inner.WriteHeader(s.status)
-		_, _ = s.inner.Write(body) // the client is gone
-	}
+	s.header.Del("Content-Length")
+	held.Release(body)
 }
 
 // shown is a text with the declarations in their places. A text without any, and one that cannot be read, stays as it

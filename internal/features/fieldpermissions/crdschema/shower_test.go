@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/request/answer"
 )
 
 // stored is a definition as the server answers it, without metadata that does not matter here.
@@ -28,7 +31,7 @@ func stored(t testing.TB, spec string) string {
 	return asJSON(t, root)
 }
 
-func answer(contentType, encoding string, parts ...string) func(http.ResponseWriter, *http.Request) {
+func response(contentType, encoding string, parts ...string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		if encoding != "" {
@@ -97,7 +100,7 @@ func TestShown(t *testing.T) {
 				if verb == "update" {
 					contentType = "application/json"
 				}
-				w, _ := call{verb: verb, contentType: contentType, body: "{}", answer: answer(tc.contentType, "", parts...)}.do(t)
+				w, _ := call{verb: verb, contentType: contentType, body: "{}", answer: response(tc.contentType, "", parts...)}.do(t)
 				if got := w.Body.String(); got != tc.want {
 					t.Errorf("got  %s\nwant %s", got, tc.want)
 				}
@@ -107,17 +110,16 @@ func TestShown(t *testing.T) {
 
 	// Events are never compressed, since they could not be told apart; and if they were, they would not be held back.
 	w, _ := call{verb: "watch", header: http.Header{"Accept-Encoding": {"gzip"}}, answer: func(w http.ResponseWriter, r *http.Request) {
-		answer("application/json", r.Header.Get("Accept-Encoding"), "{}\n")(w, r)
+		response("application/json", r.Header.Get("Accept-Encoding"), "{}\n")(w, r)
 	}}.do(t)
 	if w.Header().Get("Content-Encoding") != "" || w.Body.String() != "{}\n" {
 		t.Errorf("%v %q", w.Header(), w.Body)
 	}
-	held := &shower{inner: &recorder{header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}}, watch: true}
-	if _, err := held.Write([]byte("compressed")); err != nil || held.inner.(*recorder).written == 0 {
-		t.Errorf("held back: %v", err)
+	if fate := (&shower{header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, watch: true}).first(http.StatusOK); fate != answer.Pass {
+		t.Errorf("compressed events are held back: %v", fate)
 	}
 	// A compressed answer stays one.
-	w, _ = call{verb: "get", answer: answer("application/json", "gzip", zipped(t, one))}.do(t)
+	w, _ = call{verb: "get", answer: response("application/json", "gzip", zipped(t, one))}.do(t)
 	r, err := gzip.NewReader(w.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -139,16 +141,19 @@ func TestShown(t *testing.T) {
 // FP-3: an event of a watch is shown as soon as it is complete.
 func TestWatchIsNotHeldBack(t *testing.T) {
 	event := `{"object":` + stored(t, guarded) + `,"type":"ADDED"}` + "\n"
-	w := &shower{inner: &recorder{header: http.Header{"Content-Type": {"application/json"}}}, watch: true}
-	for i, part := range []string{event[:10], event[10:], "{}"} {
-		if _, err := w.Write([]byte(part)); err != nil {
-			t.Fatal(err)
+	out := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
+	s := &shower{watch: true}
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i, part := range []string{event[:10], event[10:], "{}"} {
+			if _, err := w.Write([]byte(part)); err != nil {
+				t.Fatal(err)
+			}
+			w.(http.Flusher).Flush()
+			if (out.written > 0) != (i > 0) || out.flushed != i+1 {
+				t.Errorf("part %d: %d bytes written, %d flushes", i, out.written, out.flushed)
+			}
 		}
-		w.Flush()
-		if got := w.inner.(*recorder); (got.written > 0) != (i > 0) || got.flushed != i+1 {
-			t.Errorf("part %d: %d bytes written, %d flushes", i, got.written, got.flushed)
-		}
-	}
+	}), out, httptest.NewRequest(http.MethodGet, "/", nil))
 }
 
 type recorder struct {

@@ -1,0 +1,118 @@
+package errorfilter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+var errUnadmitted = errors.New("the permission depends on the object, and the request ended before that was decided; why is not shown, because it would tell what is stored")
+
+// mayLeave reports whether every state that a response may be derived from is admitted, or may be read anyway.
+func (f *Filter) mayLeave(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger, code int) bool {
+	states, complete := ledger.Open()
+	if !complete {
+		return false
+	}
+	for _, state := range states {
+		if !f.maySee(ctx, holder, state) {
+			return false
+		}
+	}
+	return code >= http.StatusBadRequest || len(states) > 0 || ledger.Admitted()
+}
+
+// maySee reports whether the caller may get a state, or delete it if that is what they ask for. Upstream answers the
+// deletion of an object that is being deleted without asking admission.
+func (f *Filter) maySee(ctx context.Context, holder *requestctx.State, state runtime.Object) bool {
+	s, ok := f.stateOf(holder, state)
+	if !ok {
+		return false
+	}
+	if s.Object == nil {
+		return true // nothing is stored yet
+	}
+	s.Attributes, s.Operation = as{s.Attributes, verbs.Get, nameOf(s.Object)}, readfilter.Operation
+	if f.cfg.Gate.Decide(ctx, s.Attributes).Resolve(ctx, readfilter.Facts(ctx, s)).Decision == authorizer.DecisionAllow {
+		return true
+	}
+	return verbs.Deletes(holder.Attributes().GetVerb()) && f.deletion(ctx, holder, state).Decision == authorizer.DecisionAllow
+}
+
+// deletion is what the enforcer would say to the deletion of a state. It has no options: a condition that looks at them
+// fails.
+func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state runtime.Object) requestctx.Outcome {
+	s, ok := f.stateOf(holder, state)
+	pending := holder.Get(requestctx.Request).Pending()
+	if !ok || pending == nil || s.Object == nil {
+		return requestctx.Outcome{}
+	}
+	s.Operation = authorizer.AdmissionOperation(admission.Delete)
+	return pending.Resolve(ctx, readfilter.Facts(ctx, s))
+}
+
+// stateOf is a state that the request is about; false for one that it cannot be about.
+func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfilter.State, bool) {
+	attrs := holder.Attributes()
+	s := readfilter.State{Holder: holder, Attributes: attrs, Namespace: f.cfg.Namespace, Convert: f.converter(resourceOf(attrs))}
+	m, err := meta.Accessor(state)
+	if err != nil || holder.Snapshot == nil || holder.Snapshot.Served == nil {
+		return s, false
+	}
+	if m.GetName() == "" && m.GetResourceVersion() == "" && m.GetUID() == "" {
+		return s, true
+	}
+	namespace := attrs.GetNamespace()
+	if attrs.GetAPIGroup() == "" && attrs.GetResource() == "namespaces" {
+		namespace = "" // a namespace is in itself only for authorization
+	}
+	s.Object = state
+	return s, m.GetNamespace() == namespace && (attrs.GetName() == "" || m.GetName() == attrs.GetName())
+}
+
+// instead is what is said in place of a response that may not leave.
+func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger, code int) error {
+	attrs := holder.Attributes()
+	switch code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+		return unsaid(attrs, code)
+	}
+	if states, _ := ledger.Open(); verbs.Deletes(attrs.GetVerb()) && code < http.StatusBadRequest {
+		for _, state := range states {
+			if out := f.deletion(ctx, holder, state); !f.maySee(ctx, holder, state) {
+				return enforce.Refusal(attrs, out, f.cfg.Gate.Explain)
+			}
+		}
+	}
+	return apierrors.NewForbidden(resourceOf(attrs), attrs.GetName(), errUnadmitted)
+}
+
+// as is the same request with another verb, about one whole object.
+type as struct {
+	authorizer.Attributes
+	verb, name string
+}
+
+func (a as) GetVerb() string        { return a.verb }
+func (a as) GetName() string        { return a.name }
+func (a as) GetSubresource() string { return "" }
+func (a as) IsReadOnly() bool       { return true }
+
+func nameOf(o runtime.Object) string {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return ""
+	}
+	return m.GetName()
+}
