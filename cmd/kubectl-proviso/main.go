@@ -9,10 +9,11 @@ import (
 	"proviso.dev/proviso/internal/cli"
 	"proviso.dev/proviso/internal/cli/policytools"
 	"proviso.dev/proviso/internal/hosts/explorer"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 func main() {
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: terminal.Clean(os.Stdout), ErrOut: terminal.Clean(os.Stderr)}
 	plugin := cli.NewPlugin(streams)
 	plugin.AddCommand(policytools.Commands(streams)...)
 	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, policytools.Keeping())))

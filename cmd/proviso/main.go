@@ -24,10 +24,11 @@ import (
 	"proviso.dev/proviso/internal/hosts/explorer"
 	"proviso.dev/proviso/internal/hosts/sidecar"
 	"proviso.dev/proviso/internal/platform/buildinfo"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 func main() {
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: terminal.Clean(os.Stdout), ErrOut: terminal.Clean(os.Stderr)}
 	// Under the name of another program, by a link, it is that program.
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "kubectl":
@@ -41,7 +42,7 @@ func main() {
 	case "kubectl-proviso":
 		plugin := provisocli.NewPlugin(streams)
 		addTools(plugin, streams)
-		os.Exit(provisocli.Execute(plugin, os.Stderr))
+		os.Exit(provisocli.Execute(plugin, streams.ErrOut))
 	}
 	// kubectl parses its own command line, global flags included.
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
@@ -51,7 +52,7 @@ func main() {
 	if err != nil {
 		os.Exit(fail(err))
 	}
-	os.Exit(provisocli.Execute(root, os.Stderr))
+	os.Exit(provisocli.Execute(root, streams.ErrOut))
 }
 
 func runKubectl(args []string) int {

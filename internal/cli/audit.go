@@ -14,6 +14,7 @@ import (
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/engine/auditrule"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // NewAuditCommand returns `proviso audit`.
@@ -118,7 +119,7 @@ func (o *AuditConvertOptions) fromPolicy(policy *auditv1.Policy) error {
 		return err
 	}
 	for _, lost := range converted.Lost {
-		fmt.Fprintf(o.ErrOut, "left out: %s\n", lost)
+		terminal.Fprintf(o.ErrOut, "left out: %s\n", lost)
 	}
 	all := make([]any, 0, len(converted.Classes)+1)
 	for _, class := range converted.Classes {
@@ -136,7 +137,7 @@ func (o *AuditConvertOptions) documents(all ...any) error {
 			return err
 		}
 		if i > 0 {
-			fmt.Fprintln(o.Out, "---")
+			terminal.Fprintln(o.Out, "---")
 		}
 		if _, err := o.Out.Write(data); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // AuditTailOptions are the flags of `proviso audit tail`.
@@ -112,7 +112,7 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp)
 	}
-	fmt.Fprintln(o.ErrOut, "Showing audit events as they happen. Ctrl-C ends it.")
+	terminal.Fprintln(o.ErrOut, "Showing audit events as they happen. Ctrl-C ends it.")
 	return unlessEnded(ctx, o.show(resp.Body))
 }
 
@@ -195,19 +195,19 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 			if err != nil || line[0] != '{' {
 				return fmt.Errorf("the stream broke: %w", broken)
 			}
-			fmt.Fprintf(o.ErrOut, "an event cannot be read: %v\n", broken)
+			terminal.Fprintf(o.ErrOut, "an event cannot be read: %v\n", broken)
 			continue
 		}
 		switch {
 		case event.Kind == "Dropped":
-			fmt.Fprintf(o.ErrOut, "%d events are missing: this client was too slow; select fewer\n", event.Count)
+			terminal.Fprintf(o.ErrOut, "%d events are missing: this client was too slow; select fewer\n", event.Count)
 			continue
 		case o.noise(&event.Event):
 			continue
 		case o.Output == "json":
 			_, err = o.Out.Write(line)
 		default:
-			_, err = fmt.Fprintln(o.Out, eventLine(&event.Event, colours))
+			_, err = terminal.Fprintln(o.Out, eventLine(&event.Event, colours))
 		}
 		if err != nil {
 			return err
@@ -216,9 +216,9 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 }
 
 // eventLine is an event as a person reads it: when, answer, who, what.
-func eventLine(e *auditv1.Event, colours bool) string {
+func eventLine(e *auditv1.Event, colours bool) terminal.Lines {
 	paint := func(code, text string) string {
-		text = printable(text)
+		text = terminal.Text(text)
 		if !colours {
 			return text
 		}
@@ -240,7 +240,7 @@ func eventLine(e *auditv1.Event, colours bool) string {
 	if e.ImpersonatedUser != nil {
 		who += " as " + e.ImpersonatedUser.Username
 	}
-	parts := []string{paint("2", e.StageTimestamp.Local().Format("15:04:05.000")), paint(colour, answer), paint("36", who), paint("1", e.Verb), printable(e.RequestURI)}
+	parts := []string{paint("2", e.StageTimestamp.Local().Format("15:04:05.000")), paint(colour, answer), paint("36", who), paint("1", e.Verb), terminal.Text(e.RequestURI)}
 	if e.ObjectRef != nil && e.Verb == "create" && e.ObjectRef.Name != "" && e.ObjectRef.Subresource == "" {
 		parts = append(parts, paint("1", e.ObjectRef.Name)) // the URL of a create does not say it
 	}
@@ -250,22 +250,12 @@ func eventLine(e *auditv1.Event, colours bool) string {
 	if e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && e.ResponseStatus.Message != "" {
 		parts = append(parts, paint("2", e.ResponseStatus.Message))
 	}
-	return strings.Join(parts, "  ")
-}
-
-// printable keeps what a client has put into its request from steering the terminal of whoever watches it.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, text)
+	return terminal.Lines(strings.Join(parts, "  "))
 }
 
 // colourful tells whether the output is a terminal whose user has not asked for plain text.
 func colourful(out io.Writer) bool {
-	f, ok := out.(*os.File)
+	f, ok := terminal.Underlying(out).(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // CanIOptions are the flags of `proviso can-i`.
@@ -123,10 +124,10 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 	case "table":
 		err = canITable(o.Out, review.Status)
 		if single && err == nil {
-			_, err = fmt.Fprintf(o.Out, singleFieldsText, t.resource.GroupResource())
+			_, err = terminal.Fprintf(o.Out, singleFieldsText, t.resource.GroupResource())
 		}
 	case "name":
-		_, err = fmt.Fprintln(o.Out, answerNames[code])
+		_, err = terminal.Fprintln(o.Out, answerNames[code])
 	default:
 		err = o.print(o.Out, review)
 	}
@@ -134,7 +135,7 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 		return err
 	}
 	if e := review.Status.EvaluationError; e != "" {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", e)
+		terminal.Fprintf(o.ErrOut, "Warning: %s\n", e)
 	}
 	return answered(code)
 }

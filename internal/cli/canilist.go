@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // right is one line of `can-i --list`.
@@ -51,7 +51,7 @@ func (o *CanIOptions) list(ctx context.Context) error {
 		rights = append(swept, rights...)
 	}
 	for problem := range strings.Lines(review.Status.EvaluationError) {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
+		terminal.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
 	}
 	switch o.format {
 	case "table":
@@ -231,10 +231,10 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 func rightsTable(out io.Writer, rights []right, headers bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 	if headers {
-		fmt.Fprintln(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs\tCondition")
+		terminal.Fprintf(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs\tCondition\n")
 	}
 	for _, r := range rights {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", r.Resource, r.NonResourceURLs, r.ResourceNames, r.Verbs, r.Condition)
+		terminal.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", r.Resource, r.NonResourceURLs, r.ResourceNames, r.Verbs, r.Condition)
 	}
 	return w.Flush()
 }
@@ -248,7 +248,7 @@ func rightsNames(out io.Writer, rights []right) error {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if _, err := fmt.Fprintln(out, name); err != nil {
+		if _, err := terminal.Fprintln(out, name); err != nil {
 			return err
 		}
 	}

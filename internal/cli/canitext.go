@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
@@ -17,7 +17,7 @@ func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
 	case !canBecomeAllowed(s):
 		b.WriteString("no")
 		if s.Reason != "" {
-			fmt.Fprintf(&b, " - %s", s.Reason)
+			terminal.Fprintf(&b, " - %s", s.Reason)
 		}
 		b.WriteString("\n")
 	default:
@@ -44,16 +44,16 @@ func conditionalText(s reviewv1.SubjectAccessReviewStatus) string {
 	narrowed := ""
 	for _, words := range []string{"narrowed to ", cannotNarrow} {
 		if _, rest, ok := strings.Cut("; "+s.Reason, "; "+words); ok {
-			narrowed = "    " + words + rest + "\n"
+			narrowed = "    " + words + terminal.Text(rest) + "\n"
 		}
 	}
 	if len(clauses) == 1 {
-		return fmt.Sprintf("Conditional: %s\n    %s\n", strings.TrimSpace(clauses[0].words+" "+clauses[0].text), clauses[0].note) + narrowed
+		return string(terminal.Sprintf("Conditional: %s\n    %s\n", strings.TrimSpace(clauses[0].words+" "+clauses[0].text), clauses[0].note)) + narrowed
 	}
 	var b strings.Builder
 	b.WriteString("Conditional:\n")
 	for _, c := range clauses {
-		fmt.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(c.words+" "+c.text), c.note)
+		terminal.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(c.words+" "+c.text), c.note)
 	}
 	return b.String() + narrowed
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // Exit codes are the same for all commands that answer a question; 0 is yes, or that there is nothing to say.
@@ -46,7 +48,7 @@ func Execute(root *cobra.Command, errOut io.Writer) int {
 		if strings.HasPrefix(message, "unknown ") && !strings.Contains(message, "--help") { // a command or a flag
 			message += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
 		}
-		fmt.Fprintf(errOut, "proviso: %s\n", message)
+		terminal.Fprintf(errOut, "proviso: %s\n", message)
 	}
 	var coded interface{ ExitCode() int }
 	if errors.As(err, &coded) {

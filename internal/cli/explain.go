@@ -20,6 +20,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // ExplainOptions are the flags of `proviso explain`.
@@ -124,7 +125,7 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 		}
 		_, err = io.WriteString(o.Out, text)
 	case "name":
-		_, err = fmt.Fprintln(o.Out, answerNames[code])
+		_, err = terminal.Fprintln(o.Out, answerNames[code])
 	default:
 		err = o.print(o.Out, review)
 	}

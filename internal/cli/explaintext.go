@@ -6,6 +6,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/links"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 var answers = map[authz.TracedAnswer]string{
@@ -27,17 +28,17 @@ func explainText(review *authz.SubjectAccessReview) string {
 	}
 	switch trace.Decision {
 	case authz.AnswerAllow:
-		fmt.Fprintf(&b, "yes%s - %s\n", with, s.AllowReason)
+		terminal.Fprintf(&b, "yes%s - %s\n", with, s.AllowReason)
 	case authz.AnswerConditional:
 		if trace.NarrowedTo != "" {
-			fmt.Fprintf(&b, "Conditional: %s.\n", narrowing("the list is narrowed to ", trace.NarrowedTo))
+			terminal.Fprintf(&b, "Conditional: %s.\n", narrowing("the list is narrowed to ", trace.NarrowedTo))
 			break
 		}
 		b.WriteString("Conditional: the conditions below decide. Give the object with -f, or --stored, to have them evaluated.\n")
 	default:
-		fmt.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)
+		terminal.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)
 		if s.AllowReason != "" && !strings.Contains(s.DenyReason, s.AllowReason) {
-			fmt.Fprintf(&b, "although %s\n", s.AllowReason)
+			terminal.Fprintf(&b, "although %s\n", s.AllowReason)
 		}
 	}
 	b.WriteString("\n")
@@ -50,7 +51,7 @@ func explainText(review *authz.SubjectAccessReview) string {
 	}
 	chain.write(&b, "")
 	if s.EvaluationError != "" {
-		fmt.Fprintf(&b, "\nerror: %s\n", s.EvaluationError)
+		terminal.Fprintf(&b, "\nerror: %s\n", s.EvaluationError)
 	}
 	if trace.Remedy != nil {
 		writeRemedy(&b, *trace.Remedy, trace.Decision == authz.AnswerConditional)
@@ -75,7 +76,7 @@ func (t tree) write(b *strings.Builder, indent string) {
 		if i == len(t)-1 {
 			branch, below = "└─ ", "   "
 		}
-		fmt.Fprintf(b, "%s%s%s\n", indent, branch, strings.ReplaceAll(n.text, "\n", "\n"+indent+below))
+		terminal.Fprintf(b, "%s%s%s\n", indent, branch, strings.ReplaceAll(n.text, "\n", "\n"+indent+below))
 		n.below.write(b, indent+below)
 	}
 }
@@ -208,21 +209,21 @@ func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	if len(r.Remove) > 0 {
 		b.WriteString("\nWhat refuses it: remove the subject from the binding, or the rule from the role.\n\n")
 		for _, rule := range r.Remove {
-			fmt.Fprintf(b, "    %s\n      %s\n", rule.Rule, origin(rule))
+			terminal.Fprintf(b, "    %s\n      %s\n", rule.Rule, origin(rule))
 		}
 	}
 	switch {
 	case r.Grant == "":
 	case conditional:
-		fmt.Fprintf(b, "\nThe smallest grant with which the object does not matter:\n\n%s", indent(r.Grant))
+		terminal.Fprintf(b, "\nThe smallest grant with which the object does not matter:\n\n%s", indent(r.Grant))
 	default:
-		fmt.Fprintf(b, "\nThe smallest grant that is missing:\n\n%s", indent(r.Grant))
+		terminal.Fprintf(b, "\nThe smallest grant that is missing:\n\n%s", indent(r.Grant))
 	}
 	if r.Note != "" {
-		fmt.Fprintf(b, "\nNote: %s.\n", r.Note)
+		terminal.Fprintf(b, "\nNote: %s.\n", r.Note)
 	}
 }
 
-func indent(text string) string {
-	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"
+func indent(text string) terminal.Lines {
+	return terminal.Lines("    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n")
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // KubeconfigOptions are the flags of `proviso kubeconfig`.
@@ -125,6 +126,6 @@ func (o *KubeconfigOptions) merge(data []byte) error {
 	if err := clientcmd.ModifyConfig(path, *config, true); err != nil {
 		return fmt.Errorf("--merge: %w", err)
 	}
-	fmt.Fprintf(o.ErrOut, "Context %q is in %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
+	terminal.Fprintf(o.ErrOut, "Context %q is in %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // PermissionsOptions are the flags of `proviso permissions`.
@@ -90,7 +91,7 @@ func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
 		return permissionsTable(o.Out, permissionRows(list, len(args) > 0), o.format == "wide")
 	case "name":
 		for _, p := range list.Items {
-			if _, err := fmt.Fprintf(o.Out, "permission.%s/%s\n", authz.GroupName, p.Name); err != nil {
+			if _, err := terminal.Fprintf(o.Out, "permission.%s/%s\n", authz.GroupName, p.Name); err != nil {
 				return err
 			}
 		}
@@ -118,7 +119,7 @@ func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) er
 	if wide {
 		header += "\tSOURCE\tEXCLUSIVE WHEN"
 	}
-	fmt.Fprintln(w, header)
+	terminal.Fprintln(w, terminal.Lines(header))
 	for _, f := range rows {
 		exclusive := "no"
 		switch {
@@ -131,11 +132,11 @@ func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) er
 		if f.Broken {
 			grant += " (broken)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive)
+		terminal.Fprintf(w, "%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive)
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s", f.Source, oneLine(f.ExclusiveWhen))
+			terminal.Fprintf(w, "\t%s\t%s", f.Source, oneLine(f.ExclusiveWhen))
 		}
-		fmt.Fprintln(w)
+		terminal.Fprintln(w)
 	}
 	return w.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // attempts is how often a change is tried that somebody else's change has overtaken.
@@ -108,7 +109,7 @@ func (o *PolicyOptions) unbind(ctx context.Context, namespace, role string) erro
 		}
 	}
 	if !found {
-		fmt.Fprintf(o.ErrOut, "Nothing to revoke: nobody of %s has role %q by a role binding of namespace %s.\n", strings.Join(slices.Concat(o.Users, o.Groups), ", "), role, namespace)
+		terminal.Fprintf(o.ErrOut, "Nothing to revoke: nobody of %s has role %q by a role binding of namespace %s.\n", strings.Join(slices.Concat(o.Users, o.Groups), ", "), role, namespace)
 	}
 	return nil
 }
@@ -175,7 +176,7 @@ func (o *PolicyOptions) update(ctx context.Context, path, kind string, object an
 
 func (o *PolicyOptions) remove(ctx context.Context, path, kind string, meta metav1.ObjectMeta) error {
 	if o.DryRun {
-		fmt.Fprintf(o.ErrOut, "%s/%s would be deleted: nobody is left in it\n", kind, meta.Name)
+		terminal.Fprintf(o.ErrOut, "%s/%s would be deleted: nobody is left in it\n", kind, meta.Name)
 		return nil
 	}
 	rc, err := o.connect()
@@ -197,10 +198,10 @@ func (o *PolicyOptions) remove(ctx context.Context, path, kind string, meta meta
 
 // show prints an object as YAML, for `kubectl apply -f -`.
 func (o *PolicyOptions) show(object any) error {
-	fmt.Fprintln(o.Out, "---")
+	terminal.Fprintln(o.Out, "---")
 	return (&output{format: "yaml"}).print(o.Out, object)
 }
 
 func (o *PolicyOptions) say(kind, name, what string) {
-	fmt.Fprintf(o.Out, "%s/%s %s\n", kind, name, what)
+	terminal.Fprintf(o.Out, "%s/%s %s\n", kind, name, what)
 }

@@ -16,6 +16,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // promoteOptions are the flags of `proviso shadow promote`.
@@ -131,7 +132,7 @@ func (o *promoteOptions) Run(ctx context.Context, name string) error {
 	if o.DryRun {
 		done = "would be enforced (dry run)"
 	}
-	_, err = fmt.Fprintf(o.Out, "%s %s\n", name, done)
+	_, err = terminal.Fprintf(o.Out, "%s %s\n", name, done)
 	return err
 }
 
@@ -176,7 +177,7 @@ func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "This will be enforced:\n\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  "))
+	terminal.Fprintf(out, "This will be enforced:\n\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  "))
 	list := &authz.ShadowRuleList{}
 	path := shadowPath(namespace)
 	if kind, _, _ := strings.Cut(name, "."); kind == "clusterprotectedattribute" || kind == "fieldpermission" {
@@ -185,16 +186,16 @@ func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule 
 	err = o.get(ctx, path, map[string]string{"fieldSelector": "metadata.name=" + name}, list)
 	switch {
 	case apierrors.IsForbidden(err):
-		_, err = fmt.Fprintf(out, "What it would have changed is not shown: you need the right to list shadowrules.%s.\n\n", authz.GroupName)
+		_, err = terminal.Fprintf(out, "What it would have changed is not shown: you need the right to list shadowrules.%s.\n\n", authz.GroupName)
 		return err
 	case err != nil:
 		return noShadows(err)
 	case len(list.Items) == 0:
-		_, err = fmt.Fprint(out, "The server that was asked has not counted what it would have changed.\n\n")
+		_, err = terminal.Fprintf(out, "The server that was asked has not counted what it would have changed.\n\n")
 		return err
 	}
 	s := list.Items[0].Status
-	fmt.Fprintf(out, "In %s it applied to %d requests: %d would have been allowed, %d denied, %d cannot be told.\n\n",
+	terminal.Fprintf(out, "In %s it applied to %d requests: %d would have been allowed, %d denied, %d cannot be told.\n\n",
 		duration.HumanDuration(time.Since(s.Since.Time)), s.Applied, s.WouldAllow, s.WouldDeny, s.Undecided)
 	if len(s.Flips) == 0 {
 		return nil
@@ -202,7 +203,7 @@ func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule 
 	if err := flipsTable(out, list.Items[:1], false); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out)
+	_, err = terminal.Fprintln(out)
 	return err
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // ShadowOptions are the flags of `proviso shadow`.
@@ -91,7 +91,7 @@ func (o *ShadowOptions) Run(ctx context.Context) error {
 			if namespace != "" {
 				where = " in namespace " + namespace + "; see -A."
 			}
-			_, err := fmt.Fprintf(o.ErrOut, "Everything is enforced%s\n", where)
+			_, err := terminal.Fprintf(o.ErrOut, "Everything is enforced%s\n", where)
 			return err
 		}
 		if o.Flips {
@@ -100,7 +100,7 @@ func (o *ShadowOptions) Run(ctx context.Context) error {
 		return shadowTable(o.Out, list.Items, o.AllNamespaces, time.Now())
 	case "name":
 		for _, r := range list.Items {
-			if _, err := fmt.Fprintf(o.Out, "shadowrule.%s/%s\n", authz.GroupName, r.Name); err != nil {
+			if _, err := terminal.Fprintf(o.Out, "shadowrule.%s/%s\n", authz.GroupName, r.Name); err != nil {
 				return err
 			}
 		}
@@ -122,13 +122,13 @@ func shadowTable(out io.Writer, rules []authz.ShadowRule, namespaces bool, now t
 	if namespaces {
 		header = "NAMESPACE\t" + header
 	}
-	fmt.Fprintln(w, header)
+	terminal.Fprintln(w, terminal.Lines(header))
 	for _, r := range rules {
 		if namespaces {
-			fmt.Fprintf(w, "%s\t", r.Namespace)
+			terminal.Fprintf(w, "%s\t", r.Namespace)
 		}
 		s := r.Status
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Enforcement, effectOf(r), duration.HumanDuration(now.Sub(s.Since.Time)),
+		terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Enforcement, effectOf(r), duration.HumanDuration(now.Sub(s.Since.Time)),
 			s.Applied, s.WouldAllow, s.WouldDeny, s.Undecided, oneLine(r.Description))
 	}
 	return w.Flush()
@@ -147,13 +147,13 @@ func flipsTable(out io.Writer, rules []authz.ShadowRule, namespaces bool) error 
 	if namespaces {
 		header = "NAMESPACE\t" + header
 	}
-	fmt.Fprintln(w, header)
+	terminal.Fprintln(w, terminal.Lines(header))
 	for _, r := range rules {
 		for _, f := range r.Status.Flips {
 			if namespaces {
-				fmt.Fprintf(w, "%s\t", r.Namespace)
+				terminal.Fprintf(w, "%s\t", r.Namespace)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, f.Time.UTC().Format(time.RFC3339), oneLine(f.User), requestOf(f), f.Was, f.Would)
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, f.Time.UTC().Format(time.RFC3339), oneLine(f.User), requestOf(f), f.Was, f.Would)
 		}
 	}
 	return w.Flush()

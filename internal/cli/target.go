@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/platform/editdistance"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // target is what a question is about, as the user names it and the server serves it.
@@ -117,7 +118,7 @@ func (c *client) checkSubresource(t target, slash bool) error {
 	case err != nil:
 		return err
 	case t.subresource == "" && slices.Contains(served, t.name):
-		fmt.Fprintf(c.errOut, "Warning: %s/%s is the object named %q; for the subresource write %s --subresource %s\n",
+		terminal.Fprintf(c.errOut, "Warning: %s/%s is the object named %q; for the subresource write %s --subresource %s\n",
 			t.resource.Resource, t.name, t.name, t.resource.GroupResource(), t.name)
 		return nil
 	case t.subresource == "" || slices.Contains(served, t.subresource):

@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/platform/buildinfo"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // NewVersionCommand returns `proviso version`.
@@ -23,7 +22,7 @@ func NewVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
 				return err
 			}
 			if out.format == "line" {
-				_, err := fmt.Fprintln(streams.Out, buildinfo.Get())
+				_, err := terminal.Fprintln(streams.Out, buildinfo.Get())
 				return err
 			}
 			return out.print(streams.Out, buildinfo.Get())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // WhoCanOptions are the flags of `proviso who-can`.
@@ -108,7 +109,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	code := whoCanCode(review.Status) // what is hidden counts
 	if o.HideSystem {
 		if n := hideSystem(&review.Status); n > 0 {
-			fmt.Fprintf(o.ErrOut, "%d users and groups of the system are hidden.\n", n)
+			terminal.Fprintf(o.ErrOut, "%d users and groups of the system are hidden.\n", n)
 		}
 	}
 	switch o.format {
@@ -123,7 +124,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		return err
 	}
 	if more := review.Status.Continue; more != "" {
-		fmt.Fprintf(o.ErrOut, "There may be up to %d more: ask again with --continue %s\n", review.Status.RemainingAtMost, more)
+		terminal.Fprintf(o.ErrOut, "There may be up to %d more: ask again with --continue %s\n", review.Status.RemainingAtMost, more)
 	}
 	o.warn(review.Status)
 	return answered(code)
@@ -153,10 +154,10 @@ func whoCanCode(s authz.ResourceAccessReviewStatus) int {
 // warn says on standard error what may be missing in the answer, so that a script does not read it as part of it.
 func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	if s.Incomplete {
-		fmt.Fprintf(o.ErrOut, "Warning: the list may be incomplete: %s\n", s.IncompleteReason)
+		terminal.Fprintf(o.ErrOut, "Warning: the list may be incomplete: %s\n", s.IncompleteReason)
 	}
 	for problem := range strings.Lines(s.EvaluationError) {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
+		terminal.Fprintf(o.ErrOut, "Warning: %s\n", strings.TrimSpace(problem))
 	}
 }
 
@@ -206,7 +207,7 @@ func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 		names = append(names, strings.ToLower(kind)+"/"+name)
 	}
 	for _, n := range names {
-		if _, err := fmt.Fprintln(out, n); err != nil {
+		if _, err := terminal.Fprintln(out, n); err != nil {
 			return err
 		}
 	}
@@ -215,12 +216,12 @@ func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 
 func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "SUBJECT\tNAME\tCAN\tCONDITION")
+	terminal.Fprintf(w, "SUBJECT\tNAME\tCAN\tCONDITION\n")
 	for _, u := range s.UserNames {
-		fmt.Fprintf(w, "User\t%s\talways\t\n", u)
+		terminal.Fprintf(w, "User\t%s\talways\t\n", u)
 	}
 	for _, g := range s.GroupNames {
-		fmt.Fprintf(w, "Group\t%s\talways\t\n", g)
+		terminal.Fprintf(w, "Group\t%s\talways\t\n", g)
 	}
 	for _, c := range s.Conditional {
 		kind, name := subject(c.UserName, c.GroupName)
@@ -236,16 +237,16 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 			if strings.HasPrefix(text, "the following") {
 				text = oneLine(description) + " (-o yaml has the condition)"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, text)
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, text)
 			kind, name = "", ""
 		}
 		if c.NarrowedTo != "" {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, narrowing("narrowed to\t", c.NarrowedTo))
+			terminal.Fprintf(w, "%s\t%s\t%s\n", kind, name, narrowing("narrowed to\t", c.NarrowedTo))
 		}
 	}
 	for _, b := range s.BlockedBy {
 		kind, name := subject(b.UserName, b.GroupName)
-		fmt.Fprintf(w, "%s\t%s\tblocked\t%s, by %s\n", kind, name, b.Rule, b.Binding)
+		terminal.Fprintf(w, "%s\t%s\tblocked\t%s, by %s\n", kind, name, b.Rule, b.Binding)
 	}
 	return w.Flush()
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/internal/platform/terminal"
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
@@ -135,11 +136,11 @@ func (c *Checked) print(streams genericiooptions.IOStreams, format string) error
 		if o.Namespace != "" {
 			name = o.Namespace + "/" + name
 		}
-		fmt.Fprintf(streams.Out, "%s %s: %s\n", o.Resource, name, strings.Join(o.Problems, "; "))
+		terminal.Fprintf(streams.Out, "%s %s: %s\n", o.Resource, name, strings.Join(o.Problems, "; "))
 	}
 	if c.Encrypted > 0 {
-		fmt.Fprintf(streams.Out, "%d objects are encrypted and were not looked at; /readyz names them if the server cannot read them\n", c.Encrypted)
+		terminal.Fprintf(streams.Out, "%d objects are encrypted and were not looked at; /readyz names them if the server cannot read them\n", c.Encrypted)
 	}
-	fmt.Fprintf(streams.Out, "%d objects of Proviso's kinds, %d of them not understood\n", c.Objects, len(c.NotUnderstood))
+	terminal.Fprintf(streams.Out, "%d objects of Proviso's kinds, %d of them not understood\n", c.Objects, len(c.NotUnderstood))
 	return nil
 }

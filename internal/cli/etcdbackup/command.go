@@ -14,6 +14,7 @@ import (
 
 	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // ahead is added to the revision of what is restored. Clients remember the newest revision that they have seen; no
@@ -55,7 +56,7 @@ func newSave(streams genericiooptions.IOStreams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(streams.Out, "saved %s: revision %d, %d keys, %d bytes\n", b.File, b.Revision, b.Keys, b.Bytes)
+			_, err = terminal.Fprintf(streams.Out, "saved %s: revision %d, %d keys, %d bytes\n", b.File, b.Revision, b.Keys, b.Bytes)
 			return err
 		},
 	}
@@ -82,7 +83,7 @@ func newStatus(streams genericiooptions.IOStreams) *cobra.Command {
 			if format == "json" {
 				return json.NewEncoder(streams.Out).Encode(b)
 			}
-			_, err = fmt.Fprintf(streams.Out, "REVISION   %d\nKEYS       %d\nBYTES      %d\nETCD       %s\nSHA256     %s\n", b.Revision, b.Keys, b.Bytes, b.Etcd, b.SHA256)
+			_, err = terminal.Fprintf(streams.Out, "REVISION   %d\nKEYS       %d\nBYTES      %d\nETCD       %s\nSHA256     %s\n", b.Revision, b.Keys, b.Bytes, b.Etcd, b.SHA256)
 			return err
 		},
 	}
@@ -113,12 +114,12 @@ was written since may go. The revision is moved ahead, so that clients that have
 				return err
 			}
 			if replaced != "" {
-				fmt.Fprintf(streams.ErrOut, "What was there is in %s; remove it when you do not need it.\n", replaced)
+				terminal.Fprintf(streams.ErrOut, "What was there is in %s; remove it when you do not need it.\n", replaced)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "pki")); errors.Is(err, os.ErrNotExist) {
-				fmt.Fprintf(streams.ErrOut, "Warning: %s has no pki directory. The server makes a new one, and what the old keys have signed is void: copy the old one there first.\n", dir)
+				terminal.Fprintf(streams.ErrOut, "Warning: %s has no pki directory. The server makes a new one, and what the old keys have signed is void: copy the old one there first.\n", dir)
 			}
-			_, err = fmt.Fprintf(streams.Out, "restored %s to %s\n", args[0], dir)
+			_, err = terminal.Fprintf(streams.Out, "restored %s to %s\n", args[0], dir)
 			return err
 		},
 	}

@@ -2,10 +2,11 @@ package policytools
 
 import (
 	"bufio"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // NewDumpCommand returns `proviso dump`.
@@ -34,7 +35,7 @@ It needs the right to list each of these in all namespaces, and says which of th
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(out, "---\n%s", text)
+				terminal.Fprintf(out, "---\n%s", text)
 			}
 			return out.Flush()
 		},

@@ -18,6 +18,7 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policychange"
+	"proviso.dev/proviso/internal/platform/terminal"
 	"proviso.dev/proviso/internal/state/journal"
 )
 
@@ -138,14 +139,14 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(out, strings.TrimSuffix(string(text), "\n"))
+		_, err = terminal.Fprintln(out, terminal.Lines(strings.TrimSuffix(string(text), "\n")))
 		return err
 	}
 	if len(history.Entries) == 0 {
-		_, _ = fmt.Fprintln(out, "No changes of policy are recorded.")
+		_, _ = terminal.Fprintln(out, "No changes of policy are recorded.")
 	} else {
 		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-		_, _ = fmt.Fprintln(table, "REVISION\tTIME\tUSER\tVERB\tOBJECT\tWHAT")
+		_, _ = terminal.Fprintf(table, "REVISION\tTIME\tUSER\tVERB\tOBJECT\tWHAT\n")
 		for _, e := range history.Entries {
 			revision, name := strconv.FormatUint(e.Revision, 10), e.Name
 			if e.Revision == 0 {
@@ -158,7 +159,7 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 			if e.TooLarge {
 				what = "(too large to be kept)"
 			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s %s\t%s\n", revision, e.Time.Format(time.RFC3339), e.User, e.Verb,
+			_, _ = terminal.Fprintf(table, "%s\t%s\t%s\t%s\t%s %s\t%s\n", revision, e.Time.Format(time.RFC3339), e.User, e.Verb,
 				schema.GroupResource{Group: e.Group, Resource: e.Resource}, name, what)
 		}
 		if err := table.Flush(); err != nil {
@@ -166,10 +167,10 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 		}
 	}
 	if history.Hidden > 0 {
-		_, _ = fmt.Fprintf(out, "\n%d changes are of objects that you may not get.\n", history.Hidden)
+		_, _ = terminal.Fprintf(out, "\n%d changes are of objects that you may not get.\n", history.Hidden)
 	}
 	if history.Unreadable > 0 {
-		_, _ = fmt.Fprintf(out, "\n%d entries cannot be read by this server.\n", history.Unreadable)
+		_, _ = terminal.Fprintf(out, "\n%d entries cannot be read by this server.\n", history.Unreadable)
 	}
 	return nil
 }

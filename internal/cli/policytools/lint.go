@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/platform/terminal"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -112,7 +113,7 @@ func (o *LintOptions) Validate() error {
 func (o *LintOptions) RunLint(ctx context.Context) error {
 	if o.Explain != "" {
 		code, _ := lint.CodeOf(o.Explain)
-		_, err := fmt.Fprintf(o.Out, "%s: %s\n\n%s\n\n%s\n", code.ID, code.Title, code.Why, code.Do)
+		_, err := terminal.Fprintf(o.Out, "%s: %s\n\n%s\n\n%s\n", code.ID, code.Title, code.Why, code.Do)
 		return err
 	}
 	documents, err := o.origin.read(ctx)

@@ -2,7 +2,6 @@ package policytools
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/lint"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // lintReport is what scripts rely on.
@@ -85,13 +85,13 @@ func (r *lintReport) print(out io.Writer, format string) error {
 		if f.Field != "" {
 			where += " " + f.Field
 		}
-		fmt.Fprintf(&b, "%s: %s %s: %s: %s\n    %s\n", f.Place, f.Severity, f.Code, where, f.Message, f.Remedy)
+		terminal.Fprintf(&b, "%s: %s %s: %s: %s\n    %s\n", f.Place, f.Severity, f.Code, where, f.Message, f.Remedy)
 	}
-	fmt.Fprintf(&b, "%d errors, %d warnings, %d notes", r.Errors, r.Warnings, r.Notes)
+	terminal.Fprintf(&b, "%d errors, %d warnings, %d notes", r.Errors, r.Warnings, r.Notes)
 	if r.hidden > 0 {
 		b.WriteString(" (--severity note shows all)")
 	}
-	_, err := fmt.Fprintln(out, b.String())
+	_, err := terminal.Fprintln(out, terminal.Lines(b.String()))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // accessMatrix is what scripts rely on.
@@ -161,17 +162,17 @@ func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Ce
 		return m.printHTML(out)
 	}
 	if len(m.Rows) == 0 {
-		_, err := fmt.Fprintln(out, "Nothing is allowed, and nothing is denied.")
+		_, err := terminal.Fprintln(out, "Nothing is allowed, and nothing is denied.")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "WHO\tNAMESPACE\tRESOURCES\t%s\tBY\n", strings.ToUpper(strings.Join(verbs, "\t")))
+	terminal.Fprintf(table, "WHO\tNAMESPACE\tRESOURCES\t%s\tBY\n", terminal.Lines(strings.ToUpper(strings.Join(verbs, "\t"))))
 	for _, r := range m.Rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t", r.who(), r.where(), r.what(3))
+		terminal.Fprintf(table, "%s\t%s\t%s\t", r.who(), r.where(), r.what(3))
 		for _, v := range verbs {
-			fmt.Fprintf(table, "%s\t", cellText(r.Access[v]))
+			terminal.Fprintf(table, "%s\t", cellText(r.Access[v]))
 		}
-		fmt.Fprintln(table, strings.Join(r.Roles, ", "))
+		terminal.Fprintln(table, strings.Join(r.Roles, ", "))
 	}
 	return table.Flush()
 }
@@ -195,13 +196,14 @@ func printCells(out io.Writer, cells []matrix.Cell) error {
 
 // harmless keeps a spreadsheet from taking a name for a formula.
 func harmless(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	text = terminal.Text(text)
+	if text != "" && strings.ContainsRune("=+-@|%", rune(text[0])) {
 		return "'" + text
 	}
 	return text
 }
 
-var matrixHTML = template.Must(template.New("matrix").Parse(`<!DOCTYPE html>
+var matrixHTML = template.Must(template.New("matrix").Funcs(template.FuncMap{"line": terminal.Text}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Who may do what</title>
 <style>
 body { font: 14px sans-serif; margin: 2em }
@@ -212,7 +214,7 @@ th { position: sticky; top: 0; background: #eee }
 </style></head><body>
 <h1>Who may do what</h1>
 <table><thead><tr><th>Who<th>Namespace<th>Resources{{range .Verbs}}<th>{{.}}{{end}}<th>By</tr></thead><tbody>
-{{range .Lines}}<tr><td>{{.Who}}<td>{{.Where}}<td>{{.What}}{{$by := .By}}{{range .Cells}}<td class="{{.}}" title="{{$by}}">{{.}}{{end}}<td>{{.By}}</tr>
+{{range .Lines}}<tr><td>{{line .Who}}<td>{{line .Where}}<td>{{line .What}}{{$by := line .By}}{{range .Cells}}<td class="{{.}}" title="{{$by}}">{{.}}{{end}}<td>{{$by}}</tr>
 {{end}}</tbody></table>
 </body></html>
 `))

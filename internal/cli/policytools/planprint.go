@@ -14,6 +14,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/plan"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/policychange"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // whoOf names the subjects of a change, five at most.
@@ -130,30 +131,30 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 		return markdownPlan(out, r)
 	}
 	if len(r.Changes) == 0 {
-		fmt.Fprintln(out, "Nobody gains or loses anything.")
+		terminal.Fprintln(out, "Nobody gains or loses anything.")
 	} else {
 		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-		fmt.Fprintln(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY")
+		terminal.Fprintf(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY\n")
 		for _, l := range planLines(r) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.who, l.what, l.where, l.change, l.rule)
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.who, l.what, l.where, l.change, l.rule)
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		for _, l := range planLines(r) {
 			if l.witness != nil {
-				fmt.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, witnessText(l.witness))
+				terminal.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
 	}
 	for _, p := range r.Rejected {
-		fmt.Fprintf(out, "rejected: %s\n", p.Message)
+		terminal.Fprintf(out, "rejected: %s\n", p.Message)
 	}
 	for _, p := range r.WithoutEffect {
-		fmt.Fprintf(out, "without effect: %s: %s\n", p.Rule, p.Reason)
+		terminal.Fprintf(out, "without effect: %s: %s\n", p.Rule, p.Reason)
 	}
 	for _, line := range applierLines(r.AppliedBy) {
-		fmt.Fprintf(out, "may be applied: %s\n", line)
+		terminal.Fprintf(out, "may be applied: %s\n", line)
 	}
 	if r.Replay != nil {
 		return printReplay(out, r.Replay)
@@ -169,22 +170,22 @@ func markdownPlan(out io.Writer, r *policychange.Report) error {
 	} else {
 		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
 		for _, l := range planLines(r) {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(escaped([]string{l.who, l.what, l.where, l.change, l.rule}), " | "))
+			terminal.Fprintf(&b, "| %s |\n", strings.Join(escaped([]string{l.who, l.what, l.where, l.change, l.rule}), " | "))
 		}
 		for _, l := range planLines(r) {
 			if l.witness != nil {
-				fmt.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, witnessText(l.witness))
+				terminal.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
 	}
 	for _, p := range r.Rejected {
-		fmt.Fprintf(&b, "\n**Rejected**: %s\n", p.Message)
+		terminal.Fprintf(&b, "\n**Rejected**: %s\n", p.Message)
 	}
 	for _, p := range r.WithoutEffect {
-		fmt.Fprintf(&b, "\n**Without effect**: %s: %s\n", p.Rule, p.Reason)
+		terminal.Fprintf(&b, "\n**Without effect**: %s: %s\n", p.Rule, p.Reason)
 	}
 	for _, line := range applierLines(r.AppliedBy) {
-		fmt.Fprintf(&b, "\n**May be applied**: %s\n", line)
+		terminal.Fprintf(&b, "\n**May be applied**: %s\n", line)
 	}
 	if r.Replay != nil {
 		markdownReplay(&b, r.Replay)

@@ -3,12 +3,12 @@ package policytools
 import (
 	"encoding/json"
 	"encoding/xml"
-	"fmt"
 	"io"
 	"strings"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/offline/policytest"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // printTests writes what became of the cases of policy tests.
@@ -27,19 +27,19 @@ func printTests(out io.Writer, format string, r *policytest.Report) error {
 		if c.Passed {
 			continue
 		}
-		fmt.Fprintf(&b, "FAIL %s/%s (%s)\n", c.Test, c.Case, c.File)
+		terminal.Fprintf(&b, "FAIL %s/%s (%s)\n", c.Test, c.Case, c.File)
 		for _, problem := range c.Problems {
-			fmt.Fprintf(&b, "     %s\n", problem)
+			terminal.Fprintf(&b, "     %s\n", problem)
 		}
 		if c.Trace != nil {
 			writeTrace(&b, c.Trace)
 		}
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed\n", r.Passed, r.Failed)
+	terminal.Fprintf(&b, "%d passed, %d failed\n", r.Passed, r.Failed)
 	if r.Coverage != nil {
-		fmt.Fprintf(&b, "%d of %d rules decided a case (%d%%)\n", r.Coverage.Decided, r.Coverage.Rules, r.Coverage.Percent)
+		terminal.Fprintf(&b, "%d of %d rules decided a case (%d%%)\n", r.Coverage.Decided, r.Coverage.Rules, r.Coverage.Percent)
 		for _, never := range r.Coverage.Never {
-			fmt.Fprintf(&b, "  never: %s\n", never)
+			terminal.Fprintf(&b, "  never: %s\n", never)
 		}
 	}
 	_, err := io.WriteString(out, b.String())
@@ -52,15 +52,15 @@ func writeTrace(b *strings.Builder, trace *authz.DecisionTrace) {
 		if a.Answer == authz.AnswerNotAsked {
 			continue
 		}
-		fmt.Fprintf(b, "       %s: %s%s\n", a.Name, a.Answer, after(": ", a.Reason+a.Error))
+		terminal.Fprintf(b, "       %s: %s%s\n", a.Name, a.Answer, after(": ", a.Reason+a.Error))
 		for _, rule := range a.Rules {
 			mark := " "
 			if rule.Decides {
 				mark = "*"
 			}
-			fmt.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, policytest.RuleName(rule), rule.Rule)
+			terminal.Fprintf(b, "       %s %s by rule %d of %s: %s\n", mark, rule.Effect, rule.RuleIndex, policytest.RuleName(rule), rule.Rule)
 			if rule.Condition != nil {
-				fmt.Fprintf(b, "           %s is %s\n", strings.Join(strings.Fields(rule.Condition.Condition.Condition), " "), rule.Condition.Value)
+				terminal.Fprintf(b, "           %s is %s\n", strings.Join(strings.Fields(rule.Condition.Condition.Condition), " "), rule.Condition.Value)
 			}
 		}
 	}
@@ -129,6 +129,6 @@ func printJUnit(out io.Writer, r *policytest.Report) error {
 	if err := encoder.Encode(all); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out)
+	_, err := terminal.Fprintln(out)
 	return err
 }

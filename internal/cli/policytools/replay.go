@@ -16,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policychange"
 	"proviso.dev/proviso/internal/hosts/offline/replay"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // replayed decides the requests of logs by two hosts (TR-4).
@@ -58,7 +59,7 @@ func (o *PlanOptions) readLog(ctx context.Context, name string, cfg auditlog.Con
 	cfg.Progress = func(t auditlog.Tally) {
 		if time.Since(told) >= 5*time.Second {
 			told = time.Now()
-			fmt.Fprintf(o.ErrOut, "%s: %d requests, %d MB\n", name, t.Requests, t.Bytes>>20)
+			terminal.Fprintf(o.ErrOut, "%s: %d requests, %d MB\n", name, t.Requests, t.Bytes>>20)
 		}
 	}
 	return auditlog.Read(ctx, log, cfg)
@@ -116,19 +117,22 @@ var replayColumns = []string{"COUNT", "USER", "REQUEST", "NAMESPACE", "CHANGE", 
 
 func printReplay(out io.Writer, r *replay.Report) error {
 	rows, notes := replayLines(r)
-	fmt.Fprintf(out, "\nOf %d recorded requests, %s.\n", r.Requests, flipped(r))
+	terminal.Fprintf(out, "\nOf %d recorded requests, %s.\n", r.Requests, flipped(r))
 	if len(rows) > 0 {
 		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-		fmt.Fprintln(w, strings.Join(replayColumns, "\t"))
+		terminal.Fprintln(w, terminal.Lines(strings.Join(replayColumns, "\t")))
 		for _, row := range rows {
-			fmt.Fprintln(w, strings.Join(row, "\t"))
+			for i := range row {
+				row[i] = terminal.Text(row[i])
+			}
+			terminal.Fprintln(w, terminal.Lines(strings.Join(row, "\t")))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
 	for _, note := range notes {
-		fmt.Fprintln(out, note)
+		terminal.Fprintln(out, note)
 	}
 	return nil
 }
@@ -146,15 +150,15 @@ func flipped(r *replay.Report) string {
 
 func markdownReplay(b *strings.Builder, r *replay.Report) {
 	rows, notes := replayLines(r)
-	fmt.Fprintf(b, "\nOf %d recorded requests, %s.\n", r.Requests, flipped(r))
+	terminal.Fprintf(b, "\nOf %d recorded requests, %s.\n", r.Requests, flipped(r))
 	if len(rows) > 0 {
-		fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.ToLower(strings.Join(replayColumns, " | ")), strings.Repeat("---|", len(replayColumns)))
+		terminal.Fprintf(b, "\n| %s |\n|%s\n", strings.ToLower(strings.Join(replayColumns, " | ")), strings.Repeat("---|", len(replayColumns)))
 		for _, row := range rows {
-			fmt.Fprintf(b, "| %s |\n", strings.Join(escaped(row), " | "))
+			terminal.Fprintf(b, "| %s |\n", strings.Join(escaped(row), " | "))
 		}
 	}
 	for _, note := range notes {
-		fmt.Fprintf(b, "\n- %s", note)
+		terminal.Fprintf(b, "\n- %s", note)
 	}
 	if len(notes) > 0 {
 		b.WriteString("\n")

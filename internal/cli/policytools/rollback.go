@@ -9,6 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/hosts/offline/policychange"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // RollbackOptions are the flags of `proviso rollback`.
@@ -80,11 +81,11 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 	}
 	todo := policychange.Steps(now, then)
 	if len(todo) == 0 {
-		_, _ = fmt.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
+		_, _ = terminal.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
 		return nil
 	}
 	for _, s := range todo {
-		_, _ = fmt.Fprintf(o.ErrOut, "%s\n", s)
+		_, _ = terminal.Fprintf(o.ErrOut, "%s\n", s)
 	}
 	result, err := policychange.Compare(ctx, now, then, o.MasterNamespace)
 	if err != nil {
@@ -94,8 +95,8 @@ func (o *RollbackOptions) Run(ctx context.Context, name string) error {
 		return err
 	}
 	if !o.Yes {
-		_, _ = fmt.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
+		_, _ = terminal.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
 		return exit(codeChanges)
 	}
-	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = fmt.Fprintf(o.ErrOut, "%s: done\n", s) })
+	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = terminal.Fprintf(o.ErrOut, "%s: done\n", s) })
 }

@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/observed"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // SuggestOptions are the flags of `proviso suggest`.
@@ -139,7 +140,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 		return err
 	}
 	for _, p := range tally.Problems {
-		fmt.Fprintf(o.ErrOut, "%s: %s\n", o.Replay, p)
+		terminal.Fprintf(o.ErrOut, "%s: %s\n", o.Replay, p)
 	}
 	subjects := slices.SortedFunc(maps.Keys(seen), ruleset.Subject.Compare)
 	for _, text := range o.For {
@@ -206,7 +207,7 @@ func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[rule
 			return nil, auditlog.Tally{}, fmt.Errorf("--live: %w", err)
 		}
 		defer func() { _ = stream.Close() }()
-		fmt.Fprintf(o.ErrOut, "Looking at what %s is asked for %s.\n", config.Host, o.Live)
+		terminal.Fprintf(o.ErrOut, "Looking at what %s is asked for %s.\n", config.Host, o.Live)
 		log, o.Replay = stream, "what was seen"
 	} else if o.Replay != "-" {
 		file, err := os.Open(o.Replay)

@@ -17,13 +17,14 @@ import (
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/observed"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // printSuggestion writes the objects, with what is proven of them.
 func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *observed.Doing) error {
 	var b strings.Builder
 	who := offline.SubjectOf(in.Subject)
-	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
+	comment := func(format string, args ...any) { terminal.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
 	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.Requests(), len(in.Uses))
 	if len(r.Refused) > 0 {
 		comment("The policy does not allow %d of them, which something else must have allowed: %s.", len(r.Refused), sample(r.Refused))

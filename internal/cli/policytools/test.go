@@ -15,6 +15,7 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policytest"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // Exit codes, the same as of the commands that ask a server.
@@ -129,7 +130,7 @@ func (o *TestOptions) RunTests(ctx context.Context) error {
 		if now != seen {
 			seen = now
 			if err := o.once(ctx); err != nil && err.Error() != "" {
-				fmt.Fprintln(o.ErrOut, err)
+				terminal.Fprintln(o.ErrOut, err)
 			}
 		}
 		select {
@@ -179,7 +180,7 @@ func (o *TestOptions) once(ctx context.Context) error {
 		return exit(codeNo)
 	}
 	if r.Coverage != nil && r.Coverage.Percent < o.Threshold {
-		fmt.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
+		terminal.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
 		return exit(codeNo)
 	}
 	return nil
