@@ -74,6 +74,23 @@ func (q *Query) asked(ix *Index, u user.Info, namespace string) {
 	q.setUser(u)
 }
 
+// DeniesIn lists, in order, the namespaces whose own rules deny the user something.
+func (ix *Index) DeniesIn(u user.Info) []string {
+	var q Query
+	q.asked(ix, u, "")
+	var all []string
+	for s, i := q.next(0); s != nil; s, i = q.next(i) {
+		s.local().Each(func(namespace string, l *local) bool {
+			if slices.ContainsFunc(l.policy, func(g roleGrant) bool { r := ix.slots.Get(g.id); return r != nil && !r.deny.Empty() }) {
+				all = append(all, namespace)
+			}
+			return true
+		})
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func (ix *Index) denyDelete(g grants) bool {
 	const deletes = matching.BitDelete | matching.BitDeleteCollection
 	covers := func(c matching.Cell) bool { return c.Rule.Verbs.Masks[matching.FamilyNone]&deletes != 0 }

@@ -54,18 +54,21 @@ func eventFields(about string) []expr.SelectableField {
 // condition is. Versions differ in their labels only if a webhook converts them.
 func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served) error {
 	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
-	if !served.Converted(resource) {
-		return nil
-	}
 	version := ""
 	if rule := c.hit.PolicyRule(); rule != nil {
 		version = rule.APIVersion
+	}
+	if !served.Converted(resource) && !served.Differs(resource) {
+		return nil
 	}
 	seen, err := served.Seen(schema.GroupVersionKind{Group: req.APIGroup, Kind: served.OwnKind(resource)}, version)
 	if err != nil {
 		return err
 	}
-	if seen.Version != req.APIVersion {
+	if served.Lost(resource, req.APIVersion, seen.Version) {
+		return fmt.Errorf("version %s of the resource has another schema: read it in version %s, which the condition is about", req.APIVersion, seen.Version)
+	}
+	if served.Converted(resource) && seen.Version != req.APIVersion {
 		return fmt.Errorf("the resource is converted by a webhook: read it in version %s, which the condition is about", seen.Version)
 	}
 	return nil

@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -112,6 +113,11 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 	return f
 }
 
+// lostError says that the version of a request does not show all that a rule may look at. What fails here fails closed.
+func lostError(request, rule string) error {
+	return fmt.Errorf("version %s of the resource has another schema than version %s, which the rule is about: send the request in version %s", request, rule, rule)
+}
+
 // versions converts the objects of an admission to the version that a condition is written for: its own, or the
 // preferred one of the group, whatever version the request uses. What cannot be converted fails.
 type versions struct {
@@ -135,6 +141,9 @@ func (v *versions) convert(object runtime.Object, apiVersion string) (runtime.Ob
 	kind, err := v.served.Seen(v.attrs.GetKind(), apiVersion)
 	if err != nil {
 		return nil, err
+	}
+	if resource := v.attrs.GetResource(); kind.Group == resource.Group && v.served.Lost(resource.GroupResource(), v.attrs.GetKind().Version, kind.Version) {
+		return nil, lostError(v.attrs.GetKind().Version, kind.Version)
 	}
 	return admission.ConvertToGVK(object, kind, v.objects)
 }

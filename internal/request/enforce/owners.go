@@ -22,6 +22,9 @@ func (c *cause) update(ctx context.Context) error {
 		if err := c.unserves(ctx); err != nil {
 			return err
 		}
+		if err := c.reshapes(ctx); err != nil {
+			return err
+		}
 	}
 	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
 	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))

@@ -40,7 +40,7 @@ func Facts(ctx context.Context, s State) authorizer.ConditionsData {
 	served := s.Holder.Snapshot.Served
 	asked := schema.GroupResource{Group: s.Attributes.GetAPIGroup(), Resource: s.Attributes.GetResource()}
 	f := &facts{State: s, kind: schema.GroupVersionKind{Group: asked.Group, Version: s.Attributes.GetAPIVersion(), Kind: served.OwnKind(asked)}}
-	objects := &versions{object: s.Object, kind: f.kind, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone()}
+	objects := &versions{object: s.Object, kind: f.kind, resource: asked.Resource, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone()}
 	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx), Objects: objects}
 	if name := s.Attributes.GetNamespace(); name != "" && s.Namespace != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return s.Namespace(name) }
@@ -93,6 +93,7 @@ func (f *facts) GetResource() schema.GroupVersionResource {
 type versions struct {
 	object    runtime.Object
 	kind      schema.GroupVersionKind
+	resource  string
 	served    *snapshot.Served
 	converted bool
 	convert   Converter
@@ -124,6 +125,9 @@ func (v *versions) OldObject(apiVersion string) (runtime.Object, error) {
 	if seen.Version != v.kind.Version {
 		if v.converted {
 			return nil, fmt.Errorf("a webhook converts the versions of the resource: the condition is about %s, and the request about %s", seen.Version, v.kind.Version)
+		}
+		if resource := (schema.GroupResource{Group: v.kind.Group, Resource: v.resource}); v.served.Lost(resource, v.kind.Version, seen.Version) {
+			return nil, fmt.Errorf("version %s of the resource has another schema than version %s, which the condition is about", v.kind.Version, seen.Version)
 		}
 		renamed := &unstructured.Unstructured{Object: make(map[string]any, len(u.Object))}
 		for name, value := range u.Object {

@@ -221,7 +221,7 @@ func (d *Directory) define(obj any, gone bool) {
 	was, is := []*apiextensions.CustomResourceDefinition{old}, []*apiextensions.CustomResourceDefinition{definition}
 	if gone || old == nil || !reflect.DeepEqual(snapshot.CustomLists(was), snapshot.CustomLists(is)) ||
 		!reflect.DeepEqual(snapshot.SelectableFields(was), snapshot.SelectableFields(is)) ||
-		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is)) {
+		!reflect.DeepEqual(snapshot.ConvertedResources(was), snapshot.ConvertedResources(is)) || !reflect.DeepEqual(snapshot.ShapesOf(was), snapshot.ShapesOf(is)) {
 		d.stale = true
 		d.cfg.Changed()
 	}
@@ -243,7 +243,7 @@ func (d *Directory) Apply(next *snapshot.Snapshot) {
 	if d.stale {
 		custom := slices.Collect(maps.Values(d.custom))
 		d.from.Custom, d.from.Selectable = snapshot.CustomLists(custom), snapshot.SelectableFields(custom)
-		d.from.Converted = snapshot.ConvertedResources(custom)
+		d.from.Converted, d.from.Shapes = snapshot.ConvertedResources(custom), snapshot.ShapesOf(custom)
 		d.from.Remote = byPreference(d.remote)
 		d.served, d.resources, d.stale = d.from.Served(), d.from.Resources(), false
 		d.heard = map[schema.GroupVersion]bool{}

@@ -38,7 +38,7 @@ func SelectableFields(definitions []*apiextensions.CustomResourceDefinition) map
 func ConvertedResources(definitions []*apiextensions.CustomResourceDefinition) map[schema.GroupResource]bool {
 	all := map[schema.GroupResource]bool{}
 	for _, d := range definitions {
-		if d != nil && d.Spec.Conversion != nil && d.Spec.Conversion.Strategy != apiextensions.NoneConverter && d.Spec.Conversion.Strategy != "" {
+		if d != nil && converts(d) {
 			all[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}] = true
 		}
 	}

@@ -19,6 +19,8 @@ type Served struct {
 	selectable map[schema.GroupVersionResource][]expr.SelectableField
 	// converted are the custom resources whose versions a webhook converts, and which may differ in anything.
 	converted map[schema.GroupResource]bool
+	// shapes are the custom resources whose versions have different schemas.
+	shapes map[schema.GroupResource]Shapes
 	// clusterScoped are the resources of others that belong to no namespace.
 	clusterScoped []schema.GroupResource
 }

@@ -25,13 +25,15 @@ type Sources struct {
 	Selectable map[schema.GroupVersionResource][]expr.SelectableField
 	// Converted are those of them whose versions a webhook converts, see ConvertedResources.
 	Converted map[schema.GroupResource]bool
+	// Shapes are those of them whose versions have different schemas, see ShapesOf.
+	Shapes map[schema.GroupResource]Shapes
 	// Remote is what other servers say, each about the group version that it was asked for.
 	Remote []*metav1.APIResourceList
 }
 
 // Served puts the sources together.
 func (from Sources) Served() *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted}
+	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes}
 	var all []ruleset.Served
 	for i, list := range from.lists() {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {

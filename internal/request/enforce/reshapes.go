@@ -1,0 +1,134 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/request/denial"
+)
+
+// reshapes refuses to take a field out of the schema of a custom resource if a rule denies the caller something about
+// its objects: the server would no longer show the field to the rule, and the caller could put it back afterwards.
+func (c *cause) reshapes(ctx context.Context) error {
+	rules := c.snapshot().Rules
+	namespaces := append([]string{""}, rules.DeniesIn(c.GetUserInfo())...)
+	was, ok := c.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	is, too := c.GetObject().(*apiextensions.CustomResourceDefinition)
+	if !ok || !too {
+		return nil // unserves has refused it
+	}
+	hidden := hiddenBy(was, is)
+	if hidden == "" {
+		return nil
+	}
+	for _, namespace := range namespaces {
+		for _, verb := range verbs.All() {
+			request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: was.Spec.Group, APIVersion: was.Spec.Version,
+				Resource: was.Spec.Names.Plural, ResourceRequest: true}
+			if hit, may := rules.MayDeny(request); may && c.MayBeDenied(ctx, request) {
+				c.by.Rules, c.by.Ask = []string{hit.Reason()}, &denial.Question{Attributes: request}
+				return forbidden(c, fmt.Sprintf("%s would be hidden from rules, and one denies you %s on objects of the definition: %s", hidden, verb, hit.Reason()))
+			}
+		}
+	}
+	return nil
+}
+
+// hiddenBy names something that a version keeps now and would drop after the change; empty if there is nothing.
+func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
+	if unpruned(was) && !unpruned(is) {
+		return "every field without a schema"
+	}
+	for i := range was.Spec.Versions {
+		old := &was.Spec.Versions[i]
+		at := slices.IndexFunc(is.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Name == old.Name })
+		if at < 0 || unpruned(is) {
+			continue // it is not served, or drops nothing
+		}
+		if path := dropped(schemaOf(was, old), schemaOf(is, &is.Spec.Versions[at]), ""); path != "" {
+			return fmt.Sprintf("%s of version %s", path, old.Name)
+		}
+	}
+	return ""
+}
+
+func unpruned(d *apiextensions.CustomResourceDefinition) bool {
+	return d.Spec.PreserveUnknownFields != nil && *d.Spec.PreserveUnknownFields
+}
+
+func schemaOf(d *apiextensions.CustomResourceDefinition, v *apiextensions.CustomResourceDefinitionVersion) *apiextensions.JSONSchemaProps {
+	validation := v.Schema
+	if validation == nil {
+		validation = d.Spec.Validation
+	}
+	if validation == nil {
+		return nil
+	}
+	return validation.OpenAPIV3Schema
+}
+
+// dropped is a path that one schema keeps and another drops; empty if there is none.
+func dropped(old, new *apiextensions.JSONSchemaProps, path string) string {
+	keepsAll := func(s *apiextensions.JSONSchemaProps) bool {
+		return s == nil || s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields
+	}
+	switch {
+	case new == nil:
+		return ""
+	case keepsAll(old) && !keepsAll(new), old != nil && old.XEmbeddedResource && !new.XEmbeddedResource:
+		return "what is below " + named(path)
+	case old == nil:
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(old.Properties)) {
+		p, below := old.Properties[name], path+"."+name
+		if next, ok := new.Properties[name]; ok {
+			if found := dropped(&p, &next, below); found != "" {
+				return found
+			}
+			continue
+		}
+		if more := new.AdditionalProperties; more != nil && more.Schema != nil {
+			if found := dropped(&p, more.Schema, below); found != "" {
+				return found
+			}
+			continue
+		}
+		if !keepsAll(new) && (new.AdditionalProperties == nil || !new.AdditionalProperties.Allows) {
+			return below
+		}
+	}
+	if more := old.AdditionalProperties; more != nil && (more.Allows || more.Schema != nil) {
+		switch next := new.AdditionalProperties; {
+		case next == nil && !keepsAll(new):
+			return "what is below " + named(path)
+		case next != nil && next.Schema != nil:
+			if found := dropped(more.Schema, next.Schema, path+".*"); found != "" {
+				return found
+			}
+		}
+	}
+	if old.Items != nil && old.Items.Schema != nil {
+		if new.Items == nil || new.Items.Schema == nil {
+			if !keepsAll(new) {
+				return "what is below " + named(path)
+			}
+			return ""
+		}
+		return dropped(old.Items.Schema, new.Items.Schema, path+"[]")
+	}
+	return ""
+}
+
+func named(path string) string {
+	if path == "" {
+		return "the object"
+	}
+	return path
+}
