@@ -107,8 +107,14 @@ type Partial struct {
 
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Partial {
+	return c.decide(ctx, attrs, false)
+}
+
+// decide is Decide; unselected leaves conditions open that the selectors of the request imply.
+func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, unselected bool) Partial {
 	var r record
 	w := c.Walk(attrs)
+	w.unselected = unselected
 	for a := range w.answers(ctx) {
 		link, d := a.link, &a.decision
 		switch {
@@ -160,6 +166,16 @@ func (v Partial) fold(ctx context.Context) (_ authorizer.Decision, reason, by st
 		return v.Decision, v.Reason, v.Authorizer, v.Err
 	}
 	return v.rest.walk.fold(ctx, v.rest.record.copy())
+}
+
+// selected is what is known where the list will not be narrowed: selectors that imply a condition count.
+func (v Partial) selected() Partial {
+	if v.rest != nil && v.rest.walk.unselected {
+		rest := *v.rest
+		rest.walk.unselected = false
+		v.rest = &rest
+	}
+	return v
 }
 
 // Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
@@ -228,6 +244,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 		}
 	}
 	w, r := p.walk, p.record.copy()
+	w.unselected = false // whoever has the object narrows nothing
 	var conditions []string
 	var types typeSet
 	for a := range w.answers(ctx) {

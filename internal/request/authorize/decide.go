@@ -56,8 +56,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	if snap == nil {
 		return Verdict{Reason: "no policy was pinned to this request"}
 	}
-	ctx = g.forRead(ctx, attrs)
-	known := g.Chain.Decide(ctx, attrs)
+	known := g.Chain.decide(ctx, attrs, g.unselected(attrs))
 	if known.rest != nil {
 		if unseen := g.Unseen(attrs); unseen != nil {
 			known = known.folded(ctx, unseen)
@@ -151,7 +150,7 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 	if !v.Hangs() {
 		return v
 	}
-	known := v.known.folded(ctx, nil)
+	known := v.known.selected().folded(ctx, nil)
 	switch known.Decision {
 	case authorizer.DecisionAllow:
 		return known.verdict(Allowed, known.Reason, requestctx.Allowed())

@@ -46,22 +46,10 @@ func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
 	return g.Reads.Reaches(attrs)
 }
 
-type unselected struct{}
-
-// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows
-// the list: pages of it must not tell what they leave out (RD-6).
-func Unselected(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unselected{}, true)
-}
-
-func isUnselected(ctx context.Context) bool { return ctx.Value(unselected{}) != nil }
-
-// forRead is the context in which a read is decided.
-func (g *Gate) forRead(ctx context.Context, attrs authorizer.Attributes) context.Context {
-	if g.Reads == nil || !g.Conditional || !isList(attrs.GetVerb()) || !hasSelectors(attrs) || g.Honours(attrs) != nil {
-		return ctx
-	}
-	return Unselected(ctx)
+// unselected reports whether conditions of a list stay open although the caller's selectors imply them (CA-16): the list
+// is narrowed, and pages of it must not tell what they leave out (RD-6).
+func (g *Gate) unselected(attrs authorizer.Attributes) bool {
+	return g.Reads != nil && g.Conditional && isList(attrs.GetVerb()) && hasSelectors(attrs) && g.Honours(attrs) == nil
 }
 
 func hasSelectors(attrs authorizer.Attributes) bool {

@@ -61,7 +61,11 @@ var (
 // Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
 // fails has decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	d, set := t.open(ctx, attrs)
+	return t.fold(ctx, attrs, false)
+}
+
+func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error) {
+	d, set := t.open(ctx, attrs, unselected)
 	if set != nil {
 		return set.folded(), reasonFolded, nil
 	}
@@ -74,7 +78,7 @@ func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 
 // ConditionsAwareAuthorize decides, or says under which conditions.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return decisionOf(t.open(ctx, attrs))
+	return decisionOf(t.open(ctx, attrs, false))
 }
 
 func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.ConditionsAwareDecision {
@@ -85,7 +89,7 @@ func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.C
 }
 
 // open is a few look-ups; it allocates only where conditional rules apply.
-func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet) {
+func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
 	if ix == nil {
@@ -109,7 +113,7 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes) (authorize
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil), nil
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		return t.conditional(&q, m, attrs, selection{snap.Served, isUnselected(ctx)})
+		return t.conditional(&q, m, attrs, selection{snap.Served, unselected})
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
