@@ -110,15 +110,15 @@ func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = &authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+	w.gate = authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })})
 	w.filter = w.gate.AtFilter()
-	w.enforcer = &enforce.Plugin{Namespace: func(name string) (runtime.Object, error) {
+	w.enforcer = enforce.New(enforce.Config{Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) {
 		ns, ok := w.namespaces[name]
 		if !ok {
 			return nil, errNoNamespace
 		}
 		return &unstructured.Unstructured{Object: ns}, nil
-	}}
+	})})
 }
 
 type effect int

@@ -92,13 +92,15 @@ func newHouse(t testing.TB, more ...authorize.Link) *house {
 		return c
 	}
 	return &house{
-		Reviewer: &Reviewer{Store: store, Gate: &authorize.Gate{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: func(string, string) bool { return true }, Limit: unasked}, Indexed: chain(tiers...), Master: master},
+		Reviewer: &Reviewer{Store: store, Gate: authorize.NewGate(authorize.GateConfig{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true }), Limit: unasked{}}), Indexed: chain(tiers...), Master: master},
 		compiler: &rulecondition.Compiler{CEL: cel}, served: discovery(), compiled: map[string]ruleset.Condition{},
 	}
 }
 
 // unasked folds conditions on impersonation: a question has no content for it, so brute force cannot try objects.
-func unasked(attrs authorizer.Attributes) error {
+type unasked struct{}
+
+func (unasked) Check(attrs authorizer.Attributes) error {
 	if strings.HasPrefix(attrs.GetVerb(), "impersonate") {
 		return errors.New("impersonation has no object")
 	}

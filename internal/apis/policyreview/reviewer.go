@@ -40,8 +40,8 @@ type Reviewer struct {
 	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version.
 	// Nil leaves content as it is, and then only the version that it has is known.
 	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
-	// Namespace gives the namespaceObject of conditions; nil lets them fail.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces gives the namespaceObject of conditions; nil lets them fail.
+	Namespaces authorize.Namespaces
 }
 
 // WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the

@@ -100,15 +100,18 @@ type inquiry struct {
 func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
 	snap := authorize.SnapshotOf(ctx, q.Store)
 	v := q.Gate.Decide(requestctx.With(ctx, snap), q.attrs)
-	decision, reason, err := v.Decision(), v.Reason, v.Err
+	var decision authorizer.Decision
+	var reason string
+	var err error
 	switch {
-	case !v.Hangs():
+	case !v.Hangs(): // so it is not open
+		decision, reason, err = v.AtAuthorization(), v.Reason, v.Err
 	case q.content != nil && !v.Pass.IsGranular():
 		out := v.Resolve(ctx, q.content.data())
 		decision, reason, err = out.Decision, out.Reason, out.Detail
 	default:
 		folded := v.Folded(ctx)
-		decision, reason, err = folded.Decision(), folded.Reason, folded.Err
+		decision, reason, err = folded.AtAuthorization(), folded.Reason, folded.Err
 		if to := q.Gate.Narrowed(ctx, snap, q.attrs); to != "" && decision != authorizer.DecisionAllow {
 			reason = authorize.SayNarrowed(reason, to)
 		}

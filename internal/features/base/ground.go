@@ -53,10 +53,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Resources: []string{"shadowrules"},
 		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
 		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg) },
-		Enforce: func(p *enforce.Plugin) {
-			p.After = append(p.After, enforce.OurGroups{Groups: policycodec.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
+		Enforce: func(c *enforce.Config) {
+			c.After = append(c.After, enforce.OurGroups{Groups: policycodec.Groups(), Serving: k.Served, Service: cfg.Service})
 			if k.Needs != nil {
-				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
+				c.After = append(c.After, enforce.Knowing{Replicas: k.Needs})
 			}
 		},
 		Storage: func(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
@@ -158,7 +158,7 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config) {
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)
 	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
-	c.Reads = k.Gate.Reads != nil
+	c.Reads = k.Gate.ConditionalReads()
 	c.Reviewer = Reviewer(k, cfg.Convert)
 	c.Permissions = &policyreview.Permissions{Store: k.Store}
 	c.ShadowRules = k.Shadow
@@ -186,7 +186,7 @@ func Escalation(k *feature.Kernel) *policyreview.Escalation {
 func Reviewer(k *feature.Kernel, convert func(*unstructured.Unstructured, schema.GroupVersion) (runtime.Object, error)) *policyreview.Reviewer {
 	r := &policyreview.Reviewer{
 		Store: k.Store, Gate: k.Gate, Indexed: k.Indexed, Master: k.Master,
-		Convert: convert, Namespace: k.Namespace, Before: k.Before,
+		Convert: convert, Namespaces: k.Namespaces, Before: k.Before,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	}
 	return r

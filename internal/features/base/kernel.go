@@ -33,16 +33,16 @@ type KernelConfig struct {
 	Conditional, UniformConnect bool
 	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
 	Explain bool
-	// Reads says which reads are decided under a condition; nil if none are.
-	Reads func(*discovery.Directory) *authorize.Reads
+	// Reach says how far conditions reach, by what is served; nil if that is what this host serves, without reads.
+	Reach func(*discovery.Directory) Reach
 	// Reserved are the API groups that are built in.
 	Reserved []string
 	// Clients reach the server itself; nil in a host that is none.
 	Clients *selfclient.Clients
 	// Codecs write errors; nil in a host that answers no requests.
 	Codecs runtime.NegotiatedSerializer
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it.
+	Namespaces authorize.Namespaces
 	// Warn tells people that something is wrong with an object.
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.
@@ -53,6 +53,16 @@ type KernelConfig struct {
 	Needs feature.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
 	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
+}
+
+// Reach is where conditions are honoured.
+type Reach struct {
+	// Local knows what is admitted here.
+	Local authorize.Local
+	// Limit is where no condition is honoured all the same; nil limits nothing.
+	Limit authorize.Limit
+	// Reads knows which reads are decided under a condition; nil if none are.
+	Reads authorize.Reads
 }
 
 // Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
@@ -77,14 +87,17 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	store, cache := snapshot.NewStore(), expr.NewCache(cel)
 	directory := discovery.NewDirectory(discovery.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
 	k := &feature.Kernel{
-		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
+		Store: store, Master: cfg.Master, Indexed: indexed,
 		Compiler: &rulecondition.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
-		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
-		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespaces: cfg.Namespaces, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
+		Behind: behind{cfg.Clients, directory}, Shadow: shadow.New(time.Now),
+		Fresh: &freshness.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }},
 	}
-	k.Gate.Shadow = k.Shadow
-	k.Fresh = &freshness.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }}
-	k.Gate.Newer = k.Fresh.Reach
+	reach := Reach{Local: directory}
+	if cfg.Reach != nil {
+		reach = cfg.Reach(directory)
+	}
+	k.Gate = newGate(cfg, k, chain, reach)
 	if cfg.Types != nil {
 		k.Compiler.Types = cfg.Types(store)
 	}
@@ -94,12 +107,15 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 // errUndated is said by hosts whose source does not know how new it is.
 var errUndated = errors.New("the policy comes from a source without revisions")
 
-func newGate(cfg KernelConfig, chain *authorize.Chain, directory *discovery.Directory) *authorize.Gate {
-	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local, Explain: cfg.Explain}
-	if cfg.Conditional && cfg.Reads != nil { // there are no conditional reads without conditions
-		gate.Reads = cfg.Reads(directory)
+func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach Reach) *authorize.Gate {
+	gate := authorize.GateConfig{
+		Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Explain: cfg.Explain,
+		Local: reach.Local, Limit: reach.Limit, Observer: k.Shadow, Newer: k.Fresh,
 	}
-	return gate
+	if cfg.Conditional { // there are no conditional reads without conditions
+		gate.Reads = reach.Reads
+	}
+	return authorize.NewGate(gate)
 }
 
 // newChain is the chain before there are systems.

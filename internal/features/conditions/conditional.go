@@ -38,8 +38,8 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Nodes != nil {
 		s.Links = append(s.Links, authorize.Link{Name: links.NodeRestriction, Authorizer: cfg.Nodes})
 	}
-	if k.Gate.UniformConnect {
-		s.Enforce = func(p *enforce.Plugin) { p.Connect = k.Gate.Connect }
+	if k.Gate.UniformConnect() {
+		s.Enforce = func(c *enforce.Config) { c.Connect = k.Gate }
 	}
 	return s, nil
 }

@@ -44,10 +44,10 @@ type Kernel struct {
 	Clients *selfclient.Clients
 	// Codecs write errors.
 	Codecs runtime.NegotiatedSerializer
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it.
+	Namespaces authorize.Namespaces
 	// Behind tells the enforcer what a request writes beyond what its body shows.
-	Behind *enforce.Behind
+	Behind enforce.Behind
 	// Warn tells people that something is wrong with an object.
 	Warn func(obj runtime.Object, reason, message string)
 	// Agreed is nil while this host decides as its replicas do.

@@ -59,8 +59,8 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		}}, {Name: "schemadoc", Wrap: func(next http.Handler) http.Handler {
 			return &openapi.Filter{Next: next, Notes: (&shown{store: k.Store, local: k.Served.Local}).in}
 		}}},
-		Enforce: func(p *enforce.Plugin) {
-			p.Fields = &enforce.Fields{Ask: k.Gate.Ask, Schemas: r.schemas.of, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind, Shadow: k.Shadow}
+		Enforce: func(c *enforce.Config) {
+			c.Fields = &enforce.Fields{Asker: k.Gate, Schemas: r.schemas, Everywhere: k.Gate.Chain, Behind: k.Behind}
 		},
 		Mutators: []feature.Mutator{
 			{Name: crdschema.Name, Plugin: &crdschema.Plugin{Expressions: r.cel}},

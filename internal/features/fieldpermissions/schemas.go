@@ -35,9 +35,9 @@ func newSchemas(builtin Schemas, definition func(schema.GroupKind) *apiextension
 	return &schemaSet{Schemas: builtin, definition: definition, custom: map[schema.GroupVersionKind]customSchemas{}}
 }
 
-// of returns the schemas that hold a kind. A built-in kind without one is taken as schemaless; a custom kind whose
+// For returns the schemas that hold a kind. A built-in kind without one is taken as schemaless; a custom kind whose
 // definition is not known, or cannot be read, is an error.
-func (f *schemaSet) of(kind schema.GroupVersionKind) (fieldperm.Converter, error) {
+func (f *schemaSet) For(kind schema.GroupVersionKind) (fieldperm.Converter, error) {
 	schemas, err := f.find(kind)
 	if err != nil {
 		return nil, err

@@ -40,11 +40,11 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 				return []authorize.Link{{Authorizer: authorize.NewRBAC(k.Store)}}
 			},
 		},
-		Enforce: func(p *enforce.Plugin) {
-			p.Explain = true
-			p.After = append(p.After, enforce.Immortal{Namespace: k.Master})
+		Enforce: func(c *enforce.Config) {
+			c.Explain = true
+			c.After = append(c.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
-				p.Effects = &enforce.Effects{Denied: k.Gate.Denied, MayBeDenied: k.Gate.MayBeDenied, Namespace: k.Namespace, Stored: k.Clients.Stored()}
+				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored()}
 			}
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {

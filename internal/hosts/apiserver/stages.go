@@ -41,6 +41,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -63,22 +64,24 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	kernel := base.KernelConfig{
 		Master:      opts.own.PolicyMasterNamespace,
 		Conditional: opts.systems.Has(conditions.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
-		Explain:   opts.systems.Has(policies.Gate),
-		Reserved:  builtinGroups(),
-		Clients:   clients,
-		Codecs:    legacyscheme.Codecs,
-		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		Warn:      s.events.Warn,
-		Agreed:    opts.member.Agreed,
-		Needs:     replicaNeeds{opts.member},
-		Types:     types,
+		Explain:    opts.systems.Has(policies.Gate),
+		Reserved:   builtinGroups(),
+		Clients:    clients,
+		Codecs:     legacyscheme.Codecs,
+		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
+		Warn:       s.events.Warn,
+		Agreed:     opts.member.Agreed,
+		Needs:      replicaNeeds{opts.member},
+		Types:      types,
 	}
 	if limit := opts.own.MaxStaleness; limit > 0 {
 		s.health.Age = source.NewAge(limit)
 		kernel.Stale = s.health.Age.Stale
 	}
 	if opts.systems.Has(conditionalreads.Gate) {
-		kernel.Reads = conditionalreads.Stored
+		kernel.Reach = func(directory *discovery.Directory) base.Reach {
+			return base.Reach{Local: directory, Reads: conditionalreads.Stored(directory)}
+		}
 	}
 	if s.kernel, err = base.NewKernel(kernel); err != nil {
 		return nil, err

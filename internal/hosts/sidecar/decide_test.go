@@ -32,6 +32,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -126,9 +127,9 @@ func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world 
 	w := &world{proof: &stated{}}
 	w.composed, err = compose(parts{
 		granted: granted, roles: filedRoles{files},
-		settings:  &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
-		kinds:     feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
-		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof, stale: func() string { return w.old },
+		settings:   &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
+		kinds:      feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
+		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return files.Namespace(name) }), interlock: w.proof, stale: func() string { return w.old },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -424,8 +425,8 @@ func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *a
 	a.Path = "/x"
 	ctx := requestctx.WithNotes(requestctx.With(t.Context(), w.kernel.Store.Current()))
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Path: "/x", Verb: a.Verb, APIVersion: a.APIVersion, Namespace: a.Namespace, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name})
-	gate := *w.kernel.Gate
-	gate.Limit = nil
+	reach := (&settings{}).reach(policycodec.Groups(), w.kernel.Served)
+	gate := authorize.NewGate(authorize.GateConfig{Chain: w.kernel.Gate.Chain, Conditional: true, Local: reach.Local})
 	if decision, _, _ := gate.AtFilter().Authorize(ctx, a); decision != authorizer.DecisionAllow {
 		return false
 	}
@@ -442,5 +443,5 @@ func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *a
 	kind := schema.GroupVersionKind(review.Kind)
 	attrs := admission.NewAttributesRecord(object(review.Object.Raw), object(review.OldObject.Raw), kind, review.Namespace, review.Name, schema.GroupVersionResource(review.Resource),
 		review.SubResource, admission.Operation(review.Operation), nil, false, a.User)
-	return feature.Enforcer(w.systems, w.kernel.Namespace).Validate(ctx, attrs, (&webhooks.Objects{Definition: w.kernel.Served.Definition}).Interfaces(kind)) == nil
+	return feature.Enforcer(w.kernel, w.systems).Validate(ctx, attrs, (&webhooks.Objects{Definition: w.kernel.Served.Definition}).Interfaces(kind)) == nil
 }

@@ -26,6 +26,7 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -142,8 +143,8 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	namespaces := s.remote.Kube().Core().V1().Namespaces().Lister()
 	s.composed, err = compose(parts{
 		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, roles: roles, spool: filepath.Join(s.dir, "audit"),
-		namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		ground:    base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
+		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
+		ground:     base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
 	})
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 
 // Unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
 func (g *Gate) Unseen(attrs authorizer.Attributes) error {
-	if !g.Conditional {
+	if !g.conditional {
 		return errOff
 	}
 	return g.Evaluated(attrs)
@@ -141,7 +141,7 @@ func (v Verdict) DependsOnObject() bool {
 // Over is the gate with another chain, such as the part of it that can be enumerated. It observes nothing.
 func (g *Gate) Over(chain *Chain) *Gate {
 	other := *g
-	other.Chain, other.Shadow = chain, nil
+	other.Chain, other.observer = chain, Unobserved{}
 	return &other
 }
 
@@ -160,8 +160,9 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 	return known.verdict(Denied, known.Reason, requestctx.Pass{})
 }
 
-// Decision is the verdict as authorizers spell it. What is open can become allowed.
-func (v Verdict) Decision() authorizer.Decision {
+// AtAuthorization is what an authorization filter answers, with admission to follow. It says Allow for an open verdict:
+// nothing is allowed yet, and whoever makes nothing of the Pass asks Folded or Resolve instead.
+func (v Verdict) AtAuthorization() authorizer.Decision {
 	switch v.Answer {
 	case Allowed, Open:
 		return authorizer.DecisionAllow

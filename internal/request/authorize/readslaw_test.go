@@ -41,7 +41,7 @@ func TestNarrowedListsAreBruteForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &Gate{Chain: chain, Conditional: true, Reads: &Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
+	gate := NewGate(GateConfig{Chain: chain, Conditional: true, Reads: ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: LocalFunc(func(string, string) bool { return true })})
 	narrowed, told, shown, hidden := 0, 0, 0, 0
 	law.Rounds(t, 400, func(seed int64) int {
 		w := &readsWorld{t: t, random: rand.New(rand.NewPCG(uint64(seed), 9)), gate: gate}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -15,7 +14,6 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/connect"
-	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
@@ -33,13 +31,13 @@ const (
 	AnnotationDetail     = "authorization.proviso.dev/detail"
 )
 
-// Plugin resolves the passes that travelled with a request.
-type Plugin struct {
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+// Config is what the enforcer checks, and by what.
+type Config struct {
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
 	// as upstream does.
-	Connect func(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+	Connect Connector
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
 	// Effects looks at what others would do because of the request; nil while no rule can deny.
@@ -50,6 +48,24 @@ type Plugin struct {
 	Explain bool
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
+	// Observer is told what was decided; nil if nobody wants to know.
+	Observer Observer
+}
+
+// Connector decides whether a connect request may create its connection.
+type Connector interface {
+	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+}
+
+// Plugin resolves the passes that travelled with a request.
+type Plugin struct{ cfg Config }
+
+// New makes the enforcer.
+func New(cfg Config) *Plugin {
+	if cfg.Observer == nil {
+		cfg.Observer = Unobserved{}
+	}
+	return &Plugin{cfg}
 }
 
 var _ admission.ValidationInterface = (*Plugin)(nil)
@@ -75,7 +91,7 @@ func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, objec
 // advise adds the remedy to a refusal. Other errors stay as they are.
 func (p *Plugin) advise(by denial.By, err error) error {
 	var refused *apierrors.StatusError
-	if !p.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
+	if !p.cfg.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
 		return err
 	}
 	status := refused.ErrStatus
@@ -87,23 +103,9 @@ func (p *Plugin) advise(by denial.By, err error) error {
 func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
-	p.suppose(ctx, holder, known, objects, err == nil)
+	known.trial.allowed = err == nil
+	p.cfg.Observer.Admitted(ctx, Observation{Allowed: err == nil, Slots: slotsOf(holder, attrs), Namespace: attrs.GetNamespace(), Trial: &known.trial})
 	return by, err
-}
-
-// suppose settles what would have become of it if everything was enforced that is not, after all is decided (TR-6).
-func (p *Plugin) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
-	for _, slot := range slotsOf(holder, known.Attributes) {
-		for _, s := range holder.Supposed(slot) {
-			s.Settle(expr.WithBudget(ctx, nil), known.Aside(), allowed)
-		}
-	}
-	if len(holder.Snapshot.Shadow.Fields) > 0 {
-		p.Fields.suppose(ctx, holder, known, objects, allowed)
-	}
-	if len(holder.Snapshot.Shadow.Protect.Each) > 0 && p.Protected != nil {
-		p.Protected.suppose(ctx, holder, known, objects, allowed)
-	}
 }
 
 // admit decides.
@@ -125,10 +127,10 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *fac
 			return denial.By{Stage: denial.Connection, Ask: &denial.Question{Attributes: holder.Attributes(), Verb: connect.Verb}}, err
 		}
 	}
-	if by, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+	if by, err := p.cfg.Fields.check(ctx, holder, mode, known, objects); err != nil {
 		return by, err
 	}
-	for _, next := range p.After {
+	for _, next := range p.cfg.After {
 		if !next.Handles(attrs.GetOperation()) {
 			continue
 		}
@@ -136,7 +138,7 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *fac
 			return byGuard(err)
 		}
 	}
-	if by, err := p.Effects.check(ctx, holder, known, objects); err != nil {
+	if by, err := p.cfg.Effects.check(ctx, holder, known, objects); err != nil {
 		return by, err
 	}
 	return denial.By{}, nil
@@ -168,7 +170,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot req
 		out = authorize.Enforce(ctx, pending, known)
 	}
 	if out.Decision == authorizer.DecisionNoOpinion {
-		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
+		reach := p.cfg.Fields.reach(ctx, holder, d.Fields(), known)
 		if reach.Decision == authorizer.DecisionAllow {
 			authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "allow", Authorizer: reach.Authorizer})
 			return true, out, nil

@@ -61,7 +61,7 @@ func TestAFailedChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Reads: &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
+	gate := authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Reads: authorize.ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: authorize.LocalFunc(func(string, string) bool { return true })})
 	object := func(name, team string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", ResourceVersion: "1", Labels: map[string]string{"team": team}}}
 	}

@@ -38,8 +38,8 @@ func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) *f
 		Operation: string(Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx),
 		Objects: &versions{object: object, kind: f.kind, served: served, converted: served.Converted(asked), convert: s.convert},
 	}
-	if name := r.attrs.GetNamespace(); name != "" && s.stores.cfg.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return s.stores.cfg.Namespace(name) }
+	if name := r.attrs.GetNamespace(); name != "" && s.stores.cfg.Namespaces != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return s.stores.cfg.Namespaces.Namespace(name) }
 	}
 	f.data = expr.NewData(cfg)
 	return f

@@ -44,7 +44,7 @@ func newPair(t testing.TB, publish bool) *pair {
 		Definitions: generatedopenapi.GetOpenAPIDefinitions, Schemes: []*runtime.Scheme{legacyscheme.Scheme}, Publish: publish})
 
 	provider, err := accessreview.New(accessreview.Config{
-		Chain: chain, Honours: (&authorize.Gate{Conditional: true, Local: func(string, string) bool { return true }}).Unseen,
+		Chain: chain, Honours: authorize.NewGate(authorize.GateConfig{Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })}).Unseen,
 		Known:  func(context.Context, authorizer.Attributes) error { return nil },
 		MaySee: func(context.Context, user.Info) bool { return true },
 	})

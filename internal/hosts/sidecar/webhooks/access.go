@@ -134,7 +134,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if err := d.unwatched(connection, attrs); err != nil && v.Answer != authorize.Denied && d.checked(ctx, snap, attrs) {
 		return Answer{Reason: err.Error()}, nil
 	}
-	d.cfg.Gate.SupposeAccess(ctx, attrs, v)
+	d.cfg.Gate.ObserveAccess(ctx, attrs, v)
 	if v.Hangs() {
 		on := allowed
 		if v.Answer == authorize.Unanswered {
