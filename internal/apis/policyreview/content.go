@@ -198,8 +198,8 @@ func (c *content) convert(apiVersion string) (runtime.Object, error) {
 	}
 	to := kind.GroupVersion()
 	switch {
-	case c.reviewer.Convert != nil:
-		return c.reviewer.Convert(c.object, to)
+	case c.reviewer.Converter != nil:
+		return c.reviewer.Converter.ConvertContent(c.object, to)
 	case to == c.kind.GroupVersion():
 		return c.object, nil
 	}

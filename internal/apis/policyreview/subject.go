@@ -130,11 +130,11 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 // inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
 // deny.
 func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
-	if q.Before == nil || q.Gate.Unseen(q.attrs) != nil {
+	if q.Guards == nil || q.Gate.Unseen(q.attrs) != nil {
 		return nil
 	}
 	var steps []authorize.Step
-	for _, e := range q.Before(ctx, q.attrs) {
+	for _, e := range q.Guards.Before(ctx, q.attrs) {
 		s := authorize.Step{Link: authorize.Link{Name: e.Name}, Asked: true, Answer: e.Decision, Decision: authorizer.DecisionDeny}
 		switch {
 		case e.Decision.IsNoOpinion():

@@ -1,7 +1,6 @@
 package base
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -43,12 +42,12 @@ type KernelConfig struct {
 	Codecs runtime.NegotiatedSerializer
 	// Namespaces finds a namespace for conditions that look at it.
 	Namespaces authorize.Namespaces
-	// Warn tells people that something is wrong with an object.
-	Warn func(obj runtime.Object, reason, message string)
-	// Agreed is nil while this host decides as its replicas do.
-	Agreed func() error
-	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
-	Stale func() string
+	// Warner tells people that something is wrong with an object.
+	Warner feature.Warner
+	// Replicas say whether this host decides as they do; authorize.Alone if there are none.
+	Replicas authorize.Agreement
+	// Age knows when the policy is too old to decide by; authorize.Ageless if it is never.
+	Age authorize.Age
 	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
@@ -72,6 +71,9 @@ func Masters() authorize.Link {
 
 // NewKernel makes what every system is made with.
 func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
+	if cfg.Warner == nil || cfg.Replicas == nil || cfg.Age == nil {
+		return nil, errors.New("a kernel needs a warner, its replicas and the age of its policy")
+	}
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		return nil, err
@@ -89,9 +91,9 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	k := &feature.Kernel{
 		Store: store, Master: cfg.Master, Indexed: indexed,
 		Compiler: &rulecondition.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
-		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespaces: cfg.Namespaces, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespaces: cfg.Namespaces, Warner: cfg.Warner, Replicas: cfg.Replicas, Age: cfg.Age, Needs: cfg.Needs,
 		Behind: behind{cfg.Clients, directory}, Shadow: shadow.New(time.Now),
-		Fresh: &freshness.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }},
+		Fresh: &freshness.Waiting{Store: store},
 	}
 	reach := Reach{Local: directory}
 	if cfg.Reach != nil {
@@ -103,9 +105,6 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	}
 	return k, nil
 }
-
-// errUndated is said by hosts whose source does not know how new it is.
-var errUndated = errors.New("the policy comes from a source without revisions")
 
 func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach Reach) *authorize.Gate {
 	gate := authorize.GateConfig{
@@ -120,24 +119,21 @@ func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach 
 
 // newChain is the chain before there are systems.
 func newChain(master string) (*authorize.Chain, error) {
-	chain, err := authorize.NewChain(Masters())
-	if err == nil {
-		chain.ClusterWide = masterWrites(master)
-	}
-	return chain, err
+	return authorize.NewScopedChain(masterWrites(master), Masters())
 }
 
-// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so
+// masterWrites knows the requests that change the policy of the master namespace. Power there is power everywhere, so
 // that the right to them must be held cluster-wide (PO-6).
-func masterWrites(master string) func(authorizer.Attributes) bool {
-	return func(a authorizer.Attributes) bool {
-		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
-			return false
-		}
-		switch a.GetAPIGroup() {
-		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
-			return true
-		}
+type masterWrites string
+
+// ClusterWide implements authorize.Scope.
+func (m masterWrites) ClusterWide(a authorizer.Attributes) bool {
+	if a.GetNamespace() != string(m) || !a.IsResourceRequest() || a.IsReadOnly() {
 		return false
 	}
+	switch a.GetAPIGroup() {
+	case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
+		return true
+	}
+	return false
 }

@@ -49,7 +49,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			reporter, err := newReporter(k, from)
-			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Agreed) }
+			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Replicas) }
 			return []feature.Runner{feature.RunnerFunc(defaults), reporter}, err
 		},
 	}
@@ -61,7 +61,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 
 // tiers are the two tiers of Policy. The denies of a namespace yield to the Node authorizer.
 func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []authorize.Link {
-	master, namespace := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.Store, nodes)
-	master.Local, namespace.Local = k.Served.Local, k.Served.Local
+	master := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes).ServedBy(k.Served)
+	namespace := authorize.NewPolicyNamespace(k.Store, nodes).ServedBy(k.Served)
 	return []authorize.Link{{Name: links.PolicyMaster, Authorizer: master}, {Name: links.PolicyNamespace, Authorizer: namespace}}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/apis/rbacstorage"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features"
@@ -69,14 +70,15 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Clients:    clients,
 		Codecs:     legacyscheme.Codecs,
 		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
-		Warn:       s.events.Warn,
-		Agreed:     opts.member.Agreed,
+		Warner:     s.events,
+		Replicas:   opts.member,
+		Age:        authorize.Ageless{},
 		Needs:      replicaNeeds{opts.member},
 		Types:      types,
 	}
 	if limit := opts.own.MaxStaleness; limit > 0 {
 		s.health.Age = source.NewAge(limit)
-		kernel.Stale = s.health.Age.Stale
+		kernel.Age = s.health.Age
 	}
 	if opts.systems.Has(conditionalreads.Gate) {
 		kernel.Reach = func(directory *discovery.Directory) base.Reach {
@@ -127,7 +129,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 	})
 	cfg := features.Config{
 		Ground: base.Config{
-			Health: s.health, Roles: s.roles, Convert: readContent,
+			Health: s.health, Roles: s.roles, Converter: policyreview.ConverterFunc(readContent),
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 			Journal:    s.journal,
 		},
@@ -136,7 +138,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
-		Fields:     fieldpermissions.Config{Schemas: fieldpermissions.Schemas{Builtin: builtinSchemas, Recognizes: isOurs}, MaxBody: generic.MaxRequestBodyBytes},
+		Fields:     fieldpermissions.Config{Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
 	}
 	if opts.authz.Has(modes.ModeNode) && opts.systems.Has(conditions.Gate) {
@@ -218,12 +220,10 @@ func (s *stages) serves(resource string) bool {
 // source is where the policy of this server comes from: its own informers.
 func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers {
 	return source.NewInformers(source.InformersConfig{
-		Cluster: s.kernel.Clients.Kubernetes,
-		Given:   map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
-		Client:  func(gv schema.GroupVersion) (cache.Getter, error) { return s.kernel.Clients.Group(gv) },
-		Serves:  func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
-		Health:  s.health, Unreadable: rbacstorage.Unreadable,
-		Tell: s.events.Warn,
+		Cluster: s.kernel.Clients, Groups: s.kernel.Clients, Warner: s.events,
+		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
+		Serves: func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
+		Health: s.health, Unreadable: rbacstorage.Unreadable,
 	})
 }
 

@@ -77,8 +77,7 @@ func New(cfg Config) (*Host, error) {
 	kernel := base.KernelConfig{
 		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditions.Gate), UniformConnect: true, Reserved: reserved,
 		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return files.Namespace(name) }),
-		Warn:       func(runtime.Object, string, string) {},
-		Agreed:     func() error { return nil },
+		Warner:     silent{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{},
 	}
 	if cfg.Systems.Has(conditionalreads.Gate) {
 		kernel.Reach = func(directory *discovery.Directory) base.Reach {
@@ -171,3 +170,9 @@ func defaultRoles(master string) (roles []*authz.Role) {
 	}
 	return roles
 }
+
+// silent warns nobody: what is wrong with a file is said where it is read.
+type silent struct{}
+
+// Warn implements feature.Warner.
+func (silent) Warn(runtime.Object, string, string) {}

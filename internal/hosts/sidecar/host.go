@@ -49,15 +49,18 @@ type parts struct {
 	granted *webhooks.Granted
 	// roles reads the stored roles of RBAC.
 	roles policyreview.RBACRoles
-	// stale says why the policy is too old to decide by; nil asks the health of its sources.
-	stale func() string
+	// age knows when the policy is too old to decide by; nil asks the health of its sources.
+	age authorize.Age
 }
 
 // compose makes the kernel, the systems on it, the chain of their links, and the decider.
 func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
-	if p.stale == nil && c.health != nil {
-		p.stale = c.health.Age.Stale
+	if p.age == nil {
+		p.age = authorize.Ageless{}
+		if c.health != nil {
+			p.age = c.health.Age
+		}
 	}
 	if p.roles == nil {
 		return nil, errors.New("the roles of RBAC cannot be read")
@@ -66,7 +69,7 @@ func compose(p parts) (*composed, error) {
 	var err error
 	c.kernel, err = base.NewKernel(base.KernelConfig{
 		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
-		Namespaces: p.namespaces, Warn: warn, Agreed: func() error { return nil },
+		Namespaces: p.namespaces, Warner: logged{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{},
 		Reach: func(directory *discovery.Directory) base.Reach { return p.settings.reach(ours, directory) },
 	})
 	if err != nil {
@@ -75,11 +78,11 @@ func compose(p parts) (*composed, error) {
 	if p.granted == nil {
 		p.granted = webhooks.NewGranted(time.Now)
 	}
-	p.ground.Convert = p.kinds.Convert
+	p.ground.Converter = p.kinds.Converter
 	p.ground.Service = &apiregistration.ServiceReference{Namespace: p.settings.Namespace, Name: serviceName}
 	cfg := features.Config{
 		Ground: p.ground,
-		Fields: fieldpermissions.Config{Schemas: fieldpermissions.Schemas{Builtin: p.kinds.Schemas, Recognizes: p.kinds.Recognizes}, MaxBody: 3 << 20},
+		Fields: fieldpermissions.Config{Builtin: p.kinds.Builtin, MaxBody: 3 << 20},
 	}
 	if p.spool != "" {
 		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
@@ -95,15 +98,18 @@ func compose(p parts) (*composed, error) {
 	escalation.DeniesOnly = true
 	c.decider, err = webhooks.New(webhooks.Config{
 		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.kernel, c.systems),
-		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
-		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definitions: c.kernel.Served}, Interlock: p.interlock,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Guards: c.kernel, Age: p.age, Granted: p.granted,
 		Grants: &policyreview.RBACWrites{Escalation: escalation, Roles: p.roles},
 	})
 	return c, err
 }
 
-// warn logs what is wrong with an object: the side-car writes no events in the cluster.
-func warn(obj runtime.Object, reason, message string) {
+// logged logs what is wrong with an object: the side-car writes no events in the cluster.
+type logged struct{}
+
+// Warn implements feature.Warner.
+func (logged) Warn(obj runtime.Object, reason, message string) {
 	name := ""
 	if m, err := meta.Accessor(obj); err == nil {
 		name = m.GetNamespace() + "/" + m.GetName()

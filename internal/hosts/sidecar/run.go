@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	apiregistrationinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 
@@ -129,9 +127,9 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	clients, health := selfclient.Beside(s.cluster, s.own), source.NewHealth()
 	health.Age = source.NewAge(s.settings.MaxStaleness.Duration)
 	s.remote, err = source.NewBeside(s.cluster, source.InformersConfig{
-		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return clients.Group(gv) },
+		Groups: clients,
 		Serves: func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil },
-		Health: health, Tell: warn,
+		Health: health, Warner: logged{},
 	})
 	if err != nil {
 		return err

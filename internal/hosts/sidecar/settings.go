@@ -162,7 +162,7 @@ func (s *settings) exempt() webhooks.Exempt {
 // reach is where conditions are honoured. Requests to our own groups are enforced where they are served, which is here.
 func (s *settings) reach(ours []string, directory *discovery.Directory) base.Reach {
 	limits := s.limits(ours)
-	limits.Lists = directory.Lists
+	limits.Discovery = directory
 	return base.Reach{Limit: limits, Local: authorize.LocalFunc(func(group, version string) bool {
 		return slices.Contains(ours, group) || directory.Local(group, version)
 	})}

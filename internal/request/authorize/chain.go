@@ -47,16 +47,25 @@ func (l Link) GrantsAreKnown() bool {
 // asking every link with all the data would have given.
 type Chain struct {
 	links atomic.Pointer[[]Link]
-	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means
-	// none. It is set before the chain is used.
-	ClusterWide func(authorizer.Attributes) bool
+	scope Scope // nil if every right counts where it is held
 }
 
-// NewChain returns a chain of the given links.
-func NewChain(links ...Link) (*Chain, error) {
-	c := &Chain{}
+// Scope knows requests whose right must be held cluster-wide although they are made in a namespace.
+type Scope interface {
+	ClusterWide(authorizer.Attributes) bool
+}
+
+// NewChain returns a chain of the given links, for which every right counts where it is held.
+func NewChain(links ...Link) (*Chain, error) { return NewScopedChain(nil, links...) }
+
+// NewScopedChain returns a chain of the given links.
+func NewScopedChain(scope Scope, links ...Link) (*Chain, error) {
+	c := &Chain{scope: scope}
 	return c, c.Replace(links...)
 }
+
+// With is a chain of other links with the same scope.
+func (c *Chain) With(links ...Link) (*Chain, error) { return NewScopedChain(c.scope, links...) }
 
 // Replace swaps the links, as a reloaded configuration does. Requests in flight end with the links they began with. It
 // checks that every link has a name of its own, since decisions are traced by name; on error nothing changes.
@@ -87,7 +96,7 @@ func (c *Chain) Relinked(as func(at int, link Link) authorizer.Authorizer) *Chai
 	for i := range links {
 		links[i].Authorizer = as(i, links[i])
 	}
-	other := &Chain{ClusterWide: c.ClusterWide}
+	other := &Chain{scope: c.scope}
 	other.links.Store(&links)
 	return other
 }
@@ -191,7 +200,7 @@ func (v Partial) selected() Partial {
 
 // Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
 func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
-	if c.ClusterWide != nil && c.ClusterWide(attrs) {
+	if c.scope != nil && c.scope.ClusterWide(attrs) {
 		return clusterWide{attrs}
 	}
 	return attrs

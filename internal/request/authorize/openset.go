@@ -71,11 +71,11 @@ func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 }
 
 // selects tells whether the selectors of the request imply the condition, here where somebody honours them.
-func (s *openSet) selects(c *ruleCondition, by selection, local func(group, version string) bool) bool {
+func (s *openSet) selects(c *ruleCondition, by selection, local Local) bool {
 	if by.ignored || !isList(s.attrs.GetVerb()) || !selected(c, s.request(), by.served) {
 		return false
 	}
-	return local == nil || local(s.req.APIGroup, s.req.APIVersion)
+	return local.Local(s.req.APIGroup, s.req.APIVersion)
 }
 
 // keep adds a condition to one of the lists.

@@ -36,7 +36,7 @@ func TestNarrowedListsAreBruteForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := snapshot.NewStore()
-	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store)}, Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil)},
+	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store).ServedBy(servedHere)}, Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil).ServedBy(servedHere)},
 		Link{Name: "rbac", Authorizer: NewRBAC(store)})
 	if err != nil {
 		t.Fatal(err)
