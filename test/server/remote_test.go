@@ -23,7 +23,7 @@ func (a admined) Group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 func (p *policyServer) remote(t *testing.T) {
 	remote, err := source.NewBeside(rest.CopyConfig(p.s.admin), source.InformersConfig{
 		Groups: admined{p.s.admin},
-		Serves: func(kind snapshot.Kind) (bool, error) { return kind.Resource != "unicorns", nil },
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return kind.Resource != "unicorns", nil }),
 		Health: source.NewHealth(),
 	})
 	if err != nil {

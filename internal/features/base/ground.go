@@ -81,7 +81,7 @@ func parts(k *feature.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
 		k.Fresh.Follow(dated)
 	}
 	rules, err := snapshot.NewRules(snapshot.RulesConfig{
-		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
+		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Conditions: k.Compiler, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
 	}, k.Store.Changed)
 	return []snapshot.Part{k.Served, rules}, err
 }

@@ -51,7 +51,7 @@ type KernelConfig struct {
 	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
-	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
+	Types func(*snapshot.Store) rulecondition.Types
 }
 
 // Reach is where conditions are honoured.
@@ -88,9 +88,13 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	}
 	store, cache := snapshot.NewStore(), expr.NewCache(cel)
 	directory := discovery.NewDirectory(discovery.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
+	compiler := &rulecondition.Compiler{CEL: cel, Cache: cache}
+	if cfg.Types != nil {
+		compiler.Types = cfg.Types(store)
+	}
 	k := &feature.Kernel{
 		Store: store, Master: cfg.Master, Indexed: indexed,
-		Compiler: &rulecondition.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
+		Compiler: compiler, Cache: cache, Warmer: snapshot.NewWarmer(cache),
 		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespaces: cfg.Namespaces, Warner: cfg.Warner, Replicas: cfg.Replicas, Age: cfg.Age, Needs: cfg.Needs,
 		Behind: behind{cfg.Clients, directory}, Shadow: shadow.New(time.Now),
 		Fresh: &freshness.Waiting{Store: store},
@@ -100,9 +104,6 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 		reach = cfg.Reach(directory)
 	}
 	k.Gate = newGate(cfg, k, chain, reach)
-	if cfg.Types != nil {
-		k.Compiler.Types = cfg.Types(store)
-	}
 	return k, nil
 }
 

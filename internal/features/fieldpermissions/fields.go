@@ -47,7 +47,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Filters: []feature.Filter{{Name: "declarations", Wrap: func(next http.Handler) http.Handler {
 			return liftDeclarations(next, k.Clients, k.Codecs, cfg.MaxBody)
 		}}, {Name: "schemadoc", Wrap: func(next http.Handler) http.Handler {
-			return &openapi.Filter{Next: next, Notes: (&shown{store: k.Store, local: k.Served.Local}).in}
+			return &openapi.Filter{Next: next, Notary: &shown{store: k.Store, local: k.Served}}
 		}}},
 		Enforce: func(c *enforce.Config) {
 			c.Fields = &enforce.Fields{Asker: k.Gate, Schemas: r.schemas, Everywhere: k.Gate.Chain, Behind: k.Behind}

@@ -222,7 +222,7 @@ func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers
 	return source.NewInformers(source.InformersConfig{
 		Cluster: s.kernel.Clients, Groups: s.kernel.Clients, Warner: s.events,
 		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
-		Serves: func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil }),
 		Health: s.health, Unreadable: rbacstorage.Unreadable,
 	})
 }

@@ -128,7 +128,7 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	health.Age = source.NewAge(s.settings.MaxStaleness.Duration)
 	s.remote, err = source.NewBeside(s.cluster, source.InformersConfig{
 		Groups: clients,
-		Serves: func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil },
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil }),
 		Health: health, Warner: logged{},
 	})
 	if err != nil {

@@ -26,8 +26,8 @@ type InformersConfig struct {
 	Given map[schema.GroupVersionResource]snapshot.Objects
 	// Groups reaches our own groups.
 	Groups Groups
-	// Serves tells which kinds of ours are served.
-	Serves func(snapshot.Kind) (bool, error)
+	// Served knows which kinds of ours are served.
+	Served Served
 	// Health is told how they fare.
 	Health *Health
 	// Unreadable tells why an object of a built-in kind stands for bytes that cannot be read; nil if none does.
@@ -45,6 +45,17 @@ type Cluster interface {
 type Groups interface {
 	Group(schema.GroupVersion) (*rest.RESTClient, error)
 }
+
+// Served knows which kinds of ours are served.
+type Served interface {
+	Serves(snapshot.Kind) (bool, error)
+}
+
+// ServedFunc is a function that does.
+type ServedFunc func(snapshot.Kind) (bool, error)
+
+// Serves implements Served.
+func (f ServedFunc) Serves(kind snapshot.Kind) (bool, error) { return f(kind) }
 
 // Warner tells whoever looks at an object that something is wrong with it.
 type Warner interface {
@@ -111,7 +122,7 @@ func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
 		}
 		return m, nil
 	}
-	if served, err := s.cfg.Serves(kind); err != nil || !served {
+	if served, err := s.cfg.Served.Serves(kind); err != nil || !served {
 		return nil, err
 	}
 	client, err := s.cfg.Groups.Group(kind.GroupVersion())
