@@ -194,6 +194,10 @@ func TestListUnderACondition(t *testing.T) {
 	if d, reason, _ := elsewhere.Authorize(t.Context(), list); d != authorizer.DecisionAllow {
 		t.Errorf("a list of a version that is served here was refused: %s", reason)
 	}
+	// A tier that was not told what is served here takes it that nothing is.
+	if d, reason, _ := NewPolicyNamespace(store, nil).Authorize(t.Context(), list); d == authorizer.DecisionAllow {
+		t.Errorf("a list was allowed that nobody is known to serve here: %s", reason)
+	}
 }
 
 // SV-8: a tier that has read nothing denies.
