@@ -16,6 +16,14 @@ func TestRulesCanFail(t *testing.T) {
 		good string
 		want string
 	}{
+		{"a context key beside the state", ownContextKeys, "internal/request/enforce/x.go",
+			`package enforce; import "context"; func f(ctx context.Context) context.Context { return context.WithValue(ctx, 1, 2) }`,
+			`package enforce; import "context"; func f(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }`,
+			"make it a section of requestctx.State"},
+		{"a collaborator that is a function", func(files []file) []string { return functionFields(files, 0) }, "internal/request/enforce/x.go",
+			`package enforce; type T struct { Ask func() bool }`,
+			`package enforce; type T struct { Ask interface{ Ask() bool }; ask func() bool }`,
+			"make collaborators small interfaces"},
 		{"engine imports request", upward, "internal/engine/ruleset/x.go",
 			`package ruleset; import _ "proviso.dev/proviso/internal/request/authorize"`,
 			`package ruleset; import _ "proviso.dev/proviso/internal/engine/expr"`,

@@ -96,9 +96,9 @@ func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 		link := authorize.Link{Name: name}
 		switch name {
 		case "policy-master":
-			link.Authorizer = authorize.NewPolicyMaster(store)
+			link.Authorizer = authorize.NewPolicyMaster(store).ServedBy(here)
 		case "policy-namespace":
-			link.Authorizer = authorize.NewPolicyNamespace(store, nil)
+			link.Authorizer = authorize.NewPolicyNamespace(store, nil).ServedBy(here)
 		case "rbac":
 			link.Authorizer = authorize.NewRBAC(store)
 		default:
@@ -110,16 +110,19 @@ func (w *world) serve(t testing.TB, compiler *expr.Compiler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = &authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+	w.gate = authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Local: here})
 	w.filter = w.gate.AtFilter()
-	w.enforcer = &enforce.Plugin{Namespace: func(name string) (runtime.Object, error) {
+	w.enforcer = enforce.New(enforce.Config{Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) {
 		ns, ok := w.namespaces[name]
 		if !ok {
 			return nil, errNoNamespace
 		}
 		return &unstructured.Unstructured{Object: ns}, nil
-	}}
+	})})
 }
+
+// here is where everything is served.
+var here = authorize.LocalFunc(func(string, string) bool { return true })
 
 type effect int
 

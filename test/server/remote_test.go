@@ -5,19 +5,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
 
+// admined reaches our groups as an admin does.
+type admined struct{ config *rest.Config }
+
+func (a admined) Group(gv schema.GroupVersion) (*rest.RESTClient, error) {
+	return source.Client(a.config, gv)
+}
+
 // remote reads the server as a cluster elsewhere. What it has arrives, also what comes later; a kind that is not served
 // is none.
 func (p *policyServer) remote(t *testing.T) {
 	remote, err := source.NewBeside(rest.CopyConfig(p.s.admin), source.InformersConfig{
-		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return source.Client(p.s.admin, gv) },
-		Serves: func(kind snapshot.Kind) (bool, error) { return kind.Resource != "unicorns", nil },
+		Groups: admined{p.s.admin},
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return kind.Resource != "unicorns", nil }),
 		Health: source.NewHealth(),
 	})
 	if err != nil {

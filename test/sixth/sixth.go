@@ -35,7 +35,7 @@ func New(name string) feature.System {
 				next.ServeHTTP(w, r)
 			})
 		}}},
-		Enforce: func(p *enforce.Plugin) { p.After = append(p.After, writer(name)) },
+		Enforce: func(c *enforce.Config) { c.After = append(c.After, writer(name)) },
 		Paths: []feature.Path{{Path: Path, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, "%v", seen.count.Load() > 0)
 		})}},

@@ -102,7 +102,7 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	spec := &review.Spec
 	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
 	form := formOf(&spec.Question)
-	if !r.maySee(ctx, attrs.User) {
+	if !r.sight.MaySee(ctx, attrs.User) {
 		form = unconditional // the answer of a server that knows no conditions
 	}
 	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, form)

@@ -22,7 +22,7 @@ import (
 
 // storages are the five reviews with a good question for each.
 func storages(link *reviewtest.Scripted, t *testing.T) map[rest.Creater]runtime.Object {
-	a := &answerer{chain: reviewtest.Chain(t, link), honours: honoursWrites, known: everythingKnown, maySee: allSeen}
+	a := &answerer{chain: reviewtest.Chain(t, link), requests: unrestricted{}, sight: unrestricted{}}
 	resource := &authorizationv1.ResourceAttributes{Namespace: "hammer", Verb: "get", Resource: "pods"}
 	spec := reviewv1.SubjectAccessReviewSpec{SubjectAccessReviewSpec: authorizationv1.SubjectAccessReviewSpec{User: "edgar", ResourceAttributes: resource}}
 	self := reviewv1.SelfSubjectAccessReviewSpec{SelfSubjectAccessReviewSpec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: resource}}
@@ -93,7 +93,7 @@ func TestBadContext(t *testing.T) {
 
 // A resource of v1 can be switched off as in Kubernetes; the review of conditions belongs to the feature.
 func TestDisabledResources(t *testing.T) {
-	p, err := New(Config{Chain: reviewtest.Chain(t, &reviewtest.Scripted{Decision: allow}), Honours: honoursWrites, Known: everythingKnown, MaySee: allSeen})
+	p, err := New(Config{Chain: reviewtest.Chain(t, &reviewtest.Scripted{Decision: allow}), Requests: unrestricted{}, Sight: unrestricted{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
@@ -18,15 +17,11 @@ import (
 
 // answerer answers the question that the three access reviews have in common.
 type answerer struct {
-	chain   Chain
-	honours func(authorizer.Attributes) error
-	before  func(context.Context, authorizer.Attributes) []ChainElement
-	maySee  func(ctx context.Context, of user.Info) bool
-
-	known     func(context.Context, authorizer.Attributes) error
-	alsoNeeds func(context.Context, authorizer.Attributes) string
-	narrowed  func(context.Context, authorizer.Attributes) string
-	fresh     Fresh
+	chain    Chain
+	requests Requests
+	sight    Sight
+	guards   Guards // nil if there are none
+	fresh    Fresh
 }
 
 // Fresh gives the policy that a question is answered by, in the context, and its revision: one that is at least as new
@@ -54,14 +49,14 @@ func (a *answerer) fill(ctx context.Context, status *reviewv1.SubjectAccessRevie
 
 // answer gives the status of a review. Where the server asks about two verbs, both count.
 func (a *answerer) answer(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
-	if err := a.known(ctx, &attrs); err != nil {
+	if err := a.sight.Known(ctx, &attrs); err != nil {
 		return reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{EvaluationError: evaluationError(err, &attrs)}}
 	}
 	status := a.ask(ctx, attrs, want)
-	if a.alsoNeeds == nil || refused(status) {
+	if refused(status) {
 		return status
 	}
-	verb := a.alsoNeeds(ctx, &attrs)
+	verb := a.requests.AlsoNeeds(ctx, &attrs)
 	if verb == "" {
 		return status
 	}
@@ -102,7 +97,7 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 	possible := decision.PossibleDecisions()
 	notHonoured := concrete(attrs)
 	if notHonoured == nil {
-		notHonoured = a.honours(attrs)
+		notHonoured = a.requests.Unseen(attrs)
 	}
 	switch {
 	case notHonoured != nil && !decision.IsUnconditional():
@@ -122,8 +117,8 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
 	}
-	if a.narrowed != nil && want != chainForMachines {
-		if text := a.narrowed(ctx, &attrs); text != "" {
+	if want != chainForMachines {
+		if text := a.requests.Narrowed(ctx, &attrs); text != "" {
 			status.Reason = authorize.SayNarrowed(status.Reason, text)
 		}
 	}
@@ -191,11 +186,11 @@ func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAt
 
 // inFront is what stands before the chain. It is no authorizer, so that whatever could allow is not believed.
 func (a *answerer) inFront(ctx context.Context, attrs authorizer.Attributes) []step {
-	if a.before == nil {
+	if a.guards == nil {
 		return nil
 	}
 	var steps []step
-	for _, e := range a.before(ctx, attrs) {
+	for _, e := range a.guards.Before(ctx, attrs) {
 		d := e.Decision
 		switch {
 		case d.IsNoOpinion():

@@ -279,7 +279,7 @@ func TestLocalReviewsShowNoConditionsOfOthers(t *testing.T) {
 		{"v1/subjectaccessreviews", question(askReadable), false, true},
 		{"v1/selfsubjectaccessreviews", "spec:\n  resourceAttributes: {verb: create, version: v1, resource: pods}\n  " + askReadable, false, true},
 	} {
-		server := serve(t, Config{MaySee: func(_ context.Context, of user.Info) bool { return tt.sees && of.GetName() == "edgar" }}, onlyDev)
+		server := serve(t, Config{Sight: sees(tt.sees)}, onlyDev)
 		code, got := postYAML(t, server, group+tt.path, tt.review, "status")
 		if shown := strings.Contains(got, "example.com/dev"); code != 201 || shown != tt.want || !strings.HasPrefix(got, "allowed: false") {
 			t.Errorf("%s, may see %v: got %d:\n%s", tt.path, tt.sees, code, got)
@@ -343,3 +343,9 @@ func TestFailureMode(t *testing.T) {
 		t.Errorf("got:\n%s", got)
 	}
 }
+
+// sees is whether the caller may see the conditions of edgar.
+type sees bool
+
+func (sees) Known(context.Context, authorizer.Attributes) error { return nil }
+func (s sees) MaySee(_ context.Context, of user.Info) bool      { return bool(s) && of.GetName() == "edgar" }

@@ -1,7 +1,6 @@
 package accessreview
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -222,9 +221,7 @@ func checkAnswer(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answerer{chain: chain, honours: honoursWrites, known: everythingKnown, maySee: allSeen, before: func(context.Context, authorizer.Attributes) []ChainElement {
-		return []ChainElement{{Name: "front", Decision: front}}
-	}}
+	a := &answerer{chain: chain, requests: unrestricted{}, sight: unrestricted{}, guards: guard{{Name: "front", Decision: front}}}
 	// What stands in front only matters to somebody who could otherwise be allowed.
 	blocked := naiveDecision(front, false) == authorizer.DecisionDeny
 	stock := a.answer(t.Context(), write, unconditional)

@@ -9,9 +9,27 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// What a server without restrictions of its own says: it serves everything itself, knows everything, hides nothing.
-var honoursWrites = (&authorize.Gate{Conditional: true, Local: func(string, string) bool { return true }}).Unseen
+// unrestricted is a server without restrictions of its own: it serves everything itself, knows everything, and hides
+// nothing.
+type unrestricted struct {
+	unseen func(authorizer.Attributes) error
+}
 
-func everythingKnown(context.Context, authorizer.Attributes) error { return nil }
+var openGate = authorize.NewGate(authorize.GateConfig{Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })})
 
-func allSeen(context.Context, user.Info) bool { return true }
+func (o unrestricted) Unseen(attrs authorizer.Attributes) error {
+	if o.unseen != nil {
+		return o.unseen(attrs)
+	}
+	return openGate.Unseen(attrs)
+}
+
+func (unrestricted) AlsoNeeds(context.Context, authorizer.Attributes) string { return "" }
+func (unrestricted) Narrowed(context.Context, authorizer.Attributes) string  { return "" }
+func (unrestricted) Known(context.Context, authorizer.Attributes) error      { return nil }
+func (unrestricted) MaySee(context.Context, user.Info) bool                  { return true }
+
+// guard is what stands in front of the chain.
+type guard []ChainElement
+
+func (g guard) Before(context.Context, authorizer.Attributes) []ChainElement { return g }

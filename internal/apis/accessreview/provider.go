@@ -27,30 +27,48 @@ type Chain interface {
 type Config struct {
 	// Chain is asked the questions.
 	Chain Chain
-	// Honours tells whether a condition on such a request would be evaluated, or an error that says why not. The server
-	// has the last word on that.
-	Honours func(authorizer.Attributes) error
+	// Requests knows what becomes of a request beyond what the chain answers.
+	Requests Requests
+	// Sight knows what can be said, and to whom.
+	Sight Sight
+	// Guards stand in front of the chain; nil if there are none.
+	Guards Guards
 	// Fresh gives answers by policy that is as new as a question asks for; nil refuses to.
 	Fresh Fresh
-	// Before lists what stands in front of the chain and can only deny, such as protected attributes. It is asked only
-	// for callers that want conditions, about requests that the chain can allow. Nil means nothing.
-	Before func(ctx context.Context, attrs authorizer.Attributes) []ChainElement
-	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
-	// requests are refused then, and so the answer is no (SV-8).
-	Known func(ctx context.Context, attrs authorizer.Attributes) error
-	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
-	// server asks about both (CA-9); empty or nil if there is none.
-	AlsoNeeds func(ctx context.Context, attrs authorizer.Attributes) string
-	// MaySee tells whether the caller, found in the context, may see the conditions of a user in a
-	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
-	// cluster says (CA-10).
-	MaySee func(ctx context.Context, of user.Info) bool
-	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8); nil
-	// says nothing.
-	Narrowed func(ctx context.Context, attrs authorizer.Attributes) string
 	// Evaluate evaluates the built-in type of condition, TypeCEL, for AuthorizationConditionsReview. With nil, those
 	// conditions cannot be evaluated either, and fail closed.
 	Evaluate authorizer.EvaluateConditionFunc
+}
+
+// Requests knows what becomes of a request beyond what the chain answers.
+type Requests interface {
+	// Unseen is why no condition on such a request would be evaluated; nil if it would. The server has the last word on
+	// that.
+	Unseen(attrs authorizer.Attributes) error
+	// AlsoNeeds is the verb that the same subject needs on the same target beside the verb of the question, since the
+	// server asks about both (CA-9); empty if there is none.
+	AlsoNeeds(ctx context.Context, attrs authorizer.Attributes) string
+	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8);
+	// nothing of other requests.
+	Narrowed(ctx context.Context, attrs authorizer.Attributes) string
+}
+
+// Sight knows what can be said, and to whom.
+type Sight interface {
+	// Known is an error while the policy cannot say anything about the target, because what serves it is not known yet:
+	// requests are refused then, and so the answer is no (SV-8).
+	Known(ctx context.Context, attrs authorizer.Attributes) error
+	// MaySee reports whether the caller, found in the context, may see the conditions of a user in a
+	// LocalSubjectAccessReview: the right to ask in one namespace is not the right to read what the policy of the whole
+	// cluster says (CA-10).
+	MaySee(ctx context.Context, of user.Info) bool
+}
+
+// Guards stand in front of the chain and can only deny, as protected attributes do.
+type Guards interface {
+	// Before lists what they say. It is asked only for callers that want conditions, about requests that the chain can
+	// allow.
+	Before(ctx context.Context, attrs authorizer.Attributes) []ChainElement
 }
 
 // ChainElement is something in front of the authorizer chain that a review shows.
@@ -70,11 +88,11 @@ type Provider struct {
 
 // New returns the provider.
 func New(c Config) (*Provider, error) {
-	if c.Chain == nil || c.Honours == nil || c.Known == nil || c.MaySee == nil {
+	if c.Chain == nil || c.Requests == nil || c.Sight == nil {
 		return nil, errors.New("access reviews: an authorizer chain is needed, and what is honoured, known and may be seen")
 	}
 	return &Provider{
-		answerer: &answerer{chain: c.Chain, honours: c.Honours, before: c.Before, known: c.Known, alsoNeeds: c.AlsoNeeds, maySee: c.MaySee, narrowed: c.Narrowed, fresh: c.Fresh},
+		answerer: &answerer{chain: c.Chain, requests: c.Requests, sight: c.Sight, guards: c.Guards, fresh: c.Fresh},
 		evaluate: c.Evaluate,
 		rules:    c.Chain,
 	}, nil

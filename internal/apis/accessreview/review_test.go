@@ -1,7 +1,6 @@
 package accessreview
 
 import (
-	"context"
 	"errors"
 	"math/rand"
 	"strings"
@@ -105,7 +104,7 @@ func TestOnlyWhereHonoured(t *testing.T) {
 		}
 	}
 	// The server may know better.
-	strict := Config{Honours: func(authorizer.Attributes) error { return errors.New("served elsewhere") }}
+	strict := Config{Requests: unrestricted{func(authorizer.Attributes) error { return errors.New("served elsewhere") }}}
 	_, got := postYAML(t, serve(t, strict, onlyDev), group+"v1/subjectaccessreviews", question(askReadable), "status")
 	if !strings.Contains(got, "served elsewhere") || strings.Contains(got, "example.com/") {
 		t.Errorf("got:\n%s", got)
@@ -115,9 +114,7 @@ func TestOnlyWhereHonoured(t *testing.T) {
 // PA-8: what stands in front of the chain is shown first, to callers that ask for conditions, and to nobody else.
 func TestBefore(t *testing.T) {
 	protected := func(d authorizer.ConditionsAwareDecision) Config {
-		return Config{Before: func(context.Context, authorizer.Attributes) []ChainElement {
-			return []ChainElement{{Name: "protected-attributes", Decision: d}}
-		}}
+		return Config{Guards: guard{{Name: "protected-attributes", Decision: d}}}
 	}
 	first := "conditionsChain:\n- authorizerName: protected-attributes\n  conditions:\n  - condition: object.env == 'prod'"
 	for _, tt := range []struct {

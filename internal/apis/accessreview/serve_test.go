@@ -24,14 +24,11 @@ const group = "/apis/authorization.k8s.io/"
 // serve runs a server that answers from the given decisions.
 func serve(t testing.TB, c Config, decisions ...authorizer.ConditionsAwareDecision) *rest.Config {
 	t.Helper()
-	if c.Honours == nil {
-		c.Honours = honoursWrites
+	if c.Requests == nil {
+		c.Requests = unrestricted{}
 	}
-	if c.Known == nil {
-		c.Known = everythingKnown
-	}
-	if c.MaySee == nil {
-		c.MaySee = allSeen
+	if c.Sight == nil {
+		c.Sight = unrestricted{}
 	}
 	links := make([]*reviewtest.Scripted, len(decisions))
 	for i, d := range decisions {

@@ -161,8 +161,8 @@ func (c *content) data() authorize.Facts {
 		}
 	}
 	cfg := expr.DataConfig{Operation: string(c.operation), Objects: c, OwnKind: c.own}
-	if name := c.attrs.Namespace; name != "" && c.reviewer.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return c.reviewer.Namespace(name) }
+	if name := c.attrs.Namespace; name != "" && c.reviewer.Namespaces != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return c.reviewer.Namespaces.Namespace(name) }
 	}
 	return facts{
 		admission.NewAttributesRecord(newObject, oldObject, c.kind, c.attrs.Namespace, c.attrs.Name,
@@ -198,8 +198,8 @@ func (c *content) convert(apiVersion string) (runtime.Object, error) {
 	}
 	to := kind.GroupVersion()
 	switch {
-	case c.reviewer.Convert != nil:
-		return c.reviewer.Convert(c.object, to)
+	case c.reviewer.Converter != nil:
+		return c.reviewer.Converter.ConvertContent(c.object, to)
 	case to == c.kind.GroupVersion():
 		return c.object, nil
 	}

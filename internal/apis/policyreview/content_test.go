@@ -86,14 +86,14 @@ func TestContentIsTheObjectOfTheRequest(t *testing.T) {
 // be converted fails closed: an allow is not met, and a deny is.
 func TestContentIsConverted(t *testing.T) {
 	h := newHouse(t)
-	h.Convert = func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
+	h.Converter = ConverterFunc(func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
 		if to.Version == "v1beta1" {
 			return nil, errors.New("v1beta1 cannot be written any more")
 		}
 		out := content.DeepCopy()
 		out.SetAPIVersion(to.String())
 		return out, out.UnmarshalJSON([]byte(`{"apiVersion":"` + to.String() + `","kind":"Deployment","metadata":{"name":"web"},"spec":{"canonical":true}}`))
-	}
+	})
 	content := raw(`{"apiVersion":"apps/v1beta2","kind":"Deployment","metadata":{"name":"web"},"spec":{"old":true}}`)
 	can := func(rules ...policyv1alpha1.PolicyRule) bool {
 		return h.can(t, h.in(hammer(rules...)), "hammer", authz.SubjectAccessReviewSpec{Verb: "create", ResourceKind: "deployments.apps", UserName: "edgar", Content: content}).Allowed

@@ -80,8 +80,8 @@ func newHouse(t testing.TB, more ...authorize.Link) *house {
 	store := snapshot.NewStore()
 	tiers := []authorize.Link{
 		{Name: "system-masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-		{Name: "policy-master", Authorizer: authorize.NewPolicyMaster(store)},
-		{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(store, nil)},
+		{Name: "policy-master", Authorizer: authorize.NewPolicyMaster(store).ServedBy(here)},
+		{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(store, nil).ServedBy(here)},
 		{Name: "rbac", Authorizer: authorize.NewRBAC(store)},
 	}
 	chain := func(links ...authorize.Link) *authorize.Chain {
@@ -92,13 +92,18 @@ func newHouse(t testing.TB, more ...authorize.Link) *house {
 		return c
 	}
 	return &house{
-		Reviewer: &Reviewer{Store: store, Gate: &authorize.Gate{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: func(string, string) bool { return true }, Limit: unasked}, Indexed: chain(tiers...), Master: master},
+		Reviewer: &Reviewer{Store: store, Gate: authorize.NewGate(authorize.GateConfig{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: here, Limit: unasked{}}), Indexed: chain(tiers...), Master: master},
 		compiler: &rulecondition.Compiler{CEL: cel}, served: discovery(), compiled: map[string]ruleset.Condition{},
 	}
 }
 
+// here is where everything is served.
+var here = authorize.LocalFunc(func(string, string) bool { return true })
+
 // unasked folds conditions on impersonation: a question has no content for it, so brute force cannot try objects.
-func unasked(attrs authorizer.Attributes) error {
+type unasked struct{}
+
+func (unasked) Check(attrs authorizer.Attributes) error {
 	if strings.HasPrefix(attrs.GetVerb(), "impersonate") {
 		return errors.New("impersonation has no object")
 	}

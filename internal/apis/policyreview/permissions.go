@@ -17,8 +17,14 @@ import (
 // Permissions answers which field permissions are in effect, from the snapshot that the request is decided by (FP-12).
 type Permissions struct {
 	Store *snapshot.Store
-	// HasField tells whether a served resource has a field. Without it every field counts as there.
-	HasField func(served *snapshot.Served, r fieldperm.Resource, at string) bool
+	// Shapes knows which fields resources have. Without it every field counts as there.
+	Shapes Shapes
+}
+
+// Shapes knows which fields resources have.
+type Shapes interface {
+	// HasField reports whether a served resource has a field.
+	HasField(served *snapshot.Served, r fieldperm.Resource, at string) bool
 }
 
 // Permissions lists every permission with the fields it guards.
@@ -46,7 +52,7 @@ func (p *Permissions) PermissionsOf(ctx context.Context, resource string) ([]fie
 	}
 	r := fieldperm.Resource{Group: found.Group, Resource: found.Resource}
 	return slices.DeleteFunc(snap.Fields.For(r), func(e fieldperm.Entry) bool {
-		return p.HasField != nil && !p.HasField(snap.Served, r, e.Field)
+		return p.Shapes != nil && !p.Shapes.HasField(snap.Served, r, e.Field)
 	}), nil
 }
 

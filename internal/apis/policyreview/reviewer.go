@@ -33,15 +33,27 @@ type Reviewer struct {
 	Indexed *authorize.Chain
 	// Master is the master namespace.
 	Master string
-	// Before lists what the enforcer refuses whatever the chain says, and Evaluate evaluates its conditions; nil is
+	// Guards list what the enforcer refuses whatever the chain says, and Evaluate evaluates their conditions; nil is
 	// nothing.
-	Before   func(context.Context, authorizer.Attributes) []accessreview.ChainElement
+	Guards   accessreview.Guards
 	Evaluate authorizer.EvaluateConditionFunc
-	// Convert reads content as the server would read it in a request, defaults included, and converts it to a version.
-	// Nil leaves content as it is, and then only the version that it has is known.
-	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
-	// Namespace gives the namespaceObject of conditions; nil lets them fail.
-	Namespace func(name string) (runtime.Object, error)
+	// Converter reads content; nil leaves it as it is, and then only the version that it has is known.
+	Converter Converter
+	// Namespaces gives the namespaceObject of conditions; nil lets them fail.
+	Namespaces authorize.Namespaces
+}
+
+// Converter reads content as the server would read it in a request, defaults included, and converts it to a version.
+type Converter interface {
+	ConvertContent(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+}
+
+// ConverterFunc is a function that does.
+type ConverterFunc func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+
+// ConvertContent implements Converter.
+func (f ConverterFunc) ConvertContent(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error) {
+	return f(content, to)
 }
 
 // WhoCan is exact for Policy and RBAC together (PO-14): every subject that a binding names is judged by the part of the

@@ -100,15 +100,18 @@ type inquiry struct {
 func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, error) {
 	snap := authorize.SnapshotOf(ctx, q.Store)
 	v := q.Gate.Decide(requestctx.With(ctx, snap), q.attrs)
-	decision, reason, err := v.Decision(), v.Reason, v.Err
+	var decision authorizer.Decision
+	var reason string
+	var err error
 	switch {
-	case !v.Hangs():
+	case !v.Hangs(): // so it is not open
+		decision, reason, err = v.AtAuthorization(), v.Reason, v.Err
 	case q.content != nil && !v.Pass.IsGranular():
 		out := v.Resolve(ctx, q.content.data())
 		decision, reason, err = out.Decision, out.Reason, out.Detail
 	default:
 		folded := v.Folded(ctx)
-		decision, reason, err = folded.Decision(), folded.Reason, folded.Err
+		decision, reason, err = folded.AtAuthorization(), folded.Reason, folded.Err
 		if to := q.Gate.Narrowed(ctx, snap, q.attrs); to != "" && decision != authorizer.DecisionAllow {
 			reason = authorize.SayNarrowed(reason, to)
 		}
@@ -127,11 +130,11 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 // inFront is what the enforcer refuses whatever the chain says. It can only deny; what could do more is taken as a
 // deny.
 func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
-	if q.Before == nil || q.Gate.Unseen(q.attrs) != nil {
+	if q.Guards == nil || q.Gate.Unseen(q.attrs) != nil {
 		return nil
 	}
 	var steps []authorize.Step
-	for _, e := range q.Before(ctx, q.attrs) {
+	for _, e := range q.Guards.Before(ctx, q.attrs) {
 		s := authorize.Step{Link: authorize.Link{Name: e.Name}, Asked: true, Answer: e.Decision, Decision: authorizer.DecisionDeny}
 		switch {
 		case e.Decision.IsNoOpinion():

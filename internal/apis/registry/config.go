@@ -55,20 +55,29 @@ type Config struct {
 	// ShadowRules says what rules that are not enforced would have changed.
 	ShadowRules ShadowRules
 
-	// CheckRule checks what takes the engine to check: expressions, field paths, label requirements. The path is that
-	// of the rule.
-	CheckRule func(rule policy.PolicyRule, path *field.Path) field.ErrorList
-
-	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
-	// API groups have, for warnings.
-	Unserved func(rule policy.PolicyRule) (unserved, guarded []string)
+	// Rules checks rules by the engine.
+	Rules Rules
 
 	// Reads tells whether reads are decided under a condition, for warnings.
 	Reads bool
 
-	// CheckFieldPermission checks what takes the engine to check: the field path and the expressions. The path is that
-	// of the spec.
-	CheckFieldPermission func(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
+	// FieldPermissions checks field permissions by the engine.
+	FieldPermissions FieldPermissions
+}
+
+// Rules checks what takes the engine to check in rules.
+type Rules interface {
+	// CheckRule checks expressions, field paths and label requirements. The path is that of the rule.
+	CheckRule(rule policy.PolicyRule, path *field.Path) field.ErrorList
+	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
+	// API groups have, for warnings.
+	Unserved(rule policy.PolicyRule) (unserved, guarded []string)
+}
+
+// FieldPermissions checks what takes the engine to check in field permissions.
+type FieldPermissions interface {
+	// CheckFieldPermission checks the field path and the expressions. The path is that of the spec.
+	CheckFieldPermission(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
 }
 
 // Escalation refuses what would give the caller, found in the context, more than the caller has. An error refuses the
@@ -117,9 +126,8 @@ func (c Config) validate() error {
 		{c.Reviewer == nil, "reviewer"},
 		{c.Permissions == nil, "permissions"},
 		{c.ShadowRules == nil, "list of rules that are not enforced"},
-		{c.CheckRule == nil, "rule check"},
-		{c.CheckFieldPermission == nil, "field permission check"},
-		{c.Unserved == nil, "list of kinds that are not served"},
+		{c.Rules == nil, "rule check"},
+		{c.FieldPermissions == nil, "field permission check"},
 	} {
 		if need.missing {
 			return errors.New("registry: no " + need.what + " configured")

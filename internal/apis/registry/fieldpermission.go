@@ -44,7 +44,7 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 		},
 		prepare: func(_, _ *policy.FieldPermission) {},
 		validate: func(_ context.Context, p, _ *policy.FieldPermission) field.ErrorList {
-			return validate.FieldPermission(p, cfg.CheckFieldPermission)
+			return validate.FieldPermission(p, cfg.FieldPermissions.CheckFieldPermission)
 		},
 		sameContent:   func(a, b *policy.FieldPermission) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) },
 		contentFields: []string{"spec"},

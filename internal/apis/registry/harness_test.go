@@ -201,15 +201,24 @@ func (w *world) config() Config {
 			return w.authorize(a), "", nil
 		}),
 		Escalation: w, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(), ShadowRules: shadow.New(time.Now),
-		CheckRule: func(rule policy.PolicyRule, path *field.Path) field.ErrorList {
-			if w.checkRule == nil {
-				return nil
-			}
-			return w.checkRule(rule, path)
-		},
-		CheckFieldPermission: func(policy.FieldPermissionSpec, *field.Path) field.ErrorList { return nil },
-		Unserved:             func(policy.PolicyRule) (_, _ []string) { return nil, nil },
+		Rules: w, FieldPermissions: w,
 	}
+}
+
+// CheckRule implements Rules.
+func (w *world) CheckRule(rule policy.PolicyRule, path *field.Path) field.ErrorList {
+	if w.checkRule == nil {
+		return nil
+	}
+	return w.checkRule(rule, path)
+}
+
+// Unserved implements Rules.
+func (*world) Unserved(policy.PolicyRule) (_, _ []string) { return nil, nil }
+
+// CheckFieldPermission implements FieldPermissions.
+func (*world) CheckFieldPermission(policy.FieldPermissionSpec, *field.Path) field.ErrorList {
+	return nil
 }
 
 var prefixes atomic.Int64

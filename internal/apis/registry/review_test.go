@@ -71,8 +71,8 @@ func TestConfigNeedsEverything(t *testing.T) {
 		"namespaces":             func(c *Config) { c.Namespaces = nil },
 		"roles":                  func(c *Config) { c.Roles = nil },
 		"reviewer":               func(c *Config) { c.Reviewer = nil },
-		"rule check":             func(c *Config) { c.CheckRule = nil },
-		"field permission check": func(c *Config) { c.CheckFieldPermission = nil },
+		"rule check":             func(c *Config) { c.Rules = nil },
+		"field permission check": func(c *Config) { c.FieldPermissions = nil },
 	} {
 		c := whole
 		damage(&c)

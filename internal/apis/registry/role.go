@@ -54,7 +54,7 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 		warn: func(_ context.Context, r, old *authz.Role) []string {
 			warnings := ownersIgnored(r.ObjectMeta)
 			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
-				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Unserved, cfg.Reads)...)
+				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Rules.Unserved, cfg.Reads)...)
 				warnings = append(warnings, foldedImpersonation(r.Rules)...)
 			}
 			return warnings
@@ -100,7 +100,7 @@ func validateRole(ctx context.Context, cfg Config, r, old *authz.Role) field.Err
 			return field.ErrorList{field.Invalid(path, field.OmitValueType{},
 				fmt.Sprintf("checking the conditions of the role takes longer than %s: simplify them, or split it into several roles", checkTimeout))}
 		}
-		return cfg.CheckRule(rule, path)
+		return cfg.Rules.CheckRule(rule, path)
 	})
 }
 

@@ -37,6 +37,7 @@ func (b *Budget) spend(cost uint64) bool {
 
 func (b *Budget) exhausted() bool { return b == nil || b.left.Load() < 0 }
 
+// budgetKey is a key because the engine stands below requests, and conditions get nothing of them but a context.
 type budgetKey struct{}
 
 // WithBudget makes what is evaluated with the context spend from the budget.

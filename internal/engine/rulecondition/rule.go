@@ -18,9 +18,21 @@ type Compiler struct {
 	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to whoever needs the condition first.
 	// Nil compiles at once and every time.
 	Cache *expr.Cache
-	// Types gives the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.
-	Types func(rule *policyv1alpha1.PolicyRule) []*expr.Type
+	// Types finds the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.
+	Types Types
 }
+
+// Types finds schemas.
+type Types interface {
+	// Of are those that the expressions of a rule must type-check against.
+	Of(rule *policyv1alpha1.PolicyRule) []*expr.Type
+}
+
+// TypesFunc is a function that does.
+type TypesFunc func(rule *policyv1alpha1.PolicyRule) []*expr.Type
+
+// Of implements Types.
+func (f TypesFunc) Of(rule *policyv1alpha1.PolicyRule) []*expr.Type { return f(rule) }
 
 // Rule compiles everything about a rule that depends on the object. Errors name the field and, for expressions, line
 // and column. A rule without a condition gives nil.
@@ -75,7 +87,7 @@ func (c *Compiler) expression(source string, kind expr.Kind, rule *policyv1alpha
 	}
 	opts := expr.Options{Kind: kind, APIVersion: rule.APIVersion, Stored: stored}
 	if c.Types != nil && !stored {
-		opts.Types = c.Types(rule)
+		opts.Types = c.Types.Of(rule)
 	}
 	var program *expr.Program
 	var issues expr.Issues

@@ -14,26 +14,32 @@ import (
 	"proviso.dev/proviso/internal/state/selfclient"
 )
 
-// newBehind tells the enforcer what a request writes beyond what its body shows.
-func newBehind(clients *selfclient.Clients, directory *discovery.Directory) *enforce.Behind {
-	return &enforce.Behind{
-		Pod: func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-			if clients == nil {
-				return nil, errors.New("nothing is stored here")
-			}
-			client, err := clients.Kubernetes()
-			if err != nil {
-				return nil, err
-			}
-			return client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		},
-		Versions: func(kind schema.GroupKind) (storage string, served []string) {
-			if kind == autoscalerKind {
-				return "", autoscalerVersions
-			}
-			return convertedVersions(directory.Definition(kind))
-		},
+// behind tells the enforcer what a request writes beyond what its body shows.
+type behind struct {
+	clients   *selfclient.Clients // nil in a host that stores nothing
+	directory *discovery.Directory
+}
+
+var _ enforce.Behind = behind{}
+
+// Pod implements enforce.Behind.
+func (b behind) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	if b.clients == nil {
+		return nil, errors.New("nothing is stored here")
 	}
+	client, err := b.clients.Kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	return client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Versions implements enforce.Behind.
+func (b behind) Versions(kind schema.GroupKind) (storage string, served []string) {
+	if kind == autoscalerKind {
+		return "", autoscalerVersions
+	}
+	return convertedVersions(b.directory.Definition(kind))
 }
 
 // Of the built-in kinds only this one has annotations in one version for what are fields in another.

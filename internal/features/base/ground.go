@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/klog/v2"
@@ -38,8 +35,8 @@ type Config struct {
 	// Namespaces and Roles say to the registry which namespaces, and which roles of RBAC, there are.
 	Namespaces namespacegc.Namespaces
 	Roles      registry.Roles
-	// Convert reads content as the server would read it in a request, and converts it.
-	Convert func(content *unstructured.Unstructured, to schema.GroupVersion) (runtime.Object, error)
+	// Converter reads content as the server would read it in a request, and converts it.
+	Converter policyreview.Converter
 	// Journal keeps what is written to policy; nil keeps nothing.
 	Journal *journal.Journal
 	// Service is where another server finds our groups; nil in the server that serves them.
@@ -48,16 +45,16 @@ type Config struct {
 
 // New makes it. It has no gate: it is there as soon as any system is.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
-	held := errorfilter.New(errorfilter.Config{Gate: k.Gate, Codecs: k.Codecs, Namespace: k.Namespace})
+	held := errorfilter.New(errorfilter.Config{Gate: k.Gate, Codecs: k.Codecs, Namespaces: k.Namespaces})
 	s := feature.System{
 		Name:      "ground",
 		Resources: []string{"shadowrules"},
 		Parts:     func(from snapshot.Source) ([]snapshot.Part, error) { return parts(k, from) },
 		Registry:  func(c *registry.Config) { fillRegistry(c, k, cfg, held) },
-		Enforce: func(p *enforce.Plugin) {
-			p.After = append(p.After, enforce.OurGroups{Groups: policycodec.Groups(), Serves: k.Served.Serves, Service: cfg.Service})
+		Enforce: func(c *enforce.Config) {
+			c.After = append(c.After, enforce.OurGroups{Groups: policycodec.Groups(), Serving: k.Served, Service: cfg.Service})
 			if k.Needs != nil {
-				p.After = append(p.After, enforce.Knowing{Need: k.Needs.Need})
+				c.After = append(c.After, enforce.Knowing{Replicas: k.Needs})
 			}
 		},
 		Storage: func(inner generic.RESTOptionsGetter, convert readfilter.Converter) generic.RESTOptionsGetter {
@@ -81,13 +78,11 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 // parts are what is served and the rule index. The index of bindings also says who is a member of a role, so that it is
 // kept whichever system is on.
 func parts(k *feature.Kernel, from snapshot.Source) ([]snapshot.Part, error) {
-	if dated, ok := from.(interface {
-		Newest(ctx context.Context, source string) (uint64, error)
-	}); ok {
-		k.Fresh.Newest = dated.Newest
+	if dated, ok := from.(freshness.Revisions); ok {
+		k.Fresh.Follow(dated)
 	}
 	rules, err := snapshot.NewRules(snapshot.RulesConfig{
-		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Broken: k.Compiler.Broken, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
+		Source: from, MasterNamespace: k.Master, CompileRule: k.Compiler.CompileRule, Conditions: k.Compiler, Warmer: k.Warmer, Limits: ruleset.DefaultLimits(),
 	}, k.Store.Changed)
 	return []snapshot.Part{k.Served, rules}, err
 }
@@ -159,23 +154,36 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config, held *error
 	c.Authorizer = k.Gate.Chain
 	c.Escalation = Escalation(k)
 	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
-	c.Reads = k.Gate.Reads != nil
-	c.Reviewer = Reviewer(k, cfg.Convert)
+	c.Reads = k.Gate.ConditionalReads()
+	c.Reviewer = Reviewer(k, cfg.Converter)
 	c.Permissions = &policyreview.Permissions{Store: k.Store}
 	c.ShadowRules = k.Shadow
-	c.CheckRule = func(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
-		_, errs := k.Compiler.Rule(&rule, path, false)
-		return errs
+	c.Rules, c.FieldPermissions = rules{k}, rules{k}
+}
+
+// rules checks what is written into our groups by the engine of the host.
+type rules struct{ k *feature.Kernel }
+
+// CheckRule implements registry.Rules.
+func (r rules) CheckRule(rule policyv1alpha1.PolicyRule, path *field.Path) field.ErrorList {
+	_, errs := r.k.Compiler.Rule(&rule, path, false)
+	return errs
+}
+
+// Unserved implements registry.Rules.
+func (r rules) Unserved(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
+	snap := r.k.Store.Current()
+	if !snap.Synced || snap.Served == nil {
+		return nil, nil
 	}
-	c.CheckFieldPermission = func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil }
-	c.Unserved = func(rule policyv1alpha1.PolicyRule) (unserved, guarded []string) {
-		snap := k.Store.Current()
-		if !snap.Synced || snap.Served == nil {
-			return nil, nil
-		}
-		c := ruleset.Coverage(&rule, snap.Served.Kinds())
-		return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
-	}
+	c := ruleset.Coverage(&rule, snap.Served.Kinds())
+	return slices.DeleteFunc(c.Unserved, func(name string) bool { return slices.Contains(c.Guarded, name) }), c.Guarded
+}
+
+// CheckFieldPermission implements registry.FieldPermissions. Field permissions are served by their own system, which
+// checks them.
+func (rules) CheckFieldPermission(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList {
+	return nil
 }
 
 // Escalation is the check of what is handed out, one for Policy and RBAC.
@@ -184,10 +192,10 @@ func Escalation(k *feature.Kernel) *policyreview.Escalation {
 }
 
 // Reviewer answers the reviews of authorization.proviso.dev as the host itself would decide.
-func Reviewer(k *feature.Kernel, convert func(*unstructured.Unstructured, schema.GroupVersion) (runtime.Object, error)) *policyreview.Reviewer {
+func Reviewer(k *feature.Kernel, converter policyreview.Converter) *policyreview.Reviewer {
 	r := &policyreview.Reviewer{
 		Store: k.Store, Gate: k.Gate, Indexed: k.Indexed, Master: k.Master,
-		Convert: convert, Namespace: k.Namespace, Before: k.Before,
+		Converter: converter, Namespaces: k.Namespaces, Guards: k,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	}
 	return r

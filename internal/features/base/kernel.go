@@ -1,7 +1,6 @@
 package base
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -33,26 +32,36 @@ type KernelConfig struct {
 	Conditional, UniformConnect bool
 	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
 	Explain bool
-	// Reads says which reads are decided under a condition; nil if none are.
-	Reads func(*discovery.Directory) *authorize.Reads
+	// Reach says how far conditions reach, by what is served; nil if that is what this host serves, without reads.
+	Reach func(*discovery.Directory) Reach
 	// Reserved are the API groups that are built in.
 	Reserved []string
 	// Clients reach the server itself; nil in a host that is none.
 	Clients *selfclient.Clients
 	// Codecs write errors; nil in a host that answers no requests.
 	Codecs runtime.NegotiatedSerializer
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
-	// Warn tells people that something is wrong with an object.
-	Warn func(obj runtime.Object, reason, message string)
-	// Agreed is nil while this host decides as its replicas do.
-	Agreed func() error
-	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
-	Stale func() string
+	// Namespaces finds a namespace for conditions that look at it.
+	Namespaces authorize.Namespaces
+	// Warner tells people that something is wrong with an object.
+	Warner feature.Warner
+	// Replicas say whether this host decides as they do; authorize.Alone if there are none.
+	Replicas authorize.Agreement
+	// Age knows when the policy is too old to decide by; authorize.Ageless if it is never.
+	Age authorize.Age
 	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
-	Types func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type
+	Types func(*snapshot.Store) rulecondition.Types
+}
+
+// Reach is where conditions are honoured.
+type Reach struct {
+	// Local knows what is admitted here.
+	Local authorize.Local
+	// Limit is where no condition is honoured all the same; nil limits nothing.
+	Limit authorize.Limit
+	// Reads knows which reads are decided under a condition; nil if none are.
+	Reads authorize.Reads
 }
 
 // Masters is the link that nothing can be put ahead of, so that nobody can be locked out.
@@ -62,6 +71,9 @@ func Masters() authorize.Link {
 
 // NewKernel makes what every system is made with.
 func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
+	if cfg.Warner == nil || cfg.Replicas == nil || cfg.Age == nil {
+		return nil, errors.New("a kernel needs a warner, its replicas and the age of its policy")
+	}
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		return nil, err
@@ -76,52 +88,53 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	}
 	store, cache := snapshot.NewStore(), expr.NewCache(cel)
 	directory := discovery.NewDirectory(discovery.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
-	k := &feature.Kernel{
-		Store: store, Master: cfg.Master, Indexed: indexed, Gate: newGate(cfg, chain, directory),
-		Compiler: &rulecondition.Compiler{CEL: cel, Cache: cache}, Cache: cache, Warmer: snapshot.NewWarmer(cache),
-		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespace: cfg.Namespace, Warn: cfg.Warn, Agreed: cfg.Agreed, Stale: cfg.Stale, Needs: cfg.Needs,
-		Behind: newBehind(cfg.Clients, directory), Shadow: shadow.New(time.Now),
-	}
-	k.Gate.Shadow = k.Shadow
-	k.Fresh = &freshness.Waiting{Store: store, Newest: func(context.Context, string) (uint64, error) { return 0, errUndated }}
-	k.Gate.Newer = k.Fresh.Reach
+	compiler := &rulecondition.Compiler{CEL: cel, Cache: cache}
 	if cfg.Types != nil {
-		k.Compiler.Types = cfg.Types(store)
+		compiler.Types = cfg.Types(store)
 	}
+	k := &feature.Kernel{
+		Store: store, Master: cfg.Master, Indexed: indexed,
+		Compiler: compiler, Cache: cache, Warmer: snapshot.NewWarmer(cache),
+		Served: directory, Clients: cfg.Clients, Codecs: cfg.Codecs, Namespaces: cfg.Namespaces, Warner: cfg.Warner, Replicas: cfg.Replicas, Age: cfg.Age, Needs: cfg.Needs,
+		Behind: behind{cfg.Clients, directory}, Shadow: shadow.New(time.Now),
+		Fresh: &freshness.Waiting{Store: store},
+	}
+	reach := Reach{Local: directory}
+	if cfg.Reach != nil {
+		reach = cfg.Reach(directory)
+	}
+	k.Gate = newGate(cfg, k, chain, reach)
 	return k, nil
 }
 
-// errUndated is said by hosts whose source does not know how new it is.
-var errUndated = errors.New("the policy comes from a source without revisions")
-
-func newGate(cfg KernelConfig, chain *authorize.Chain, directory *discovery.Directory) *authorize.Gate {
-	gate := &authorize.Gate{Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Local: directory.Local, Explain: cfg.Explain}
-	if cfg.Conditional && cfg.Reads != nil { // there are no conditional reads without conditions
-		gate.Reads = cfg.Reads(directory)
+func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach Reach) *authorize.Gate {
+	gate := authorize.GateConfig{
+		Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Explain: cfg.Explain,
+		Local: reach.Local, Limit: reach.Limit, Observer: k.Shadow, Newer: k.Fresh,
 	}
-	return gate
+	if cfg.Conditional { // there are no conditional reads without conditions
+		gate.Reads = reach.Reads
+	}
+	return authorize.NewGate(gate)
 }
 
 // newChain is the chain before there are systems.
 func newChain(master string) (*authorize.Chain, error) {
-	chain, err := authorize.NewChain(Masters())
-	if err == nil {
-		chain.ClusterWide = masterWrites(master)
-	}
-	return chain, err
+	return authorize.NewScopedChain(masterWrites(master), Masters())
 }
 
-// masterWrites tells the requests that change the policy of the master namespace. Power there is power everywhere, so
+// masterWrites knows the requests that change the policy of the master namespace. Power there is power everywhere, so
 // that the right to them must be held cluster-wide (PO-6).
-func masterWrites(master string) func(authorizer.Attributes) bool {
-	return func(a authorizer.Attributes) bool {
-		if a.GetNamespace() != master || !a.IsResourceRequest() || a.IsReadOnly() {
-			return false
-		}
-		switch a.GetAPIGroup() {
-		case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
-			return true
-		}
+type masterWrites string
+
+// ClusterWide implements authorize.Scope.
+func (m masterWrites) ClusterWide(a authorizer.Attributes) bool {
+	if a.GetNamespace() != string(m) || !a.IsResourceRequest() || a.IsReadOnly() {
 		return false
 	}
+	switch a.GetAPIGroup() {
+	case authzv1alpha1.SchemeGroupVersion.Group, policyv1alpha1.SchemeGroupVersion.Group:
+		return true
+	}
+	return false
 }

@@ -22,19 +22,25 @@ var errNotStored = errors.New("a conditional permission cannot be used here: the
 
 // Stored is for a host that decorates its storage with the system's Storage: conditions on reads are honoured there and
 // nowhere else.
-func Stored(directory *discovery.Directory) *authorize.Reads {
-	return &authorize.Reads{Reaches: func(a authorizer.Attributes) error {
-		if directory.Stored(schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}) {
-			return nil
-		}
-		return errNotStored
-	}}
+func Stored(directory *discovery.Directory) authorize.Reads { return stored{directory} }
+
+type stored struct{ directory *discovery.Directory }
+
+// Reaches implements authorize.Reads.
+func (s stored) Reaches(a authorizer.Attributes) error {
+	if s.directory.Stored(schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}) {
+		return nil
+	}
+	return errNotStored
 }
 
 // Assumed is for a host that answers for a server with conditional reads, and serves nothing itself.
-func Assumed(*discovery.Directory) *authorize.Reads {
-	return &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}
-}
+func Assumed() authorize.Reads { return assumed{} }
+
+type assumed struct{}
+
+// Reaches implements authorize.Reads.
+func (assumed) Reaches(authorizer.Attributes) error { return nil }
 
 // Config is what a host knows. A host that serves no resources leaves it empty.
 type Config struct {
@@ -47,10 +53,10 @@ type Config struct {
 // New makes the system.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s := feature.System{Name: "conditional reads", Gate: Gate}
-	if k.Gate.Reads == nil || !cfg.Storage {
+	if !k.Gate.ConditionalReads() || !cfg.Storage {
 		return s, nil
 	}
-	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespace: k.Namespace, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, RecheckAll: cfg.RecheckAll, Served: k.Served})
 	s.Storage = stores.Decorate
 	s.Filters = []feature.Filter{{Name: "visible", Wrap: func(next http.Handler) http.Handler { return readfilter.Filter(k.Codecs, next) }}}
 	s.Background = func(snapshot.Source) ([]feature.Runner, error) { return []feature.Runner{stores}, nil }

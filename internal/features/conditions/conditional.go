@@ -38,8 +38,8 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Nodes != nil {
 		s.Links = append(s.Links, authorize.Link{Name: links.NodeRestriction, Authorizer: cfg.Nodes})
 	}
-	if k.Gate.UniformConnect {
-		s.Enforce = func(p *enforce.Plugin) { p.Connect = k.Gate.Connect }
+	if k.Gate.UniformConnect() {
+		s.Enforce = func(c *enforce.Config) { c.Connect = k.Gate }
 	}
 	return s, nil
 }
@@ -47,35 +47,50 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 // reviews are our access reviews, which can show conditions, for the place of upstream's.
 func reviews(k *feature.Kernel) (feature.Provider, error) {
 	return accessreview.New(accessreview.Config{
-		Chain:   k.Gate.Chain,
-		Honours: k.Gate.Unseen,
-		Before:  k.Before,
-		Known: func(ctx context.Context, attrs authorizer.Attributes) error {
-			return k.Served.Known(authorize.SnapshotOf(ctx, k.Store), attrs)
-		},
-		AlsoNeeds: func(ctx context.Context, attrs authorizer.Attributes) string { return alsoNeeds(ctx, k.Gate, attrs) },
-		MaySee:    func(ctx context.Context, of user.Info) bool { return maySee(ctx, k.Gate.Chain, of) },
-		Narrowed: func(ctx context.Context, attrs authorizer.Attributes) string {
-			return k.Gate.Narrowed(ctx, authorize.SnapshotOf(ctx, k.Store), attrs)
-		},
+		Chain:    k.Gate.Chain,
+		Requests: requests{k},
+		Sight:    requests{k},
+		Guards:   k,
 		Fresh:    k.Fresh,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	})
 }
 
-// alsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and
+// requests says to access reviews what becomes of requests here.
+type requests struct{ k *feature.Kernel }
+
+var (
+	_ accessreview.Requests = requests{}
+	_ accessreview.Sight    = requests{}
+)
+
+// Unseen implements accessreview.Requests.
+func (r requests) Unseen(attrs authorizer.Attributes) error { return r.k.Gate.Unseen(attrs) }
+
+// Narrowed implements accessreview.Requests.
+func (r requests) Narrowed(ctx context.Context, attrs authorizer.Attributes) string {
+	return r.k.Gate.Narrowed(ctx, authorize.SnapshotOf(ctx, r.k.Store), attrs)
+}
+
+// Known implements accessreview.Sight.
+func (r requests) Known(ctx context.Context, attrs authorizer.Attributes) error {
+	return r.k.Served.Known(authorize.SnapshotOf(ctx, r.k.Store), attrs)
+}
+
+// AlsoNeeds is the second verb of connections. A kubelet asks about requests to itself, which it names nodes/proxy, and
 // which do not come through this server: it gets the answer that it gets everywhere.
-func alsoNeeds(ctx context.Context, gate *authorize.Gate, attrs authorizer.Attributes) string {
+func (r requests) AlsoNeeds(ctx context.Context, attrs authorizer.Attributes) string {
 	if attrs.GetResource() == "nodes" {
 		if caller, ok := request.UserFrom(ctx); ok && slices.Contains(caller.GetGroups(), user.NodesGroup) {
 			return ""
 		}
 	}
-	return gate.AlsoNeeds(attrs)
+	return r.k.Gate.AlsoNeeds(attrs)
 }
 
-// maySee: everybody sees his own conditions, and those of others whoever may ask about anybody in the whole cluster.
-func maySee(ctx context.Context, chain authorizer.UnconditionalAuthorizer, of user.Info) bool {
+// MaySee implements accessreview.Sight: everybody sees their own conditions. Who may ask about anybody in the whole
+// cluster sees those of others.
+func (r requests) MaySee(ctx context.Context, of user.Info) bool {
 	caller, ok := request.UserFrom(ctx)
 	if !ok {
 		return false
@@ -83,7 +98,7 @@ func maySee(ctx context.Context, chain authorizer.UnconditionalAuthorizer, of us
 	if caller.GetName() == of.GetName() && sets.New(caller.GetGroups()...).HasAll(of.GetGroups()...) {
 		return true
 	}
-	decision, _, _ := chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "create", APIGroup: authorizationv1.GroupName,
+	decision, _, _ := r.k.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "create", APIGroup: authorizationv1.GroupName,
 		APIVersion: "v1", Resource: "subjectaccessreviews", ResourceRequest: true})
 	return decision == authorizer.DecisionAllow
 }

@@ -3,8 +3,6 @@ package feature
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -28,14 +26,14 @@ func Filters(systems []System) (filters []Filter) {
 }
 
 // Enforcer is the enforcer with what every system checks in it.
-func Enforcer(systems []System, namespace func(name string) (runtime.Object, error)) *enforce.Plugin {
-	plugin := &enforce.Plugin{Namespace: namespace}
+func Enforcer(k *Kernel, systems []System) *enforce.Plugin {
+	cfg := enforce.Config{Namespaces: k.Namespaces, Observer: k.Shadow}
 	for _, s := range systems {
 		if s.Enforce != nil {
-			s.Enforce(plugin)
+			s.Enforce(&cfg)
 		}
 	}
-	return plugin
+	return enforce.New(cfg)
 }
 
 // Mutators run last in mutating admission. Of two with one name there is one.

@@ -44,16 +44,16 @@ type Kernel struct {
 	Clients *selfclient.Clients
 	// Codecs write errors.
 	Codecs runtime.NegotiatedSerializer
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it.
+	Namespaces authorize.Namespaces
 	// Behind tells the enforcer what a request writes beyond what its body shows.
-	Behind *enforce.Behind
-	// Warn tells people that something is wrong with an object.
-	Warn func(obj runtime.Object, reason, message string)
-	// Agreed is nil while this host decides as its replicas do.
-	Agreed func() error
-	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
-	Stale func() string
+	Behind enforce.Behind
+	// Warner tells people that something is wrong with an object.
+	Warner Warner
+	// Replicas say whether this host decides as they do.
+	Replicas authorize.Agreement
+	// Age knows when the policy is too old to decide by.
+	Age authorize.Age
 	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs Needs
 
@@ -62,6 +62,11 @@ type Kernel struct {
 
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]
+}
+
+// Warner tells people that something is wrong with an object.
+type Warner interface {
+	Warn(obj runtime.Object, reason, message string)
 }
 
 // Needs tells replicas what they have to know.

@@ -48,8 +48,8 @@ type System struct {
 	Resources []string
 	Registry  func(*registry.Config)
 
-	// Enforce adds to what the enforcer checks.
-	Enforce func(*enforce.Plugin)
+	// Enforce adds to what the enforcer checks, before there is one.
+	Enforce func(*enforce.Config)
 	// Mutators run last in mutating admission. Two of one name are one.
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).

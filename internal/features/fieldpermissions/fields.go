@@ -19,36 +19,26 @@ import (
 // Gate switches the system.
 const Gate featuregate.Feature = "FieldPermissions"
 
-// Schemas are those of the built-in kinds. Without them every kind is schemaless.
-type Schemas struct {
-	// Builtin makes them, once and when they are first needed.
-	Builtin func() (*fieldperm.Schemas, error)
-	// Recognizes tells the kinds that are not custom, with or without a schema.
-	Recognizes func(schema.GroupVersionKind) bool
-}
-
 // Config is what a host knows.
 type Config struct {
-	Schemas Schemas
+	// Builtin are the built-in kinds; nil takes every kind as a custom one.
+	Builtin feature.Builtin
 	// MaxBody bounds the bodies of requests.
 	MaxBody int64
 }
 
 // New makes the system.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
-	if cfg.Schemas.Builtin == nil {
-		cfg.Schemas = Schemas{
-			Builtin:    func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) },
-			Recognizes: func(schema.GroupVersionKind) bool { return false },
-		}
+	if cfg.Builtin == nil {
+		cfg.Builtin = allCustom{}
 	}
-	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Schemas, k.Served.Definition), cel: newExpressions(k.Cache)}
+	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache)}
 	return feature.System{
 		Name: "field permissions", Gate: Gate,
 		Resources: []string{snapshot.FieldPermissions.Resource, "permissions"},
 		Registry: func(c *registry.Config) {
-			c.CheckFieldPermission = r.checkFieldPermission
-			c.Permissions = &policyreview.Permissions{Store: k.Store, HasField: r.hasField}
+			c.FieldPermissions = r
+			c.Permissions = &policyreview.Permissions{Store: k.Store, Shapes: r}
 		},
 		Parts: func(from snapshot.Source) ([]snapshot.Part, error) {
 			part, err := snapshot.NewFields(snapshot.FieldsConfig{Source: from, Read: readDefinition, Expressions: r.cel.Stored(), Warmer: k.Warmer}, k.Store.Changed)
@@ -57,10 +47,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Filters: []feature.Filter{{Name: "declarations", Wrap: func(next http.Handler) http.Handler {
 			return liftDeclarations(next, k.Clients, k.Codecs, cfg.MaxBody)
 		}}, {Name: "schemadoc", Wrap: func(next http.Handler) http.Handler {
-			return &openapi.Filter{Next: next, Notes: (&shown{store: k.Store, local: k.Served.Local}).in}
+			return &openapi.Filter{Next: next, Notary: &shown{store: k.Store, local: k.Served}}
 		}}},
-		Enforce: func(p *enforce.Plugin) {
-			p.Fields = &enforce.Fields{Ask: k.Gate.Ask, Schemas: r.schemas.of, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind, Shadow: k.Shadow}
+		Enforce: func(c *enforce.Config) {
+			c.Fields = &enforce.Fields{Asker: k.Gate, Schemas: r.schemas, Everywhere: k.Gate.Chain, Behind: k.Behind}
 		},
 		Mutators: []feature.Mutator{
 			{Name: crdschema.Name, Plugin: &crdschema.Plugin{Expressions: r.cel}},
@@ -73,3 +63,12 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		},
 	}, nil
 }
+
+// allCustom is a host that knows no built-in kinds.
+type allCustom struct{}
+
+// Schemas implements feature.Builtin.
+func (allCustom) Schemas() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }
+
+// Recognizes implements feature.Builtin.
+func (allCustom) Recognizes(schema.GroupVersionKind) bool { return false }

@@ -61,9 +61,9 @@ func scaleFields(crd *apiextensionsv1.CustomResourceDefinition) []fieldperm.Path
 	return places
 }
 
-// checkFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served
+// CheckFieldPermission checks a declaration that is being written against what is served now (FP-4). What is not served
 // may come later, and is shown in the status until then.
-func (f *rights) checkFieldPermission(spec policyv1alpha1.FieldPermissionSpec, path *field.Path) field.ErrorList {
+func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if spec.ExclusiveWhen != "" {
 		if _, err := f.cel.When(spec.ExclusiveWhen); err != nil {
@@ -113,9 +113,9 @@ func (f *rights) fieldIn(served *snapshot.Served, r fieldperm.Resource, at field
 	return fieldperm.CheckPath(at, t)
 }
 
-// hasField is fieldIn for a path as the table shows it. A resource of another server, whose schema is not known here,
+// HasField is fieldIn for a path as the table shows it. A resource of another server, whose schema is not known here,
 // has none: nothing that is sent there is checked here.
-func (f *rights) hasField(served *snapshot.Served, r fieldperm.Resource, at string) bool {
+func (f *rights) HasField(served *snapshot.Served, r fieldperm.Resource, at string) bool {
 	path, err := fieldperm.ParsePath(at)
 	return err == nil && f.fieldIn(served, r, path) == nil
 }

@@ -10,13 +10,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/features/feature"
 )
 
 // schemaSet is the schemas by which changed fields are told: of built-in kinds those that server-side apply uses too,
 // of custom ones what their definitions say. They are made when they are first needed, since most servers never need
 // them.
 type schemaSet struct {
-	Schemas
+	kinds feature.Builtin
+	// builtin are the schemas of those, made once.
+	builtin func() (*fieldperm.Schemas, error)
 	// definition finds the definition of a custom kind.
 	definition func(kind schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 
@@ -30,14 +33,13 @@ type customSchemas struct {
 	schemas    *fieldperm.Schemas
 }
 
-func newSchemas(builtin Schemas, definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition) *schemaSet {
-	builtin.Builtin = sync.OnceValues(builtin.Builtin)
-	return &schemaSet{Schemas: builtin, definition: definition, custom: map[schema.GroupVersionKind]customSchemas{}}
+func newSchemas(kinds feature.Builtin, definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition) *schemaSet {
+	return &schemaSet{kinds: kinds, builtin: sync.OnceValues(kinds.Schemas), definition: definition, custom: map[schema.GroupVersionKind]customSchemas{}}
 }
 
-// of returns the schemas that hold a kind. A built-in kind without one is taken as schemaless; a custom kind whose
+// For returns the schemas that hold a kind. A built-in kind without one is taken as schemaless; a custom kind whose
 // definition is not known, or cannot be read, is an error.
-func (f *schemaSet) of(kind schema.GroupVersionKind) (fieldperm.Converter, error) {
+func (f *schemaSet) For(kind schema.GroupVersionKind) (fieldperm.Converter, error) {
 	schemas, err := f.find(kind)
 	if err != nil {
 		return nil, err
@@ -46,11 +48,11 @@ func (f *schemaSet) of(kind schema.GroupVersionKind) (fieldperm.Converter, error
 }
 
 func (f *schemaSet) find(kind schema.GroupVersionKind) (*fieldperm.Schemas, error) {
-	builtin, err := f.Builtin()
+	builtin, err := f.builtin()
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := builtin.Type(kind); ok || f.Recognizes(kind) {
+	if _, ok := builtin.Type(kind); ok || f.kinds.Recognizes(kind) {
 		return builtin, nil
 	}
 	crd := f.definition(kind.GroupKind())

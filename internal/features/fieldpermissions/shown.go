@@ -16,7 +16,7 @@ import (
 type shown struct {
 	store *snapshot.Store
 	// local tells whether this process serves a group version. What another server serves is not checked here.
-	local func(group, version string) bool
+	local authorize.Local
 
 	mu     sync.Mutex
 	fields *fieldperm.Table
@@ -24,10 +24,10 @@ type shown struct {
 	notes  map[schema.GroupVersion]*openapi.Notes
 }
 
-// in are the notes on a group version by the snapshot of a request.
-func (s *shown) in(ctx context.Context, gv schema.GroupVersion) *openapi.Notes {
+// Notes implements openapi.Notary: the notes on a group version by the snapshot of a request.
+func (s *shown) Notes(ctx context.Context, gv schema.GroupVersion) *openapi.Notes {
 	snap := authorize.SnapshotOf(ctx, s.store)
-	if snap.Fields == nil || !s.local(gv.Group, gv.Version) {
+	if snap.Fields == nil || !s.local.Local(gv.Group, gv.Version) {
 		return nil
 	}
 	s.mu.Lock()

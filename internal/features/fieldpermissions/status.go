@@ -65,7 +65,7 @@ func (f *rights) covered(snap *snapshot.Snapshot) map[string][]string {
 	for _, gr := range snap.Served.Kinds().Resources() {
 		r := fieldperm.Resource{Group: gr.Group, Resource: gr.Resource}
 		for _, e := range snap.Fields.For(r) {
-			if names := all[e.Source]; e.Stored && !slices.Contains(names, e.Resource) && f.hasField(snap.Served, r, e.Field) {
+			if names := all[e.Source]; e.Stored && !slices.Contains(names, e.Resource) && f.HasField(snap.Served, r, e.Field) {
 				all[e.Source] = append(names, e.Resource)
 			}
 		}

@@ -16,16 +16,18 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
+// onlyNamespaces are built in.
+type onlyNamespaces struct{ allCustom }
+
+func (onlyNamespaces) Recognizes(kind schema.GroupVersionKind) bool { return kind.Kind == "Namespace" }
+
 // FP-4: a declaration that does not compile, which only another version can have stored, is told from one that does.
 func TestFieldStatusOfBroken(t *testing.T) {
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rights := &rights{store: snapshot.NewStore(), cel: newExpressions(expr.NewCache(cel)), schemas: newSchemas(Schemas{
-		Builtin:    func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) },
-		Recognizes: func(kind schema.GroupVersionKind) bool { return kind.Kind == "Namespace" },
-	}, func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition { return nil })}
+	rights := &rights{store: snapshot.NewStore(), cel: newExpressions(expr.NewCache(cel)), schemas: newSchemas(onlyNamespaces{}, func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition { return nil })}
 	declared := func(name, field, when string) *policyv1alpha1.FieldPermission {
 		fp := &policyv1alpha1.FieldPermission{}
 		fp.Name, fp.Generation = name, 7

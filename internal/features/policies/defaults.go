@@ -18,6 +18,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/selfclient"
 )
 
@@ -28,9 +29,9 @@ const annotationDefault = "policy.proviso.dev/default-rules"
 // ensureDefaults makes sure that the master namespace and its default roles exist. It tries until it succeeds: right
 // after the start the server may not serve everything yet. A server whose replicas have agreed on another master
 // namespace writes nothing.
-func ensureDefaults(ctx context.Context, clients *selfclient.Clients, master string, agreed func() error) {
+func ensureDefaults(ctx context.Context, clients *selfclient.Clients, master string, replicas authorize.Agreement) {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if agreed() != nil {
+		if replicas.Agreed() != nil {
 			return false, nil //nolint:nilerr // it is tried again
 		}
 		if err := writeDefaults(ctx, clients, master); err != nil {

@@ -40,16 +40,16 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 				return []authorize.Link{{Authorizer: authorize.NewRBAC(k.Store)}}
 			},
 		},
-		Enforce: func(p *enforce.Plugin) {
-			p.Explain = true
-			p.After = append(p.After, enforce.Immortal{Namespace: k.Master})
+		Enforce: func(c *enforce.Config) {
+			c.Explain = true
+			c.After = append(c.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
-				p.Effects = &enforce.Effects{Denied: k.Gate.Denied, MayBeDenied: k.Gate.MayBeDenied, Namespace: k.Namespace, Stored: k.Clients.Stored()}
+				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored()}
 			}
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			reporter, err := newReporter(k, from)
-			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Agreed) }
+			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Replicas) }
 			return []feature.Runner{feature.RunnerFunc(defaults), reporter}, err
 		},
 	}
@@ -61,7 +61,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 
 // tiers are the two tiers of Policy. The denies of a namespace yield to the Node authorizer.
 func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []authorize.Link {
-	master, namespace := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes), authorize.NewPolicyNamespace(k.Store, nodes)
-	master.Local, namespace.Local = k.Served.Local, k.Served.Local
+	master := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes).ServedBy(k.Served)
+	namespace := authorize.NewPolicyNamespace(k.Store, nodes).ServedBy(k.Served)
 	return []authorize.Link{{Name: links.PolicyMaster, Authorizer: master}, {Name: links.PolicyNamespace, Authorizer: namespace}}
 }

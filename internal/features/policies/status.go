@@ -54,7 +54,7 @@ func newReporter(k *feature.Kernel, from snapshot.Source) (*reporter, error) {
 		quarantine: quarantineReporter{tell: func(namespace, reason, message string) {
 			if p, ok, err := policies.GetIndexer().GetByKey(namespace + "/" + policyv1alpha1.PolicyName); ok && err == nil {
 				if obj, ok := p.(*policyv1alpha1.Policy); ok {
-					k.Warn(obj, reason, message)
+					k.Warner.Warn(obj, reason, message)
 				}
 			}
 		}},

@@ -34,9 +34,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			}, k.Store.Changed)
 			return []snapshot.Part{part}, err
 		},
-		Enforce: func(p *enforce.Plugin) {
-			p.Protected = &enforce.ProtectedAttributes{Chain: k.Gate.Chain, Everywhere: k.Gate.Chain.GrantedEverywhere, Behind: k.Behind, Shadow: k.Shadow}
-			p.After = append(p.After, p.Protected)
+		Enforce: func(c *enforce.Config) {
+			c.Protected = &enforce.ProtectedAttributes{Chain: k.Gate.Chain, Everywhere: k.Gate.Chain, Behind: k.Behind}
+			c.After = append(c.After, c.Protected)
 		},
 		Mutators: []feature.Mutator{{Name: enforce.PinName, Plugin: &enforce.Pin{Behind: k.Behind}}},
 		Before: func(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {

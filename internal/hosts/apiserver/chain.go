@@ -74,7 +74,7 @@ func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert readfilter
 
 // wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
 func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
-	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(feature.Enforcer(s.systems, s.kernel.Namespace), enforce.Name)}
+	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(feature.Enforcer(s.kernel, s.systems), enforce.Name)}
 	if kube.AdmissionControl != nil {
 		chain = append(chain, kube.AdmissionControl)
 	}

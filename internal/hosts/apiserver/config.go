@@ -132,7 +132,7 @@ func newConfig(opts *completed) (*config, error) {
 		// Only the aggregator's handler chain runs, so that only there the filters are wrapped.
 		c.stages.wrapAudit(&c.aggregator.GenericConfig.Config)
 		feature.WrapHandlers(&c.aggregator.GenericConfig.Config, c.stages.kernel.Gate, c.stages.kernel.Store, c.stages.systems)
-	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member.Agreed); err != nil {
+	} else if err := guardStock(&c.aggregator.GenericConfig.Config, opts.member); err != nil {
 		return nil, err
 	}
 	return c, nil

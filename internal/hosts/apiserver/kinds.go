@@ -5,6 +5,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/features/feature"
 )
 
@@ -16,6 +17,6 @@ func Kinds() feature.Kinds {
 			{Scheme: apiextensionsapiserver.Scheme, Codecs: apiextensionsapiserver.Codecs},
 			{Scheme: aggregatorscheme.Scheme, Codecs: aggregatorscheme.Codecs},
 		},
-		Schemas: builtinSchemas, Recognizes: isOurs, Reserved: builtinGroups(), Convert: readContent, Definitions: allDefinitions, Codecs: legacyscheme.Codecs,
+		Builtin: builtin{}, Reserved: builtinGroups(), Converter: policyreview.ConverterFunc(readContent), Definitions: allDefinitions, Codecs: legacyscheme.Codecs,
 	}
 }

@@ -69,10 +69,10 @@ func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func
 
 // guardStock lets a server whose systems are all off serve nobody but system:masters while its replicas have agreed on
 // something else: the others' denies would not hold here.
-func guardStock(aggregator *genericapiserver.Config, agreed func() error) error {
+func guardStock(aggregator *genericapiserver.Config, replicas authorize.Agreement) error {
 	guarded, err := union.New(
 		union.NamedAuthorizer{AuthorizerName: links.SystemMasters, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-		union.NamedAuthorizer{AuthorizerName: links.Replicas, Authorizer: authorize.Unready{Why: agreed}},
+		union.NamedAuthorizer{AuthorizerName: links.Replicas, Authorizer: authorize.Unready{Replicas: replicas}},
 		union.NamedAuthorizer{AuthorizerName: "stock", Authorizer: aggregator.Authorization.Authorizer})
 	if err != nil {
 		return err

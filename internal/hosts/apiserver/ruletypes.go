@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -17,7 +18,7 @@ import (
 
 // ruleTypes finds schemas for rules that are written. Those of built-in kinds are in this process; those of others are
 // asked for.
-func ruleTypes(clients *selfclient.Clients) (func(*snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type, error) {
+func ruleTypes(clients *selfclient.Clients) (func(*snapshot.Store) rulecondition.Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(clients.JSON())
 	if err != nil {
 		return nil, err
@@ -27,9 +28,9 @@ func ruleTypes(clients *selfclient.Clients) (func(*snapshot.Store) func(*policyv
 		return resolver.NewDefinitionsSchemaResolver(allDefinitions, allSchemes()...).Combine(asked)
 	})
 	find := func(gvk schema.GroupVersionKind) (*spec.Schema, error) { return known().ResolveSchema(gvk) }
-	return func(store *snapshot.Store) func(*policyv1alpha1.PolicyRule) []*expr.Type {
-		return func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
+	return func(store *snapshot.Store) rulecondition.Types {
+		return rulecondition.TypesFunc(func(rule *policyv1alpha1.PolicyRule) []*expr.Type {
 			return policies.RuleTypes(rule, store.Current().Served, find)
-		}
+		})
 	}, nil
 }

@@ -18,11 +18,17 @@ import (
 
 	ownopenapi "proviso.dev/proviso/api/openapi"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// isOurs tells the kinds that some scheme of this process knows, with or without a schema.
-func isOurs(kind schema.GroupVersionKind) bool {
+// builtin are the kinds of this process.
+type builtin struct{}
+
+var _ feature.Builtin = builtin{}
+
+// Recognizes implements feature.Builtin, for the kinds that some scheme of this process knows.
+func (builtin) Recognizes(kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(allSchemes(), func(s *runtime.Scheme) bool { return s.Recognizes(kind) })
 }
 
@@ -38,9 +44,9 @@ func allDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommo
 	return all
 }
 
-// builtinSchemas builds the OpenAPI definitions of every kind that is not custom, as upstream does for server-side
-// apply.
-func builtinSchemas() (*fieldperm.Schemas, error) {
+// Schemas implements feature.Builtin. It builds the OpenAPI definitions of every kind that is not custom, as upstream
+// does for server-side apply.
+func (builtin) Schemas() (*fieldperm.Schemas, error) {
 	namer := openapinamer.NewDefinitionNamer(allSchemes()...)
 	config := genericapiserver.DefaultOpenAPIV3Config(allDefinitions, namer)
 	var names []string

@@ -11,6 +11,8 @@ import (
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/dynamicaudit"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/selfclient"
 )
 
 type destroyed struct {
@@ -27,7 +29,7 @@ func TestWhatIsNotServedIsClosed(t *testing.T) {
 	}
 	o := NewOptions()
 	o.changed = func(name string) bool { return name == "etcd-servers" } // a drop-in without a spool
-	kernel, err := base.NewKernel(base.KernelConfig{Master: "master"})
+	kernel, err := base.NewKernel(base.KernelConfig{Warner: selfclient.NewEvents(), Replicas: authorize.Alone{}, Age: authorize.Ageless{}, Master: "master"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/apis/rbacstorage"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features"
@@ -41,6 +42,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -63,22 +65,25 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	kernel := base.KernelConfig{
 		Master:      opts.own.PolicyMasterNamespace,
 		Conditional: opts.systems.Has(conditions.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
-		Explain:   opts.systems.Has(policies.Gate),
-		Reserved:  builtinGroups(),
-		Clients:   clients,
-		Codecs:    legacyscheme.Codecs,
-		Namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		Warn:      s.events.Warn,
-		Agreed:    opts.member.Agreed,
-		Needs:     replicaNeeds{opts.member},
-		Types:     types,
+		Explain:    opts.systems.Has(policies.Gate),
+		Reserved:   builtinGroups(),
+		Clients:    clients,
+		Codecs:     legacyscheme.Codecs,
+		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
+		Warner:     s.events,
+		Replicas:   opts.member,
+		Age:        authorize.Ageless{},
+		Needs:      replicaNeeds{opts.member},
+		Types:      types,
 	}
 	if limit := opts.own.MaxStaleness; limit > 0 {
 		s.health.Age = source.NewAge(limit)
-		kernel.Stale = s.health.Age.Stale
+		kernel.Age = s.health.Age
 	}
 	if opts.systems.Has(conditionalreads.Gate) {
-		kernel.Reads = conditionalreads.Stored
+		kernel.Reach = func(directory *discovery.Directory) base.Reach {
+			return base.Reach{Local: directory, Reads: conditionalreads.Stored(directory)}
+		}
 	}
 	if s.kernel, err = base.NewKernel(kernel); err != nil {
 		return nil, err
@@ -124,7 +129,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 	})
 	cfg := features.Config{
 		Ground: base.Config{
-			Health: s.health, Roles: s.roles, Convert: readContent,
+			Health: s.health, Roles: s.roles, Converter: policyreview.ConverterFunc(readContent),
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 			Journal:    s.journal,
 		},
@@ -133,7 +138,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
-		Fields:     fieldpermissions.Config{Schemas: fieldpermissions.Schemas{Builtin: builtinSchemas, Recognizes: isOurs}, MaxBody: generic.MaxRequestBodyBytes},
+		Fields:     fieldpermissions.Config{Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
 	}
 	if opts.authz.Has(modes.ModeNode) && opts.systems.Has(conditions.Gate) {
@@ -215,12 +220,10 @@ func (s *stages) serves(resource string) bool {
 // source is where the policy of this server comes from: its own informers.
 func (s *stages) source(definitions cache.SharedIndexInformer) *source.Informers {
 	return source.NewInformers(source.InformersConfig{
-		Cluster: s.kernel.Clients.Kubernetes,
-		Given:   map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
-		Client:  func(gv schema.GroupVersion) (cache.Getter, error) { return s.kernel.Clients.Group(gv) },
-		Serves:  func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil },
-		Health:  s.health, Unreadable: rbacstorage.Unreadable,
-		Tell: s.events.Warn,
+		Cluster: s.kernel.Clients, Groups: s.kernel.Clients, Warner: s.events,
+		Given:  map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: definitions},
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return s.serves(kind.Resource), nil }),
+		Health: s.health, Unreadable: rbacstorage.Unreadable,
 	})
 }
 

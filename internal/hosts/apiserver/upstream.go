@@ -89,11 +89,10 @@ func (c *config) modified(generic *genericapiserver.Config, modify func(*control
 		modify(c.kube)
 		return nil
 	}
-	before, err := authorize.NewChain(c.stages.kernel.Gate.Chain.Links()...)
+	before, err := c.stages.kernel.Gate.Chain.With(c.stages.kernel.Gate.Chain.Links()...)
 	if err != nil {
 		return err
 	}
-	before.ClusterWide = c.stages.kernel.Gate.Chain.ClusterWide
 	generic.Authorization.Authorizer = before
 	modify(c.kube)
 	after := generic.Authorization.Authorizer

@@ -20,6 +20,7 @@ import (
 	"proviso.dev/proviso/internal/features/conditions"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/policies"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -75,12 +76,13 @@ func New(cfg Config) (*Host, error) {
 	h.local, h.remote = local, remote
 	kernel := base.KernelConfig{
 		Master: cfg.MasterNamespace, Conditional: cfg.Systems.Has(conditions.Gate), UniformConnect: true, Reserved: reserved,
-		Namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) },
-		Warn:      func(runtime.Object, string, string) {},
-		Agreed:    func() error { return nil },
+		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return files.Namespace(name) }),
+		Warner:     silent{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{},
 	}
 	if cfg.Systems.Has(conditionalreads.Gate) {
-		kernel.Reads = conditionalreads.Assumed
+		kernel.Reach = func(directory *discovery.Directory) base.Reach {
+			return base.Reach{Local: directory, Reads: conditionalreads.Assumed()}
+		}
 	}
 	if h.kernel, err = base.NewKernel(kernel); err != nil {
 		return nil, err
@@ -168,3 +170,9 @@ func defaultRoles(master string) (roles []*authz.Role) {
 	}
 	return roles
 }
+
+// silent warns nobody: what is wrong with a file is said where it is read.
+type silent struct{}
+
+// Warn implements feature.Warner.
+func (silent) Warn(runtime.Object, string, string) {}

@@ -32,6 +32,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -126,9 +127,9 @@ func newWorldAfter(t testing.TB, text string, granted *webhooks.Granted) *world 
 	w := &world{proof: &stated{}}
 	w.composed, err = compose(parts{
 		granted: granted, roles: filedRoles{files},
-		settings:  &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
-		kinds:     feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }},
-		namespace: func(name string) (runtime.Object, error) { return files.Namespace(name) }, interlock: w.proof, stale: func() string { return w.old },
+		settings:   &settings{MasterNamespace: "master", Namespace: "proviso-system", ExemptUsers: []string{"system:kube-scheduler"}, ExemptGroups: []string{"system:nodes"}},
+		kinds:      feature.Kinds{Builtin: allBuiltin{}},
+		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return files.Namespace(name) }), interlock: w.proof, age: w,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +335,7 @@ func TestUnsyncedIsNoAnswer(t *testing.T) {
 	w := &world{proof: &stated{}}
 	var err error
 	w.composed, err = compose(parts{settings: &settings{MasterNamespace: "master", Namespace: "n"}, interlock: w.proof, roles: filedRoles{},
-		kinds: feature.Kinds{Schemas: func() (*fieldperm.Schemas, error) { return fieldperm.NewSchemas(nil, false) }, Recognizes: func(schema.GroupVersionKind) bool { return true }}})
+		kinds: feature.Kinds{Builtin: allBuiltin{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,13 +420,22 @@ func (w *world) beside(t *testing.T, a authorizer.AttributesRecord, review *admi
 	return answer.Decision == authorizer.DecisionAllow && w.decider.Admit(t.Context(), review) == nil
 }
 
+// allBuiltin takes every kind as built in, and as schemaless.
+type allBuiltin struct{}
+
+func (allBuiltin) Schemas() (*fieldperm.Schemas, error)    { return fieldperm.NewSchemas(nil, false) }
+func (allBuiltin) Recognizes(schema.GroupVersionKind) bool { return true }
+
+// Stale implements authorize.Age.
+func (w *world) Stale() string { return w.old }
+
 // inProcess is what a server does: the gate at its filter, and the enforcer with what travels in between.
 func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *admissionv1.AdmissionRequest) bool {
 	a.Path = "/x"
 	ctx := requestctx.WithNotes(requestctx.With(t.Context(), w.kernel.Store.Current()))
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Path: "/x", Verb: a.Verb, APIVersion: a.APIVersion, Namespace: a.Namespace, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name})
-	gate := *w.kernel.Gate
-	gate.Limit = nil
+	reach := (&settings{}).reach(policycodec.Groups(), w.kernel.Served)
+	gate := authorize.NewGate(authorize.GateConfig{Chain: w.kernel.Gate.Chain, Conditional: true, Local: reach.Local})
 	if decision, _, _ := gate.AtFilter().Authorize(ctx, a); decision != authorizer.DecisionAllow {
 		return false
 	}
@@ -442,5 +452,5 @@ func (w *world) inProcess(t *testing.T, a authorizer.AttributesRecord, review *a
 	kind := schema.GroupVersionKind(review.Kind)
 	attrs := admission.NewAttributesRecord(object(review.Object.Raw), object(review.OldObject.Raw), kind, review.Namespace, review.Name, schema.GroupVersionResource(review.Resource),
 		review.SubResource, admission.Operation(review.Operation), nil, false, a.User)
-	return feature.Enforcer(w.systems, w.kernel.Namespace).Validate(ctx, attrs, (&webhooks.Objects{Definition: w.kernel.Served.Definition}).Interfaces(kind)) == nil
+	return feature.Enforcer(w.kernel, w.systems).Validate(ctx, attrs, (&webhooks.Objects{Definitions: w.kernel.Served}).Interfaces(kind)) == nil
 }

@@ -89,16 +89,15 @@ func (s *sidecar) guard(generic *genericapiserver.Config, trusted func(*http.Req
 		return err
 	}
 	links := append(append([]authorize.Link{}, s.kernel.Gate.Chain.Links()...), authorize.Link{Name: "kube-apiserver", Authorizer: brief{elsewhere}})
-	chain, err := authorize.NewChain(links...)
+	chain, err := s.kernel.Gate.Chain.With(links...)
 	if err != nil {
 		return err
 	}
-	chain.ClusterWide = s.kernel.Gate.Chain.ClusterWide
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Explain: true,
-		Local: func(group, _ string) bool { return slices.Contains(policycodec.Groups(), group) }}
+	gate := authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Explain: true,
+		Local: authorize.LocalFunc(func(group, _ string) bool { return slices.Contains(policycodec.Groups(), group) })})
 	generic.Authorization.Authorizer = gate.InHandlers()
 	generic.RuleResolver = chain
-	stages := []admission.Interface{feature.Enforcer(s.systems, s.kernel.Namespace), exemptWarner{s.settings.exempt()}}
+	stages := []admission.Interface{feature.Enforcer(s.kernel, s.systems), exemptWarner{s.settings.exempt()}}
 	for _, m := range feature.Mutators(s.systems) {
 		stages = append(stages, m.Plugin)
 	}

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +19,8 @@ import (
 	"proviso.dev/proviso/internal/features/fieldpermissions"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/source"
@@ -35,10 +36,10 @@ type composed struct {
 
 // parts is what a composition is made of.
 type parts struct {
-	settings  *settings
-	kinds     feature.Kinds
-	clients   *selfclient.Clients
-	namespace func(name string) (runtime.Object, error)
+	settings   *settings
+	kinds      feature.Kinds
+	clients    *selfclient.Clients
+	namespaces authorize.Namespaces
 	// ground says what the registry asks of the cluster.
 	ground base.Config
 	// spool is where audit events wait; empty if there are no sinks.
@@ -48,23 +49,28 @@ type parts struct {
 	granted *webhooks.Granted
 	// roles reads the stored roles of RBAC.
 	roles policyreview.RBACRoles
-	// stale says why the policy is too old to decide by; nil asks the health of its sources.
-	stale func() string
+	// age knows when the policy is too old to decide by; nil asks the health of its sources.
+	age authorize.Age
 }
 
 // compose makes the kernel, the systems on it, the chain of their links, and the decider.
 func compose(p parts) (*composed, error) {
 	c := &composed{health: p.ground.Health}
-	if p.stale == nil && c.health != nil {
-		p.stale = c.health.Age.Stale
+	if p.age == nil {
+		p.age = authorize.Ageless{}
+		if c.health != nil {
+			p.age = c.health.Age
+		}
 	}
 	if p.roles == nil {
 		return nil, errors.New("the roles of RBAC cannot be read")
 	}
+	ours := policycodec.Groups()
 	var err error
 	c.kernel, err = base.NewKernel(base.KernelConfig{
 		Master: p.settings.MasterNamespace, Conditional: true, Explain: true, Reserved: p.kinds.Reserved, Clients: p.clients, Codecs: p.kinds.Codecs,
-		Namespace: p.namespace, Warn: warn, Agreed: func() error { return nil },
+		Namespaces: p.namespaces, Warner: logged{}, Replicas: authorize.Alone{}, Age: authorize.Ageless{},
+		Reach: func(directory *discovery.Directory) base.Reach { return p.settings.reach(ours, directory) },
 	})
 	if err != nil {
 		return nil, err
@@ -72,11 +78,11 @@ func compose(p parts) (*composed, error) {
 	if p.granted == nil {
 		p.granted = webhooks.NewGranted(time.Now)
 	}
-	p.ground.Convert = p.kinds.Convert
+	p.ground.Converter = p.kinds.Converter
 	p.ground.Service = &apiregistration.ServiceReference{Namespace: p.settings.Namespace, Name: serviceName}
 	cfg := features.Config{
 		Ground: p.ground,
-		Fields: fieldpermissions.Config{Schemas: fieldpermissions.Schemas{Builtin: p.kinds.Schemas, Recognizes: p.kinds.Recognizes}, MaxBody: 3 << 20},
+		Fields: fieldpermissions.Config{Builtin: p.kinds.Builtin, MaxBody: 3 << 20},
 	}
 	if p.spool != "" {
 		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
@@ -87,26 +93,23 @@ func compose(p parts) (*composed, error) {
 	if err := features.Install(c.kernel, c.systems); err != nil {
 		return nil, err
 	}
-	// Requests to our own groups are enforced where they are served, which is here.
-	ours, local := policycodec.Groups(), c.kernel.Served.Local
-	limits := p.settings.limits(ours)
-	limits.Lists = c.kernel.Served.Lists
-	c.kernel.Gate.Limit = limits.Check
-	c.kernel.Gate.Local = func(group, version string) bool { return slices.Contains(ours, group) || local(group, version) }
 	// The API server refuses by itself what a writer of RBAC lacks.
 	escalation := base.Escalation(c.kernel)
 	escalation.DeniesOnly = true
 	c.decider, err = webhooks.New(webhooks.Config{
-		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.systems, c.kernel.Namespace),
-		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definition: c.kernel.Served.Definition}, Interlock: p.interlock,
-		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Before: c.kernel.Before, Stale: p.stale, Granted: p.granted,
+		Gate: c.kernel.Gate, Store: c.kernel.Store, Served: c.kernel.Served, Enforcer: feature.Enforcer(c.kernel, c.systems),
+		Objects: &webhooks.Objects{Schemes: p.kinds.Schemes, Definitions: c.kernel.Served}, Interlock: p.interlock,
+		Own: pki.SidecarUser, Canary: pki.CanaryUser, Home: p.settings.Namespace, Ours: ours, Guards: c.kernel, Age: p.age, Granted: p.granted,
 		Grants: &policyreview.RBACWrites{Escalation: escalation, Roles: p.roles},
 	})
 	return c, err
 }
 
-// warn logs what is wrong with an object: the side-car writes no events in the cluster.
-func warn(obj runtime.Object, reason, message string) {
+// logged logs what is wrong with an object: the side-car writes no events in the cluster.
+type logged struct{}
+
+// Warn implements feature.Warner.
+func (logged) Warn(obj runtime.Object, reason, message string) {
 	name := ""
 	if m, err := meta.Accessor(obj); err == nil {
 		name = m.GetNamespace() + "/" + m.GetName()

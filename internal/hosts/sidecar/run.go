@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	apiregistrationinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 
@@ -26,6 +24,7 @@ import (
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/platform/localetcd"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -128,9 +127,9 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	clients, health := selfclient.Beside(s.cluster, s.own), source.NewHealth()
 	health.Age = source.NewAge(s.settings.MaxStaleness.Duration)
 	s.remote, err = source.NewBeside(s.cluster, source.InformersConfig{
-		Client: func(gv schema.GroupVersion) (cache.Getter, error) { return clients.Group(gv) },
-		Serves: func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil },
-		Health: health, Tell: warn,
+		Groups: clients,
+		Served: source.ServedFunc(func(kind snapshot.Kind) (bool, error) { return feature.Serves(s.systems, kind.Resource), nil }),
+		Health: health, Warner: logged{},
 	})
 	if err != nil {
 		return err
@@ -142,8 +141,8 @@ func (s *sidecar) assemble(generic *genericapiserver.Config) (err error) {
 	namespaces := s.remote.Kube().Core().V1().Namespaces().Lister()
 	s.composed, err = compose(parts{
 		settings: s.settings, kinds: s.kinds, clients: clients, interlock: s.proof, roles: roles, spool: filepath.Join(s.dir, "audit"),
-		namespace: func(name string) (runtime.Object, error) { return namespaces.Get(name) },
-		ground:    base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
+		namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
+		ground:     base.Config{Health: health, Namespaces: clients.Namespaces(namespaces), Roles: s.remote},
 	})
 	if err != nil {
 		return err

@@ -13,8 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -154,6 +157,15 @@ func (s *settings) port() string {
 // exempt are who passes by the webhooks.
 func (s *settings) exempt() webhooks.Exempt {
 	return webhooks.Exempt{Users: s.ExemptUsers, Groups: append([]string{masters}, s.ExemptGroups...)}
+}
+
+// reach is where conditions are honoured. Requests to our own groups are enforced where they are served, which is here.
+func (s *settings) reach(ours []string, directory *discovery.Directory) base.Reach {
+	limits := s.limits(ours)
+	limits.Discovery = directory
+	return base.Reach{Limit: limits, Local: authorize.LocalFunc(func(group, version string) bool {
+		return slices.Contains(ours, group) || directory.Local(group, version)
+	})}
 }
 
 // limits say where conditions are honoured.

@@ -47,16 +47,25 @@ func (l Link) GrantsAreKnown() bool {
 // asking every link with all the data would have given.
 type Chain struct {
 	links atomic.Pointer[[]Link]
-	// ClusterWide tells requests whose right must be held cluster-wide although they are made in a namespace; nil means
-	// none. It is set before the chain is used.
-	ClusterWide func(authorizer.Attributes) bool
+	scope Scope // nil if every right counts where it is held
 }
 
-// NewChain returns a chain of the given links.
-func NewChain(links ...Link) (*Chain, error) {
-	c := &Chain{}
+// Scope knows requests whose right must be held cluster-wide although they are made in a namespace.
+type Scope interface {
+	ClusterWide(authorizer.Attributes) bool
+}
+
+// NewChain returns a chain of the given links, for which every right counts where it is held.
+func NewChain(links ...Link) (*Chain, error) { return NewScopedChain(nil, links...) }
+
+// NewScopedChain returns a chain of the given links.
+func NewScopedChain(scope Scope, links ...Link) (*Chain, error) {
+	c := &Chain{scope: scope}
 	return c, c.Replace(links...)
 }
+
+// With is a chain of other links with the same scope.
+func (c *Chain) With(links ...Link) (*Chain, error) { return NewScopedChain(c.scope, links...) }
 
 // Replace swaps the links, as a reloaded configuration does. Requests in flight end with the links they began with. It
 // checks that every link has a name of its own, since decisions are traced by name; on error nothing changes.
@@ -80,6 +89,17 @@ func (c *Chain) Replace(links ...Link) error {
 
 // Links lists the chain, for reviews and tests.
 func (c *Chain) Links() []Link { return *c.links.Load() }
+
+// Relinked is the chain with other authorizers in the places of its own: same names, same order.
+func (c *Chain) Relinked(as func(at int, link Link) authorizer.Authorizer) *Chain {
+	links := slices.Clone(c.Links())
+	for i := range links {
+		links[i].Authorizer = as(i, links[i])
+	}
+	other := &Chain{scope: c.scope}
+	other.links.Store(&links)
+	return other
+}
 
 // Partial is what the chain knows before it has seen the object. It is not a decision on the request yet: Gate.Decide
 // makes one of it. The zero value refuses.
@@ -107,8 +127,14 @@ type Partial struct {
 
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Partial {
+	return c.decide(ctx, attrs, false)
+}
+
+// decide is Decide; unselected leaves conditions open that the selectors of the request imply.
+func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, unselected bool) Partial {
 	var r record
 	w := c.Walk(attrs)
+	w.unselected = unselected
 	for a := range w.answers(ctx) {
 		link, d := a.link, &a.decision
 		switch {
@@ -162,9 +188,19 @@ func (v Partial) fold(ctx context.Context) (_ authorizer.Decision, reason, by st
 	return v.rest.walk.fold(ctx, v.rest.record.copy())
 }
 
+// selected is what is known where the list will not be narrowed: selectors that imply a condition count.
+func (v Partial) selected() Partial {
+	if v.rest != nil && v.rest.walk.unselected {
+		rest := *v.rest
+		rest.walk.unselected = false
+		v.rest = &rest
+	}
+	return v
+}
+
 // Scoped is the request as the links see it: without its namespace if the right to it must be held cluster-wide.
 func (c *Chain) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
-	if c.ClusterWide != nil && c.ClusterWide(attrs) {
+	if c.scope != nil && c.scope.ClusterWide(attrs) {
 		return clusterWide{attrs}
 	}
 	return attrs
@@ -228,6 +264,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 		}
 	}
 	w, r := p.walk, p.record.copy()
+	w.unselected = false // whoever has the object narrows nothing
 	var conditions []string
 	var types typeSet
 	for a := range w.answers(ctx) {

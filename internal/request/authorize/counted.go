@@ -25,13 +25,17 @@ var (
 )
 
 func (c *counted) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	decision, reason, err := c.uncounted.Authorize(ctx, attrs)
+	return c.fold(ctx, attrs, false)
+}
+
+func (c *counted) fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error) {
+	decision, reason, err := c.uncounted.fold(ctx, attrs, unselected)
 	count(c.counts, decision)
 	return decision, reason, err
 }
 
-func (c *counted) open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet) {
-	d, set := c.uncounted.open(ctx, attrs)
+func (c *counted) open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet) {
+	d, set := c.uncounted.open(ctx, attrs, unselected)
 	if set != nil {
 		set.counts = c.counts
 		c.counts("conditional")
@@ -43,7 +47,7 @@ func (c *counted) open(ctx context.Context, attrs authorizer.Attributes) (author
 }
 
 func (c *counted) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return decisionOf(c.open(ctx, attrs))
+	return decisionOf(c.open(ctx, attrs, false))
 }
 
 func (c *counted) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {

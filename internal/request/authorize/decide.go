@@ -56,8 +56,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	if snap == nil {
 		return Verdict{Reason: "no policy was pinned to this request"}
 	}
-	ctx = g.forRead(ctx, attrs)
-	known := g.Chain.Decide(ctx, attrs)
+	known := g.Chain.decide(ctx, attrs, g.unselected(attrs))
 	if known.rest != nil {
 		unseen := g.Unseen(attrs)
 		if unseen == nil {
@@ -85,7 +84,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 
 // Unseen is why nothing will look at the object of the request, so that conditions on it fold; nil if something will.
 func (g *Gate) Unseen(attrs authorizer.Attributes) error {
-	if !g.Conditional {
+	if !g.conditional {
 		return errOff
 	}
 	return g.Evaluated(attrs)
@@ -146,7 +145,7 @@ func (v Verdict) DependsOnObject() bool {
 // Over is the gate with another chain, such as the part of it that can be enumerated. It observes nothing.
 func (g *Gate) Over(chain *Chain) *Gate {
 	other := *g
-	other.Chain, other.Shadow = chain, nil
+	other.Chain, other.observer = chain, Unobserved{}
 	return &other
 }
 
@@ -155,7 +154,7 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 	if !v.Hangs() {
 		return v
 	}
-	known := v.known.folded(ctx, nil)
+	known := v.known.selected().folded(ctx, nil)
 	switch known.Decision {
 	case authorizer.DecisionAllow:
 		return known.verdict(Allowed, known.Reason, requestctx.Allowed())
@@ -165,8 +164,9 @@ func (v Verdict) Folded(ctx context.Context) Verdict {
 	return known.verdict(Denied, known.Reason, requestctx.Pass{})
 }
 
-// Decision is the verdict as authorizers spell it. What is open can become allowed.
-func (v Verdict) Decision() authorizer.Decision {
+// AtAuthorization is what an authorization filter answers, with admission to follow. It says Allow for an open verdict:
+// nothing is allowed yet, and whoever makes nothing of the Pass asks Folded or Resolve instead.
+func (v Verdict) AtAuthorization() authorizer.Decision {
 	switch v.Answer {
 	case Allowed, Open:
 		return authorizer.DecisionAllow

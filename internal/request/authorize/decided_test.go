@@ -96,7 +96,7 @@ func TestDecisionInTheShapeOfTheKEP(t *testing.T) {
 			attrs := asks(tt.verb)
 			attrs.User, attrs.Path = &user.DefaultInfo{Name: tt.user, Groups: []string{tt.group}}, "/x"
 			ctx := audited(t, requestctx.With(t.Context(), snap), attrs)
-			gate := &Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+			gate := NewGate(GateConfig{Chain: chain, Conditional: true, Local: LocalFunc(func(string, string) bool { return true })})
 			_, _, err := gate.AtFilter().Authorize(ctx, attrs)
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestDecisionInTheShapeOfTheKEP(t *testing.T) {
 // Who decided is not looked for, and nothing is allocated, where nobody audits the request.
 func TestDecisionIsNotRecordedForNobody(t *testing.T) {
 	chain := tiers(t, snapshot.NewStore())
-	gate := &Gate{Chain: chain, Local: func(string, string) bool { return true }}
+	gate := NewGate(GateConfig{Chain: chain, Local: LocalFunc(func(string, string) bool { return true })})
 	ctx := audit.WithAuditContext(requestctx.With(t.Context(), &snapshot.Snapshot{Rules: decidedIndex(t)}))
 	var attrs authorizer.Attributes = asks("get")
 	out := requestctx.Outcome{Decision: authorizer.DecisionAllow, Authorizer: "rbac"}

@@ -74,7 +74,7 @@ func TestImpersonationUnderACondition(t *testing.T) {
 		{"impersonate:user-info", false, authorizer.DecisionNoOpinion},
 	} {
 		gate := gateOf(t, byVerb{conditional: []string{tt.verb}})
-		gate.Conditional = tt.conditional
+		gate.conditional = tt.conditional
 		attrs.Verb = tt.verb
 		if got, _, err := gate.impersonate(ctx, attrs); got != tt.want || err != nil {
 			t.Errorf("%s, conditions %v: %v, %v, want %v", tt.verb, tt.conditional, got, err, tt.want)
@@ -167,7 +167,7 @@ func TestRefusalWithoutConditionsIsInAudit(t *testing.T) {
 	attrs.Path = "/api/v1/namespaces/hammer/configmaps"
 	for conditional, want := range map[bool]string{true: "", false: "NoOpinion"} {
 		gate := gateOf(t, byVerb{conditional: []string{"update"}})
-		gate.Conditional = conditional
+		gate.conditional = conditional
 		ctx := audited(t, requestctx.With(t.Context(), &snapshot.Snapshot{}), attrs)
 		if d, _, _ := gate.AtFilter().Authorize(ctx, attrs); (d == authorizer.DecisionAllow) != conditional {
 			t.Errorf("conditions %v: %v", conditional, d)

@@ -8,7 +8,7 @@ import (
 
 // CA-6, CA-14, CA-19, PA-8: for which requests a review shows conditions, and for which it shows what must not be set.
 func TestWhatReviewsShow(t *testing.T) {
-	gate := &Gate{Conditional: true, Local: func(string, string) bool { return true }}
+	gate := NewGate(GateConfig{Conditional: true, Local: LocalFunc(func(string, string) bool { return true })})
 	for _, tt := range []struct {
 		name, verb, resource, sub string
 		wantConditions, wantSets  bool

@@ -70,7 +70,7 @@ func TestFailureBeforeTheObject(t *testing.T) {
 			r.Path = "/api/v1/namespaces/hammer/configmaps"
 			ctx := audited(t, requestctx.With(t.Context(), store.Current()), r)
 			before := failures(t)
-			got, reason, err := (&Gate{Chain: tiers(t, store), Conditional: true, Local: func(string, string) bool { return true }}).AtFilter().Authorize(ctx, r)
+			got, reason, err := NewGate(GateConfig{Chain: tiers(t, store), Conditional: true, Local: LocalFunc(func(string, string) bool { return true })}).AtFilter().Authorize(ctx, r)
 			if got != tt.want || err != nil {
 				t.Errorf("got %s (%s, %v), want %s and no error", got, reason, err, tt.want)
 			}

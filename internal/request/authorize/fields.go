@@ -16,12 +16,12 @@ import (
 // verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
 // request; nil means no.
 func (g *Gate) opensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) requestctx.Pending {
-	if !HasFields(snap, attrs) || g.Local == nil || !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.Limit != nil && g.Limit(attrs) != nil {
+	if !HasFields(snap, attrs) || !g.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) || g.limit.Check(attrs) != nil {
 		return nil
 	}
 	v := g.Chain.Decide(ctx, withVerb{attrs, fieldperm.Verb})
 	switch {
-	case v.Pending != nil && g.Conditional:
+	case v.Pending != nil && g.conditional:
 		return v.Pending
 	case v.Pending == nil && v.Decision == authorizer.DecisionAllow:
 		return settled{v.outcome()}

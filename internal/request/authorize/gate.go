@@ -16,7 +16,6 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -31,28 +30,110 @@ const AnnotationOutcome = "authorization.proviso.dev/outcome"
 // AnnotationRevision is the revision of the policy that the request was decided with (TR-13).
 const AnnotationRevision = "authorization.proviso.dev/policy-revision"
 
+// GateConfig is what a gate decides by.
+type GateConfig struct {
+	Chain *Chain
+	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
+	Conditional bool
+	// Local knows which resources are served in this process. Requests that are proxied to another server run no
+	// admission here, so nothing conditional may pass. Nil means that nothing is local.
+	Local Local
+	// UniformConnect requires create of every connection, whatever its verb (CA-9).
+	UniformConnect bool
+	// Limit is where else no condition will be evaluated; nil limits nothing beyond Local.
+	Limit Limit
+	// Reads lets reads pass on a condition; nil if they do not.
+	Reads Reads
+	// Observer is told what was decided; nil if nobody wants to know.
+	Observer Observer
+	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
+	Explain bool
+	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
+	Newer Newer
+}
+
+// Local knows which resources are served in this process.
+type Local interface {
+	Local(group, version string) bool
+}
+
+// LocalFunc is a function that does.
+type LocalFunc func(group, version string) bool
+
+// Local implements Local.
+func (f LocalFunc) Local(group, version string) bool { return f(group, version) }
+
+// Limit knows of requests on which no condition will be evaluated.
+type Limit interface {
+	// Check is why not; nil if it will.
+	Check(authorizer.Attributes) error
+}
+
+// Newer gets policy that is at least as new as a token says.
+type Newer interface {
+	Reach(ctx context.Context, user, token string) (*snapshot.Snapshot, error)
+}
+
 // Gate connects the chain to the two places of the server where a condition can be honoured because admission follows:
 // the authorization filter and the create check inside the update and patch handlers.
 type Gate struct {
 	Chain *Chain
-	// Conditional lets conditions pass to admission; otherwise they fold, as everywhere else.
-	Conditional bool
-	// Local tells whether a resource is served in this process. Requests that are proxied to another server run no
-	// admission here, so nothing conditional may pass. Nil means that nothing is local.
-	Local func(group, version string) bool
-	// UniformConnect requires create of every connection, whatever its verb (CA-9).
-	UniformConnect bool
-	// Limit is a further reason why no condition on a request will be evaluated; nil if there is none.
-	Limit func(authorizer.Attributes) error
-	// Reads lets reads pass on a condition; nil if they do not.
-	Reads *Reads
-	// Shadow is told what rules that are not enforced would have changed; nil if nobody wants to know.
-	Shadow *shadow.Recorder
-	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
-	Explain bool
-	// Newer gets policy that is at least as new as a token says; nil refuses all who ask for that (TR-14).
-	Newer func(ctx context.Context, user, token string) (*snapshot.Snapshot, error)
+
+	conditional, uniformConnect, explain bool
+
+	local    Local
+	limit    Limit
+	reading  Reads
+	observer Observer
+	newest   Newer
 }
+
+// Explains reports whether refusals name the command that says more.
+func (g *Gate) Explains() bool { return g.explain }
+
+// NewGate makes a gate. Whatever is missing refuses, or limits and observes nothing.
+func NewGate(cfg GateConfig) *Gate {
+	g := &Gate{
+		Chain: cfg.Chain, conditional: cfg.Conditional, uniformConnect: cfg.UniformConnect, explain: cfg.Explain,
+		local: nowhere{}, limit: unlimited{}, reading: cfg.Reads, observer: Unobserved{}, newest: undated{},
+	}
+	if cfg.Local != nil {
+		g.local = cfg.Local
+	}
+	if cfg.Limit != nil {
+		g.limit = cfg.Limit
+	}
+	if cfg.Observer != nil {
+		g.observer = cfg.Observer
+	}
+	if cfg.Newer != nil {
+		g.newest = cfg.Newer
+	}
+	return g
+}
+
+type (
+	nowhere   struct{}
+	unlimited struct{}
+	undated   struct{}
+)
+
+func (nowhere) Local(string, string) bool { return false }
+
+func (unlimited) Check(authorizer.Attributes) error { return nil }
+
+func (undated) Reach(context.Context, string, string) (*snapshot.Snapshot, error) {
+	return nil, errNotDated
+}
+
+// Conditional reports whether conditions pass to admission.
+func (g *Gate) Conditional() bool { return g.conditional }
+
+// UniformConnect reports whether every connection requires create.
+func (g *Gate) UniformConnect() bool { return g.uniformConnect }
+
+// ConditionalReads reports whether reads pass on a condition.
+func (g *Gate) ConditionalReads() bool { return g.reading != nil }
 
 // AtFilter is the authorizer of the authorization and impersonation filters.
 func (g *Gate) AtFilter() authorizer.Authorizer { return filterGate{g.Chain, g} }
@@ -86,10 +167,7 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 // newer gets the policy that a request asks for. Nothing is decided by older policy.
 func (g *Gate) newer(ctx context.Context, attrs authorizer.Attributes) func(token string) (*snapshot.Snapshot, error) {
 	return func(token string) (*snapshot.Snapshot, error) {
-		if g.Newer == nil {
-			return nil, errNotDated
-		}
-		return g.Newer(ctx, attrs.GetUser().GetName(), token)
+		return g.newest.Reach(ctx, attrs.GetUser().GetName(), token)
 	}
 }
 
@@ -133,7 +211,7 @@ func (g *Gate) admit(ctx context.Context, holder *requestctx.State, slot request
 
 // advise adds the remedy to the reason of a refusal.
 func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authorizer.Attributes) string {
-	if decision == authorizer.DecisionAllow || !g.Explain {
+	if decision == authorizer.DecisionAllow || !g.explain {
 		return reason
 	}
 	return (&denial.Question{Attributes: attrs}).Advise(reason)
@@ -143,15 +221,16 @@ func (g *Gate) advise(decision authorizer.Decision, reason string, attrs authori
 func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	ctx, span := startSpan(ctx, "proviso.authorize")
 	v := g.Decide(ctx, attrs)
+	decision := v.AtAuthorization()
 	v.Report(ctx)
 	if token := holder.Snapshot.Revision.Token(); token != "" && wanted(ctx) {
 		audit.AddAuditAnnotation(ctx, AnnotationRevision, token)
 	}
 	if span != nil {
-		span.SetAttributes(attribute.String("authorizer", v.By), attribute.String("decision", v.Decision().String()), attribute.Bool("conditional", v.Answer == Open))
+		span.SetAttributes(attribute.String("authorizer", v.By), attribute.String("decision", decision.String()), attribute.Bool("conditional", v.Answer == Open))
 		span.End()
 	}
-	if decision := v.Decision(); decision == authorizer.DecisionAllow {
+	if decision == authorizer.DecisionAllow {
 		holder.Put(slot, attrs, v.Pass)
 	} else {
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
@@ -159,10 +238,10 @@ func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestc
 	if v.Answer == Open {
 		v.annotate(ctx)
 	} else {
-		g.record(ctx, slot, attrs, requestctx.Outcome{Decision: v.Decision(), Reason: v.Reason, Detail: v.Err, Authorizer: v.By})
+		g.record(ctx, slot, attrs, requestctx.Outcome{Decision: decision, Reason: v.Reason, Detail: v.Err, Authorizer: v.By})
 	}
-	g.suppose(ctx, holder, slot, attrs, v.known, v.Decision())
-	return v.Decision(), v.Reason, v.Err
+	g.observer.Decided(ctx, Observation{Gate: g, Attrs: attrs, Known: v.known, Allowed: decision == authorizer.DecisionAllow, Slot: slot, Pass: v.Pass})
+	return decision, v.Reason, v.Err
 }
 
 // annotate says in the audit event, and counts, what the request was let through on.
@@ -213,7 +292,7 @@ func (g *Gate) Connect(ctx context.Context, holder *requestctx.State, data autho
 // AlsoNeeds is the verb that a caller needs on the same target beside the verb of the request; empty if there is none.
 // Whoever answers a question about a request asks about both, so that nothing is promised that the request is refused.
 func (g *Gate) AlsoNeeds(attrs authorizer.Attributes) string {
-	if g.UniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connect.Verb && isConnect(attrs) {
+	if g.uniformConnect && attrs.IsResourceRequest() && attrs.GetVerb() != connect.Verb && isConnect(attrs) {
 		return connect.Verb
 	}
 	return ""
@@ -227,12 +306,19 @@ func (g *Gate) Ask(ctx context.Context, holder *requestctx.State, verb string, d
 	}
 	asked := withVerb{attrs, verb}
 	v := g.Decide(ctx, asked)
-	if !isQuiet(ctx) {
-		v.Report(ctx)
-	}
+	v.Report(ctx)
 	out := v.Resolve(ctx, data)
-	g.supposeNow(ctx, asked, v.known.lastAsked(), out.Decision == authorizer.DecisionAllow, data)
+	g.final(ctx, asked, v, out.Decision == authorizer.DecisionAllow, data)
 	return out
+}
+
+// AskAside is Ask for the sake of something that is not enforced: nobody is told of it.
+func (g *Gate) AskAside(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome {
+	attrs := holder.Attributes()
+	if attrs == nil {
+		return requestctx.Outcome{}
+	}
+	return g.Decide(ctx, withVerb{attrs, verb}).Resolve(ctx, data)
 }
 
 // withVerb is a request with another verb.
@@ -263,13 +349,11 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
 		return errNoObject
 	}
-	if g.Local == nil || !g.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
+	if !g.local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion()) {
 		return errProxied
 	}
-	if g.Limit != nil {
-		if err := g.Limit(attrs); err != nil {
-			return err
-		}
+	if err := g.limit.Check(attrs); err != nil {
+		return err
 	}
 	switch verb := attrs.GetVerb(); {
 	case verbs.IsWrite(verb), verb == fieldperm.Verb, strings.HasPrefix(verb, fieldperm.VerbPrefix):

@@ -49,7 +49,7 @@ func gateOf(t *testing.T, answers byVerb) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+	return NewGate(GateConfig{Chain: chain, Conditional: true, Local: LocalFunc(func(string, string) bool { return true })})
 }
 
 // asked is a request as the server knows it, and the check that is made of it.
@@ -214,12 +214,12 @@ func TestGateOpensFields(t *testing.T) {
 		"get":                  {granular, "get", nil, false},
 		"without granular":     {byVerb{}, "update", nil, false},
 		"granular conditional": {conditionally, "update", nil, true},
-		"no conditions":        {conditionally, "update", func(g *Gate, _ *snapshot.Snapshot, _ *request.RequestInfo) { g.Conditional = false }, false},
+		"no conditions":        {conditionally, "update", func(g *Gate, _ *snapshot.Snapshot, _ *request.RequestInfo) { g.conditional = false }, false},
 		"served elsewhere": {granular, "update", func(g *Gate, _ *snapshot.Snapshot, _ *request.RequestInfo) {
-			g.Local = func(string, string) bool { return false }
+			g.local = LocalFunc(func(string, string) bool { return false })
 		}, false},
 		"served here": {granular, "update", func(g *Gate, _ *snapshot.Snapshot, _ *request.RequestInfo) {
-			g.Local = func(string, string) bool { return true }
+			g.local = LocalFunc(func(string, string) bool { return true })
 		}, true},
 		"the system is off": {granular, "update", func(_ *Gate, s *snapshot.Snapshot, _ *request.RequestInfo) { s.Fields = nil }, false},
 		"not served":        {granular, "update", func(_ *Gate, _ *snapshot.Snapshot, i *request.RequestInfo) { i.Resource = "gadgets" }, false},
@@ -257,16 +257,16 @@ func TestHonours(t *testing.T) {
 		{"get", "pods", "", errGet}, {"list", "pods", "", errSelect}, {"watch", "pods", "", errSelect}, {"bind", "pods", "", errNoObject}, {"create", "", "", errNoObject},
 	} {
 		attrs := authorizer.AttributesRecord{Verb: c.verb, APIVersion: "v1", Resource: c.resource, Subresource: c.sub, ResourceRequest: true}
-		if got := (&Gate{Local: func(string, string) bool { return true }}).Honours(attrs); !errors.Is(got, c.want) {
+		if got := NewGate(GateConfig{Local: LocalFunc(func(string, string) bool { return true })}).Honours(attrs); !errors.Is(got, c.want) {
 			t.Errorf("%s %s/%s: %v", c.verb, c.resource, c.sub, got)
 		}
 		for _, change := range []func(){func() { attrs.APIVersion = "" }, func() { attrs.APIVersion, attrs.ResourceRequest = "v1", false }} {
-			if change(); (&Gate{Local: func(string, string) bool { return true }}).Honours(attrs) == nil {
+			if change(); NewGate(GateConfig{Local: LocalFunc(func(string, string) bool { return true })}).Honours(attrs) == nil {
 				t.Errorf("%+v passes", attrs)
 			}
 		}
 	}
-	elsewhere := &Gate{Local: func(group, version string) bool { return group != "other" || version != "v1" }}
+	elsewhere := NewGate(GateConfig{Local: LocalFunc(func(group, version string) bool { return group != "other" || version != "v1" })})
 	for group, want := range map[string]error{"other": errProxied, "": nil} {
 		if got := elsewhere.Honours(authorizer.AttributesRecord{Verb: "create", APIGroup: group, APIVersion: "v1", Resource: "pods", ResourceRequest: true}); !errors.Is(got, want) {
 			t.Errorf("group %q: %v", group, got)

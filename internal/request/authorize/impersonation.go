@@ -22,23 +22,21 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	v := g.Decide(ctx, attrs)
 	v.Report(ctx)
 	if v.Answer != Open {
-		g.supposeNow(ctx, attrs, v.known.lastAsked(), v.Answer == Allowed, nil)
-		return v.Decision(), v.Reason, v.Err
+		g.final(ctx, attrs, v, v.Answer == Allowed, nil)
+		return v.AtAuthorization(), v.Reason, v.Err // it is not open
 	}
 	own, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return authorizer.DecisionDeny, "", err
 	}
-	out := v.Resolve(ctx, &impersonation{
-		attrs: attrs,
-		data:  expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)}),
-	})
+	data := newImpersonation(attrs, expr.NewRequest(own))
+	out := v.Resolve(ctx, data)
 	if out.Detail != nil {
 		// What failed is for the audit log; the caller learns that he may not.
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
 	}
-	g.supposeNow(ctx, attrs, v.known.lastAsked(), out.Decision == authorizer.DecisionAllow, &impersonation{attrs: attrs, data: expr.NewData(expr.DataConfig{Impersonated: expr.NewRequest(own)})})
+	g.final(ctx, attrs, v, out.Decision == authorizer.DecisionAllow, data)
 	return out.Decision, out.Reason, nil
 }
 
@@ -58,8 +56,8 @@ func (g *Gate) Evaluated(attrs authorizer.Attributes) error {
 	switch verb := attrs.GetVerb(); {
 	case !isImpersonation(verb):
 		return g.Honours(attrs)
-	case g.Limit != nil && g.Limit(attrs) != nil:
-		return g.Limit(attrs)
+	case g.limit.Check(attrs) != nil:
+		return g.limit.Check(attrs)
 	case !ConditionalImpersonation(verb):
 		return errRemembered
 	}
@@ -71,8 +69,16 @@ func isImpersonation(verb string) bool { return strings.HasPrefix(verb, "imperso
 // impersonation is the data of a check that has no object.
 type impersonation struct {
 	attrs authorizer.Attributes
+	own   *expr.Request
 	data  *expr.Data
 }
+
+func newImpersonation(attrs authorizer.Attributes, own *expr.Request) *impersonation {
+	return &impersonation{attrs: attrs, own: own, data: expr.NewData(expr.DataConfig{Impersonated: own})}
+}
+
+// Aside is the same with a budget of its own, for what decides nothing.
+func (i *impersonation) Aside() authorizer.ConditionsData { return newImpersonation(i.attrs, i.own) }
 
 var _ Facts = (*impersonation)(nil)
 

@@ -35,9 +35,12 @@ type openSet struct {
 	answer [1]kept
 }
 
-// opener is a link that gives its conditions as they are. A decision that comes without a set is final.
+// opener is a link that gives its conditions as they are. A decision that comes without a set is final. Unselected
+// leaves conditions open that the selectors of the request imply.
 type opener interface {
-	open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet)
+	open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet)
+	// fold is Authorize.
+	fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error)
 }
 
 // bind takes a rule out of the index. Its place is used again unless it is kept.
@@ -68,11 +71,11 @@ func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 }
 
 // selects tells whether the selectors of the request imply the condition, here where somebody honours them.
-func (s *openSet) selects(c *ruleCondition, by selection, local func(group, version string) bool) bool {
+func (s *openSet) selects(c *ruleCondition, by selection, local Local) bool {
 	if by.ignored || !isList(s.attrs.GetVerb()) || !selected(c, s.request(), by.served) {
 		return false
 	}
-	return local == nil || local(s.req.APIGroup, s.req.APIVersion)
+	return local.Local(s.req.APIGroup, s.req.APIVersion)
 }
 
 // keep adds a condition to one of the lists.

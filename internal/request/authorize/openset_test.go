@@ -154,7 +154,7 @@ func outcomes(t *testing.T, authorizerType string) map[string]float64 {
 // checkOpen checks that the conditions of an open set are those that the trace finds open, each once and each itself.
 func checkOpen(t *testing.T, ctx context.Context, tier *Tier, attrs authorizer.Attributes) {
 	t.Helper()
-	_, set := tier.open(ctx, attrs)
+	_, set := tier.open(ctx, attrs, false)
 	if set == nil {
 		return
 	}
@@ -192,7 +192,7 @@ func TestLawOpenTiersAreTiers(t *testing.T) {
 	authorizationmetrics.RegisterMetrics()
 	store := snapshot.NewStore()
 	chainOf := func(wrap func(name string, tier *Tier) authorizer.Authorizer) *Chain {
-		chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: wrap("policy-namespace", NewPolicyNamespace(store, nil))}, Link{Name: "rbac", Authorizer: wrap("rbac", NewRBAC(store))})
+		chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: wrap("policy-namespace", NewPolicyNamespace(store, nil).ServedBy(servedHere))}, Link{Name: "rbac", Authorizer: wrap("rbac", NewRBAC(store))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestLawOpenTiersAreTiers(t *testing.T) {
 		if want["pending"] != "" {
 			open++
 		}
-		checkOpen(t, requestctx.With(t.Context(), snap), NewPolicyNamespace(store, nil), attrs)
+		checkOpen(t, requestctx.With(t.Context(), snap), NewPolicyNamespace(store, nil).ServedBy(servedHere), attrs)
 		for name := range chains {
 			if diff := cmp.Diff(want, said(t, chains[name], snap, attrs, label)); diff != "" {
 				t.Fatalf("seed %d, %s of %v: the tiers are hidden (-), %s (+)\n%s", seed, attrs.Verb, rules, name, diff)

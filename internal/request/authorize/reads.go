@@ -22,11 +22,17 @@ const AnnotationNarrowed = "authorization.proviso.dev/narrowed"
 
 // Reads lets reads pass on a condition (RD-1, RD-4): a get is decided on the state that is read, and a list or watch
 // gets selectors.
-type Reads struct {
+type Reads interface {
 	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the
 	// generic store.
-	Reaches func(authorizer.Attributes) error
+	Reaches(authorizer.Attributes) error
 }
+
+// ReadsFunc is a function that does.
+type ReadsFunc func(authorizer.Attributes) error
+
+// Reaches implements Reads.
+func (f ReadsFunc) Reaches(attrs authorizer.Attributes) error { return f(attrs) }
 
 // IsRead tells the verbs that read objects. Connections are not among them, whichever HTTP method they use (RD-5).
 func IsRead(attrs authorizer.Attributes) bool {
@@ -38,31 +44,19 @@ func isList(verb string) bool { return verb == verbs.List || verb == verbs.Watch
 
 // reads tells whether a condition on a read is honoured. Without Reads it is not.
 func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
-	if g.Reads == nil {
+	if g.reading == nil {
 		return off
 	}
 	if isList(attrs.GetVerb()) && attrs.GetSubresource() != "" {
 		return errNoObject
 	}
-	return g.Reads.Reaches(attrs)
+	return g.reading.Reaches(attrs)
 }
 
-type unselected struct{}
-
-// Unselected lets conditions of lists stay open although the caller's selectors imply them (CA-16), for whoever narrows
-// the list: pages of it must not tell what they leave out (RD-6).
-func Unselected(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unselected{}, true)
-}
-
-func isUnselected(ctx context.Context) bool { return ctx.Value(unselected{}) != nil }
-
-// forRead is the context in which a read is decided.
-func (g *Gate) forRead(ctx context.Context, attrs authorizer.Attributes) context.Context {
-	if g.Reads == nil || !g.Conditional || !isList(attrs.GetVerb()) || !hasSelectors(attrs) || g.Honours(attrs) != nil {
-		return ctx
-	}
-	return Unselected(ctx)
+// unselected reports whether conditions of a list stay open although the caller's selectors imply them (CA-16): the
+// list is narrowed, and pages of it must not tell what they leave out (RD-6).
+func (g *Gate) unselected(attrs authorizer.Attributes) bool {
+	return g.reading != nil && g.conditional && isList(attrs.GetVerb()) && hasSelectors(attrs) && g.Honours(attrs) == nil
 }
 
 // errProbes keeps selectors from telling what is in objects that the caller may not see.
@@ -115,7 +109,7 @@ func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs aut
 // Narrowed says to people what a list or watch under a condition is narrowed to by a snapshot, or why it is refused
 // (RD-8); nothing of other requests.
 func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) string {
-	if g.Reads == nil || !isList(attrs.GetVerb()) {
+	if g.reading == nil || !isList(attrs.GetVerb()) {
 		return ""
 	}
 	n, err := g.NarrowFor(ctx, snap, attrs)

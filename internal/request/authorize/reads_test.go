@@ -42,9 +42,9 @@ func TestReadsAtTheGate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			store := storeWith(t, &published{index: world(t, tc.rules, tc.rbac...)})
-			gate := &Gate{Chain: tiers(t, store), Conditional: true, Local: func(string, string) bool { return true }}
+			gate := NewGate(GateConfig{Chain: tiers(t, store), Conditional: true, Local: LocalFunc(func(string, string) bool { return true })})
 			if tc.reaches != nil {
-				gate.Reads = &Reads{Reaches: tc.reaches}
+				gate.reading = ReadsFunc(tc.reaches)
 			}
 			attrs := asks(tc.verb)
 			if tc.selector != "" {
@@ -78,7 +78,7 @@ func TestReadsAtTheGate(t *testing.T) {
 // RD-4, RD-8: a get waits for the object, and a review shows it as conditional.
 func TestGetAtTheGate(t *testing.T) {
 	store := storeWith(t, &published{index: world(t, []policyv1alpha1.PolicyRule{onlyGoodRule})})
-	gate := &Gate{Chain: tiers(t, store), Conditional: true, Reads: &Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
+	gate := NewGate(GateConfig{Chain: tiers(t, store), Conditional: true, Reads: ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: LocalFunc(func(string, string) bool { return true })})
 	attrs := asks("get")
 	attrs.Name = "x"
 	ctx := requestctx.With(t.Context(), store.Current())

@@ -36,12 +36,12 @@ func TestNarrowedListsAreBruteForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := snapshot.NewStore()
-	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store)}, Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil)},
+	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store).ServedBy(servedHere)}, Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil).ServedBy(servedHere)},
 		Link{Name: "rbac", Authorizer: NewRBAC(store)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &Gate{Chain: chain, Conditional: true, Reads: &Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
+	gate := NewGate(GateConfig{Chain: chain, Conditional: true, Reads: ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: LocalFunc(func(string, string) bool { return true })})
 	narrowed, told, shown, hidden := 0, 0, 0, 0
 	law.Rounds(t, 400, func(seed int64) int {
 		w := &readsWorld{t: t, random: rand.New(rand.NewPCG(uint64(seed), 9)), gate: gate}

@@ -20,16 +20,16 @@ type Tier struct {
 	label string
 	store *snapshot.Store
 	node  authorizer.UnconditionalAuthorizer
-	// Local tells whether a resource is served in this process; nil means that everything is. Who serves it elsewhere
-	// need not honour selectors, so that there they imply nothing.
-	Local func(group, version string) bool
+	// local knows which resources are served in this process. Who serves them elsewhere need not honour selectors, so
+	// that there they imply nothing.
+	local Local
 	// supposed is a rule that counts as if it was enforced, for requests that it applies to; see Chain.supposing.
 	supposed ruleset.Hit
 }
 
 // NewPolicyMaster is the tier of the master namespace.
 func NewPolicyMaster(store *snapshot.Store) *Tier {
-	return &Tier{tier: ruleset.TierMaster, label: "policy-master", store: store}
+	return &Tier{tier: ruleset.TierMaster, label: "policy-master", store: store, local: nowhere{}}
 }
 
 // YieldingTo lets what the tier denies only because it cannot be read yield to the Node authorizer, which may be nil.
@@ -38,16 +38,22 @@ func (t *Tier) YieldingTo(node authorizer.UnconditionalAuthorizer) *Tier {
 	return t
 }
 
+// ServedBy says what is served in this process. Without it nothing is, and selectors imply nothing.
+func (t *Tier) ServedBy(local Local) *Tier {
+	t.local = local
+	return t
+}
+
 // NewPolicyNamespace is the tier of the request's own namespace. Its denies yield to every cluster-wide grant and to
 // the Node authorizer, which may be nil, so that nothing local can lock out cluster admins, controllers or nodes
 // (PO-7).
 func NewPolicyNamespace(store *snapshot.Store, node authorizer.UnconditionalAuthorizer) *Tier {
-	return &Tier{tier: ruleset.TierNamespace, label: "policy-namespace", store: store, node: node}
+	return &Tier{tier: ruleset.TierNamespace, label: "policy-namespace", store: store, node: node, local: nowhere{}}
 }
 
 // NewRBAC is RBAC, decided by the same index (PO-19).
 func NewRBAC(store *snapshot.Store) *Tier {
-	return &Tier{tier: ruleset.TierRBAC, label: "RBAC", store: store}
+	return &Tier{tier: ruleset.TierRBAC, label: "RBAC", store: store, local: nowhere{}}
 }
 
 var (
@@ -61,7 +67,11 @@ var (
 // Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
 // fails has decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	d, set := t.open(ctx, attrs)
+	return t.fold(ctx, attrs, false)
+}
+
+func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error) {
+	d, set := t.open(ctx, attrs, unselected)
 	if set != nil {
 		return set.folded(), reasonFolded, nil
 	}
@@ -74,7 +84,7 @@ func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 
 // ConditionsAwareAuthorize decides, or says under which conditions.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return decisionOf(t.open(ctx, attrs))
+	return decisionOf(t.open(ctx, attrs, false))
 }
 
 func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.ConditionsAwareDecision {
@@ -85,7 +95,7 @@ func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.C
 }
 
 // open is a few look-ups; it allocates only where conditional rules apply.
-func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes) (authorizer.ConditionsAwareDecision, *openSet) {
+func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
 	if ix == nil {
@@ -109,7 +119,7 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes) (authorize
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil), nil
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		return t.conditional(&q, m, attrs, selection{snap.Served, isUnselected(ctx)})
+		return t.conditional(&q, m, attrs, selection{snap.Served, unselected})
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
@@ -187,7 +197,7 @@ func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.A
 			case expr.Failed:
 				failure = failed(c, o)
 			case expr.Unresolved:
-				if set.selects(c, by, t.Local) {
+				if set.selects(c, by, t.local) {
 					allowed, why = true, hit.Reason()+", as the selectors imply its condition"
 					break
 				}

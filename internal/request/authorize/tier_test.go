@@ -84,12 +84,15 @@ func awaitIndex(t *testing.T, store *snapshot.Store, want *ruleset.Index) {
 
 func tiers(t testing.TB, store *snapshot.Store) *Chain {
 	t.Helper()
-	chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil)}, Link{Name: "rbac", Authorizer: NewRBAC(store)})
+	chain, err := NewChain(Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil).ServedBy(servedHere)}, Link{Name: "rbac", Authorizer: NewRBAC(store)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return chain
 }
+
+// servedHere says that everything is served here.
+var servedHere = LocalFunc(func(string, string) bool { return true })
 
 func asks(verb string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "edgar", Groups: []string{user.AllAuthenticated}}, Verb: verb, Namespace: "hammer",
@@ -182,8 +185,7 @@ func TestListUnderACondition(t *testing.T) {
 		t.Errorf("a list of the node's own pods was refused: %s", reason)
 	}
 	// CA-6: who serves the resource elsewhere need not honour the selector.
-	elsewhere := NewPolicyNamespace(store, nil)
-	elsewhere.Local = func(group, version string) bool { return group != "" || version != "v1" }
+	elsewhere := NewPolicyNamespace(store, nil).ServedBy(LocalFunc(func(group, version string) bool { return group != "" || version != "v1" }))
 	list.APIVersion = "v1"
 	if d, reason, _ := elsewhere.Authorize(t.Context(), list); d == authorizer.DecisionAllow {
 		t.Errorf("a list that another server answers was allowed: %s", reason)
@@ -191,6 +193,10 @@ func TestListUnderACondition(t *testing.T) {
 	list.APIVersion = "v2"
 	if d, reason, _ := elsewhere.Authorize(t.Context(), list); d != authorizer.DecisionAllow {
 		t.Errorf("a list of a version that is served here was refused: %s", reason)
+	}
+	// A tier that was not told what is served here takes it that nothing is.
+	if d, reason, _ := NewPolicyNamespace(store, nil).Authorize(t.Context(), list); d == authorizer.DecisionAllow {
+		t.Errorf("a list was allowed that nobody is known to serve here: %s", reason)
 	}
 }
 

@@ -9,15 +9,26 @@ import (
 // Unready stands right behind system:masters and refuses everything but GET on the health endpoints for as long as the
 // server must not decide requests (SV-14). Otherwise it has no opinion.
 type Unready struct {
-	// Why is nil while the server may serve.
-	Why func() error
+	Replicas Agreement
 }
+
+// Agreement is that of a server with its replicas.
+type Agreement interface {
+	// Agreed is nil while the server decides as its replicas do, and so may serve.
+	Agreed() error
+}
+
+// Alone is the agreement of a host without replicas.
+type Alone struct{}
+
+// Agreed implements Agreement.
+func (Alone) Agreed() error { return nil }
 
 var _ authorizer.Authorizer = Unready{}
 
 // Authorize denies with the reason.
 func (u Unready) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	err := u.Why()
+	err := u.Replicas.Agreed()
 	switch {
 	case err == nil:
 		return authorizer.DecisionNoOpinion, "", nil

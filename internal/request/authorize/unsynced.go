@@ -13,9 +13,21 @@ import (
 // the health endpoints (SV-8). Afterwards it has no opinion, unless the policy is too old to decide by (OP-6).
 type Unsynced struct {
 	Store *snapshot.Store
-	// Stale says why the policy is too old; empty if it is not. Nil is never.
-	Stale func() string
+	// Age knows when the policy is too old.
+	Age Age
 }
+
+// Age knows when the policy is too old to decide by.
+type Age interface {
+	// Stale says why it is; empty if it is not.
+	Stale() string
+}
+
+// Ageless is the age of policy that cannot get old, or whose age is not limited.
+type Ageless struct{}
+
+// Stale implements Age.
+func (Ageless) Stale() string { return "" }
 
 var _ authorizer.Authorizer = Unsynced{}
 
@@ -23,10 +35,7 @@ var _ authorizer.Authorizer = Unsynced{}
 func (u Unsynced) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	why := "the server has not read its policy yet: try again in a moment"
 	if SnapshotOf(ctx, u.Store).Synced {
-		if u.Stale == nil {
-			return authorizer.DecisionNoOpinion, "", nil
-		}
-		if why = u.Stale(); why == "" {
+		if why = u.Age.Stale(); why == "" {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
 	}

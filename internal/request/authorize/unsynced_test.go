@@ -12,6 +12,10 @@ import (
 
 // SV-8, OP-6: before the policy is known, and while it is too old, everything but health is denied; in between there is
 // no opinion.
+type aged string
+
+func (a aged) Stale() string { return string(a) }
+
 func TestUnsynced(t *testing.T) {
 	somebody := &user.DefaultInfo{Name: "kim"}
 	pods := authorizer.AttributesRecord{User: somebody, Verb: "list", Resource: "pods", ResourceRequest: true}
@@ -19,18 +23,18 @@ func TestUnsynced(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		synced bool
-		stale  func() string
+		age    Age
 		want   authorizer.Decision
 		reason string
 	}{
-		{"not synced", false, nil, authorizer.DecisionDeny, "the server has not read its policy yet: try again in a moment"},
-		{"synced", true, nil, authorizer.DecisionNoOpinion, ""},
-		{"fresh", true, func() string { return "" }, authorizer.DecisionNoOpinion, ""},
-		{"stale", true, func() string { return "too old" }, authorizer.DecisionDeny, "too old"},
+		{"not synced", false, Ageless{}, authorizer.DecisionDeny, "the server has not read its policy yet: try again in a moment"},
+		{"synced", true, Ageless{}, authorizer.DecisionNoOpinion, ""},
+		{"fresh", true, aged(""), authorizer.DecisionNoOpinion, ""},
+		{"stale", true, aged("too old"), authorizer.DecisionDeny, "too old"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx := requestctx.With(t.Context(), &snapshot.Snapshot{Synced: tc.synced})
-			u := Unsynced{Stale: tc.stale}
+			u := Unsynced{Age: tc.age}
 			if got, reason, err := u.Authorize(ctx, pods); got != tc.want || reason != tc.reason || err != nil {
 				t.Errorf("pods: %v %q %v", got, reason, err)
 			}

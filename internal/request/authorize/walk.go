@@ -18,6 +18,8 @@ type Walk struct {
 	rest  []Link
 	// folds asks for answers without conditions, for callers that cannot carry them to admission.
 	folds bool
+	// unselected leaves conditions open that the selectors of the request imply.
+	unselected bool
 }
 
 // answer is what a link said.
@@ -92,12 +94,16 @@ func (w *Walk) answers(ctx context.Context) iter.Seq[*answer] {
 // ask asks one link. Folding is left to the link: a conditional Deny denies, a conditional Allow has no opinion.
 func (w *Walk) ask(ctx context.Context, link *Link, a *answer) {
 	*a = answer{link: link}
-	if w.folds {
-		a.decision = authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))
+	tier, ok := link.Authorizer.(opener)
+	switch {
+	case ok && w.folds:
+		a.decision = authorizer.ConditionsAwareDecisionFromParts(tier.fold(ctx, w.attrs, w.unselected))
 		return
-	}
-	if tier, ok := link.Authorizer.(opener); ok {
-		a.decision, a.set = tier.open(ctx, w.attrs)
+	case ok:
+		a.decision, a.set = tier.open(ctx, w.attrs, w.unselected)
+		return
+	case w.folds:
+		a.decision = authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))
 		return
 	}
 	a.decision = link.Authorizer.ConditionsAwareAuthorize(ctx, w.attrs)

@@ -134,7 +134,7 @@ func TestGranularIsAskedOnce(t *testing.T) {
 			ctx := requestctx.With(t.Context(), &snapshot.Snapshot{Served: served, Fields: &fieldperm.Table{}})
 			attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{}, Verb: "update", APIVersion: "v1", Resource: "pods", Name: "p", ResourceRequest: true}
 			holder := requestctx.From(ctx)
-			decision, _, _ := (&Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}).admit(ctx, holder, requestctx.Request, attrs)
+			decision, _, _ := NewGate(GateConfig{Chain: chain, Conditional: true, Local: LocalFunc(func(string, string) bool { return true })}).admit(ctx, holder, requestctx.Request, attrs)
 			d := holder.Get(requestctx.Request)
 			if passed := decision == authorizer.DecisionAllow; passed != test.want || d.IsGranular() != test.want || (d.Fields() != nil) != test.want {
 				t.Fatalf("passed %v, granular %v, want %v", passed, d.IsGranular(), test.want)

@@ -19,12 +19,12 @@ import (
 
 // Behind knows what a request writes beyond what its body shows: the pod behind a Binding, and the other versions of an
 // object.
-type Behind struct {
+type Behind interface {
 	// Pod reads a pod as it is stored now.
-	Pod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// Versions are those in which a kind is stored and served, if labels and annotations may differ from one to the
 	// other. Storage is empty if objects are not converted to be stored.
-	Versions func(kind schema.GroupKind) (storage string, served []string)
+	Versions(kind schema.GroupKind) (storage string, served []string)
 }
 
 // isBinding tells whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into
@@ -37,9 +37,9 @@ func isBinding(attrs admission.Attributes) bool {
 	return r.Group == "" && (r.Resource == "bindings" && attrs.GetSubresource() == "" || r.Resource == "pods" && attrs.GetSubresource() == "binding")
 }
 
-// pod is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request would
-// replace them. The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
-func (b *Behind) pod(ctx context.Context, attrs admission.Attributes) (*corev1.Binding, error) {
+// podBehind is what is stored behind a Binding, in the shape of one: its labels and annotations as far as the request
+// would replace them. The request must be pinned to the pod that was read, so that nothing else is replaced in the end.
+func podBehind(ctx context.Context, b Behind, attrs admission.Attributes) (*corev1.Binding, error) {
 	binding, err := meta.Accessor(attrs.GetObject())
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (b *Behind) pod(ctx context.Context, attrs admission.Attributes) (*corev1.B
 	if len(binding.GetLabels()) == 0 && len(binding.GetAnnotations()) == 0 {
 		return old, nil
 	}
-	if b == nil || b.Pod == nil {
+	if b == nil {
 		return nil, errors.New("the pod is not available")
 	}
 	pod, err := b.Pod(ctx, attrs.GetNamespace(), binding.GetName())
@@ -134,10 +134,10 @@ type converted struct {
 	err     error
 }
 
-// versions converts the final object to the version in which it is stored, and from there to those in which it is
+// versionsBehind converts the final object to the version in which it is stored, and from there to those in which it is
 // served, as storing and reading it will.
-func (b *Behind) versions(attrs admission.Attributes, objects admission.ObjectInterfaces) []converted {
-	if b == nil || b.Versions == nil || attrs.GetSubresource() != "" && attrs.GetSubresource() != "status" {
+func versionsBehind(b Behind, attrs admission.Attributes, objects admission.ObjectInterfaces) []converted {
+	if b == nil || attrs.GetSubresource() != "" && attrs.GetSubresource() != "status" {
 		return nil
 	}
 	kind, stored := attrs.GetKind(), attrs.GetObject()

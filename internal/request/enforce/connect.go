@@ -15,10 +15,10 @@ import (
 // connect requires create of every connect request whose own verb is another one.
 func (p *Plugin) connect(ctx context.Context, holder *requestctx.State, known *facts) error {
 	decided := holder.Attributes()
-	if p.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
+	if p.cfg.Connect == nil || (decided != nil && decided.GetVerb() == "create") {
 		return nil
 	}
-	return settle(ctx, known, p.Connect(ctx, holder, known))
+	return settle(ctx, known, p.cfg.Connect.Connect(ctx, holder, known))
 }
 
 var errUncleanPath = errors.New("the proxied path has empty, . or .. elements or ends with a slash; a conditional permission needs a clean path")

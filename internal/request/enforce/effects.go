@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -25,13 +26,20 @@ import (
 // to delete something, and is not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of
 // delete costs one look at his roles.
 type Effects struct {
-	// Denied asks the chain whether a request is denied, and MayBeDenied whether some object could make it so.
-	Denied      func(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool)
-	MayBeDenied func(ctx context.Context, attrs authorizer.Attributes) bool
+	// Denials asks the chain what is denied.
+	Denials Denials
 	// Stored reads what is stored.
 	Stored Stored
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
+}
+
+// Denials asks the chain what is denied.
+type Denials interface {
+	// Denied reports whether a request is denied.
+	Denied(ctx context.Context, attrs authorizer.Attributes, data authorizer.ConditionsData) (requestctx.Outcome, bool)
+	// MayBeDenied reports whether some object could make it so.
+	MayBeDenied(ctx context.Context, attrs authorizer.Attributes) bool
 }
 
 // Stored reads objects as the server itself, whoever the caller is.
@@ -82,7 +90,7 @@ func (c *cause) deletes(resource schema.GroupVersionResource, namespace, name st
 // denied tells whether the caller is denied to delete a stored object, and why.
 func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, request authorizer.AttributesRecord, stored expr.Objects) (string, bool) {
 	resource := schema.GroupVersionResource{Group: request.APIGroup, Version: request.APIVersion, Resource: request.Resource}
-	out, denied := c.Denied(ctx, request, &facts{
+	out, denied := c.Denials.Denied(ctx, request, &facts{
 		Attributes: admission.NewAttributesRecord(nil, nil, kind, request.Namespace, request.Name, resource, "", admission.Delete,
 			&metav1.DeleteOptions{}, c.IsDryRun(), c.GetUserInfo()),
 		data: c.deletion(ctx, request.Namespace, stored),
@@ -100,8 +108,8 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 // deletion is what conditions see of the deletion of a stored object.
 func (c *cause) deletion(ctx context.Context, namespace string, stored expr.Objects) *expr.Data {
 	cfg := expr.DataConfig{Operation: string(admission.Delete), Objects: stored, OwnKind: true, Options: &metav1.DeleteOptions{}, Shared: expr.BudgetOf(ctx)}
-	if namespace != "" && c.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return c.Namespace(namespace) }
+	if namespace != "" && c.Namespaces != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return c.Namespaces.Namespace(namespace) }
 	}
 	return expr.NewData(cfg)
 }

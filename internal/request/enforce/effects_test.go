@@ -318,7 +318,7 @@ func TestUnservingAVersion(t *testing.T) {
 			attrs := admission.NewAttributesRecord(c.new, c.old, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", c.old.Name,
 				definitionResource.WithVersion("v1"), "", admission.Update, nil, false, &user.DefaultInfo{Name: who})
 			ctx := w.context()
-			known := (&Plugin{}).facts(requestctx.From(ctx), attrs, nil)
+			known := New(Config{}).facts(requestctx.From(ctx), attrs, nil)
 			if _, err := w.effects.check(ctx, requestctx.From(ctx), known, nil); apierrors.IsForbidden(err) != refused || err != nil && !refused {
 				t.Errorf("%s stops serving %s: %v, want refused %v", who, name, err, refused)
 			}

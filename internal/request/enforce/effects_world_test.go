@@ -79,9 +79,9 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Local: func(string, string) bool { return true }}
+	gate := authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })})
 	w := &effectsWorld{t: t, snap: &snapshot.Snapshot{Synced: true, Served: served, Resources: snapshot.NewResources(lists), Rules: ruleset.Build(in)}, objects: map[string]*unstructured.Unstructured{}}
-	w.effects = &Effects{Denied: gate.Denied, MayBeDenied: gate.MayBeDenied, Stored: w}
+	w.effects = &Effects{Denials: gate, Stored: w}
 	return w
 }
 
@@ -185,7 +185,7 @@ func (w *effectsWorld) ask(r request, within ...context.Context) error {
 	}
 	attrs := admission.NewAttributesRecord(new, old, target.GroupVersionKind(), target.GetNamespace(), name, w.resource(target).GroupVersionResource,
 		r.sub, r.operation, r.options, false, &user.DefaultInfo{Name: r.who, Groups: []string{user.AllAuthenticated}})
-	known := (&Plugin{}).facts(h, attrs, nil)
+	known := New(Config{}).facts(h, attrs, nil)
 	var err error
 	w.by, err = w.effects.check(ctx, h, known, nil)
 	return err

@@ -35,11 +35,11 @@ type facts struct {
 	// reached tells that the fields were looked at, in this mode.
 	reached bool
 	mode    fieldperm.Mode
+	// trial decides it again for whoever observes it.
+	trial trial
 }
 
-var _ authorize.Aside = (*facts)(nil)
-
-// Aside implements authorize.Aside: all rules that are not enforced share one budget, which decisions do not use.
+// Aside is the same for rules that are not enforced: all of them share one budget, which decisions do not use.
 func (f *facts) Aside() authorizer.ConditionsData { return f.besides() }
 
 func (f *facts) besides() *facts {
@@ -84,6 +84,7 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 	served := holder.Snapshot.Served
 	resource := attrs.GetResource().GroupResource()
 	f := &facts{Attributes: attrs, converted: versions{attrs: attrs, objects: objects, served: served}}
+	f.trial = trial{plugin: p, holder: holder, known: f, objects: objects}
 	cfg := expr.DataConfig{
 		Operation: string(attrs.GetOperation()),
 		Objects:   &f.converted,
@@ -97,15 +98,15 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 		cfg.Options, f.unreadable = f.converted.Object("")
 		cfg.Objects = nil
 	}
-	if name := attrs.GetNamespace(); name != "" && p.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return p.Namespace(name) }
+	if name := attrs.GetNamespace(); name != "" && p.cfg.Namespaces != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return p.cfg.Namespaces.Namespace(name) }
 	}
 	f.data = f.own.Init(&cfg)
 	if decided := holder.Attributes(); decided != nil {
 		f.path = decided.GetPath()
 	}
-	if p.Effects != nil && evicts(attrs) {
-		c := &cause{Effects: p.Effects, facts: f, holder: holder, objects: objects}
+	if p.cfg.Effects != nil && evicts(attrs) {
+		c := &cause{Effects: p.cfg.Effects, facts: f, holder: holder, objects: objects}
 		f.evicted = func(ctx context.Context) *expr.Data {
 			return c.deletion(ctx, c.GetNamespace(), c.read(ctx, pods, c.GetNamespace(), c.GetName()))
 		}

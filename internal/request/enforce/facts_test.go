@@ -53,7 +53,7 @@ func TestConnectionsShowTheirOptions(t *testing.T) {
 	} {
 		w := newWorld("", requestctx.Allowed())
 		w.snap.Served = nil
-		f := (&Plugin{}).facts(withURL(w.context(t), c.url), connectTo(c.options, at(c.kind)), admission.NewObjectInterfacesFromScheme(scheme.Scheme))
+		f := New(Config{}).facts(withURL(w.context(t), c.url), connectTo(c.options, at(c.kind)), admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 		// Nothing says in which version the options of what is not served are seen.
 		if f.Trusted() == nil {
 			t.Errorf("%s: trusted without knowing the version", c.kind)
@@ -61,7 +61,7 @@ func TestConnectionsShowTheirOptions(t *testing.T) {
 		lists := []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod"}, {Name: "pods/proxy", Kind: "PodProxyOptions"},
 			{Name: "nodes/proxy", Kind: "NodeProxyOptions"}, {Name: "services/proxy", Kind: "ServiceProxyOptions"}}}}
 		w.snap.Served = snapshot.Sources{Local: lists}.Served()
-		f = (&Plugin{}).facts(withURL(w.context(t), c.url), connectTo(c.options, at(c.kind)), admission.NewObjectInterfacesFromScheme(scheme.Scheme))
+		f = New(Config{}).facts(withURL(w.context(t), c.url), connectTo(c.options, at(c.kind)), admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 		if (f.Trusted() == nil) != c.trusted {
 			t.Errorf("%s %v at %q: trusted: %v, want %v", c.kind, c.options, c.url, f.Trusted(), c.trusted)
 		}

@@ -16,10 +16,8 @@ import (
 
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/fieldperm"
-	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -31,22 +29,37 @@ const (
 
 // Fields decides whether a caller may change the fields that a write changes.
 type Fields struct {
-	// Ask asks the whole chain about the request with another verb.
-	Ask func(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
-	// Schemas finds the schemas of a kind; an error refuses the request.
-	Schemas func(kind schema.GroupVersionKind) (fieldperm.Converter, error)
-	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
-	// means that none is.
-	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
-	// Behind knows what the body does not show.
-	Behind *Behind
-	// Shadow is told what field permissions that are not enforced would have changed.
-	Shadow *shadow.Recorder
+	// Asker asks the whole chain about the request with another verb.
+	Asker Asker
+	// Schemas finds the schemas of a kind.
+	Schemas Schemas
+	// Everywhere knows which requests are granted for the whole cluster: what cannot be read yields to that. Nil means
+	// that none is.
+	Everywhere Everywhere
+	// Behind knows what the body does not show; nil knows no pod, and of no version that differs.
+	Behind Behind
+}
+
+// Asker asks the whole chain about a request with another verb.
+type Asker interface {
+	Ask(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
+	// AskAside asks for the sake of something that is not enforced: nobody is told of it.
+	AskAside(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
+}
+
+// Schemas finds the schemas of a kind; an error refuses the request.
+type Schemas interface {
+	For(kind schema.GroupVersionKind) (fieldperm.Converter, error)
+}
+
+// Everywhere knows which requests are granted for the whole cluster.
+type Everywhere interface {
+	GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 }
 
 // everywhere tells whether the request is granted for the whole cluster.
 func (f *Fields) everywhere(ctx context.Context, holder *requestctx.State) bool {
-	return f.Everywhere != nil && f.Everywhere(ctx, holder.Snapshot, holder.Attributes())
+	return f.Everywhere != nil && f.Everywhere.GrantedEverywhere(ctx, holder.Snapshot, holder.Attributes())
 }
 
 // UnreadableReason is the refusal of a write while a declaration of field permissions cannot be read (SV-8).
@@ -63,7 +76,7 @@ func (f *Fields) reach(ctx context.Context, holder *requestctx.State, asked requ
 	case asked != nil:
 		return asked.Resolve(ctx, known)
 	}
-	return f.Ask(ctx, holder, fieldperm.Verb, known)
+	return f.Asker.Ask(ctx, holder, fieldperm.Verb, known)
 }
 
 // writesFields tells whether what is admitted is an object, or a stand-in for one, whose fields say what the request
@@ -107,7 +120,8 @@ func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode field
 	}
 	known.reached, known.mode = true, mode
 	begin := time.Now()
-	result, looked, err := f.decide(ctx, holder, holder.Snapshot.Fields, known, objects)
+	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
+	result, looked, err := w.decide(holder.Snapshot.Fields)
 	if err != nil || !looked {
 		return by, err
 	}
@@ -142,47 +156,16 @@ func lacking(result fieldperm.Result) (names []string) {
 	return names
 }
 
-// suppose takes down what field permissions that are not enforced would have changed (TR-6). A write that was refused
-// before its fields were looked at, they would not have saved.
-func (f *Fields) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
-	if f == nil || !known.reached {
-		return
-	}
-	target, left := fieldTarget(holder.Snapshot.Served, known), authorize.MaxSuppositions
-	for _, one := range holder.Snapshot.Shadow.Fields {
-		if !one.Concerns(target.Resource) {
-			continue
-		}
-		if left--; left < 0 {
-			f.Shadow.Count(one.Rule, holder.Attributes(), shadow.AnswerOf(allowed), shadow.Undecided)
-			continue
-		}
-		aside := known.besides()
-		aside.mode = known.mode
-		result, looked, err := f.decide(authorize.Quietly(ctx), holder, one.Table(), aside, objects)
-		would := shadow.Allow
-		if err != nil || looked && !result.Allowed() {
-			would = shadow.Deny
-		}
-		was := shadow.AnswerOf(allowed)
-		if !allowed && known.mode == fieldperm.General {
-			would = was // something else refuses it
-		}
-		f.Shadow.Note(ctx, one.Rule, holder.Attributes(), was, would)
-	}
-}
-
 // decide holds a write against a table; looked is false if no field of it needs a look.
-func (f *Fields) decide(ctx context.Context, holder *requestctx.State, table *fieldperm.Table, known *facts, objects admission.ObjectInterfaces) (result fieldperm.Result, looked bool, err error) {
-	target, mode := fieldTarget(holder.Snapshot.Served, known), known.mode
-	if source := table.Unreadable(target.Resource); source != "" && !f.everywhere(ctx, holder) {
-		return result, false, forbidden(known, UnreadableReason(source))
+func (w *fieldWrite) decide(table *fieldperm.Table) (result fieldperm.Result, looked bool, err error) {
+	target, mode := fieldTarget(w.holder.Snapshot.Served, w.known), w.known.mode
+	if source := table.Unreadable(target.Resource); source != "" && !w.everywhere(w.ctx, w.holder) {
+		return result, false, forbidden(w.known, UnreadableReason(source))
 	}
-	target.Copied = mode == fieldperm.General && copies(known)
+	target.Copied = mode == fieldperm.General && copies(w.known)
 	if mode == fieldperm.General && !table.Guards(target) {
 		return result, false, nil
 	}
-	w := &fieldWrite{Fields: f, ctx: ctx, holder: holder, known: known, objects: objects}
 	result = table.Decide(w.request(target, mode))
 	if result.Allowed() {
 		result = w.otherVersions(table, target, result)

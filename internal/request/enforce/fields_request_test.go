@@ -51,10 +51,10 @@ func TestAnAllowIsAnAllow(t *testing.T) {
 		{requestctx.Outcome{}, false, nil},
 	} {
 		asked := ""
-		fields := &Fields{Ask: func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
+		fields := &Fields{Asker: askerFunc(func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
 			asked = verb
 			return tt.out
-		}}
+		})}
 		w := &fieldWrite{Fields: fields, ctx: t.Context(), holder: &requestctx.State{Snapshot: &snapshot.Snapshot{}}, known: known}
 		got, err := w.request(fieldperm.Target{}, fieldperm.General).Check("granular:labels")
 		if got != tt.want || !errors.Is(err, tt.err) || asked != "granular:labels" {

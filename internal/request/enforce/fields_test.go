@@ -23,21 +23,56 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
+// askerFunc, schemasFunc and knownBehind are collaborators of tests.
+type (
+	askerFunc   func(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome
+	schemasFunc func(schema.GroupVersionKind) (fieldperm.Converter, error)
+	knownBehind struct {
+		pod      func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+		versions func(schema.GroupKind) (string, []string)
+	}
+)
+
+func (f askerFunc) Ask(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome {
+	return f(ctx, holder, verb, data)
+}
+
+// AskAside is a question that nobody counts.
+func (f askerFunc) AskAside(ctx context.Context, holder *requestctx.State, verb string, data authorizer.ConditionsData) requestctx.Outcome {
+	return f(ctx, holder, verb+" aside", data)
+}
+
+func (f schemasFunc) For(kind schema.GroupVersionKind) (fieldperm.Converter, error) { return f(kind) }
+
+func (k knownBehind) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	if k.pod == nil {
+		return nil, errors.New("nothing is stored here")
+	}
+	return k.pod(ctx, namespace, name)
+}
+
+func (k knownBehind) Versions(kind schema.GroupKind) (string, []string) {
+	if k.versions == nil {
+		return "", nil
+	}
+	return k.versions(kind)
+}
+
 // withFields is a world in which the caller holds some verbs, and nothing else is asked.
 func withFields(t *testing.T, verb string, d requestctx.Pass, held ...string) (*world, *[]string) {
 	t.Helper()
 	w := newWorld(verb, d)
 	w.snap.Fields = labelTable(t)
 	var asked []string
-	w.plugin.Fields = &Fields{
-		Ask: func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
+	w.plugin.cfg.Fields = &Fields{
+		Asker: askerFunc(func(_ context.Context, _ *requestctx.State, verb string, _ authorizer.ConditionsData) requestctx.Outcome {
 			asked = append(asked, verb)
 			if slices.Contains(held, verb) {
 				return allow
 			}
 			return noOpinion
-		},
-		Schemas: func(schema.GroupVersionKind) (fieldperm.Converter, error) { return &fieldperm.Schemas{}, nil },
+		}),
+		Schemas: schemasFunc(func(schema.GroupVersionKind) (fieldperm.Converter, error) { return &fieldperm.Schemas{}, nil }),
 	}
 	return w, &asked
 }
@@ -110,9 +145,9 @@ func TestFieldChecksAreAudited(t *testing.T) {
 		t.Errorf("held: %q", got)
 	}
 	w, _ = withFields(t, "update", requestctx.Allowed())
-	w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
+	w.plugin.cfg.Fields.Asker = askerFunc(func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 		return requestctx.Outcome{Decision: authorizer.DecisionNoOpinion, Detail: errors.New("boom")}
-	}
+	})
 	wants(t, "failed", w.admit(t, writeOf(admission.Update, "", tier("a"), tier("b"))), "tier")
 	if got := audit.AuditContextFrom(w.ctx).GetEventAnnotations()[AnnotationFieldChecks]; !strings.HasSuffix(got, "=error") {
 		t.Errorf("failed: %q", got)
@@ -129,9 +164,9 @@ func TestFieldChecksAreAudited(t *testing.T) {
 	}{
 		{requestctx.Outcome{Decision: authorizer.DecisionAllow, Detail: errors.New("boom")}, ""}, {requestctx.Outcome{}, "tier"}, {impossible, "tier"}, {deny, "tier"},
 	} {
-		w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
+		w.plugin.cfg.Fields.Asker = askerFunc(func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 			return c.out
-		}
+		})
 		wants(t, "an answer", w.admit(t, writeOf(admission.Update, "", tier("a"), tier("b"))), c.want)
 	}
 }
@@ -144,13 +179,13 @@ func TestFieldsFailClosed(t *testing.T) {
 	w.snap.Fields = nil
 	wants(t, "the table is not there", w.admit(t, write), "no condition under which")
 	w, _ = withFields(t, "update", requestctx.Granular(nil), fieldperm.Verb, tierVerb)
-	w.plugin.Fields = nil
+	w.plugin.cfg.Fields = nil
 	wants(t, "the system is off", w.admit(t, write), "no condition under which")
 	if len(*asked) > 0 {
 		t.Errorf("asked %v", *asked)
 	}
 	w, _ = withFields(t, "update", requestctx.Allowed(), tierVerb)
-	w.plugin.Fields.Schemas = func(schema.GroupVersionKind) (fieldperm.Converter, error) { return nil, errors.New("no secret schema") }
+	w.plugin.cfg.Fields.Schemas = schemasFunc(func(schema.GroupVersionKind) (fieldperm.Converter, error) { return nil, errors.New("no secret schema") })
 	err := w.admit(t, write)
 	wants(t, "no schema", err, "could not be examined")
 	if strings.Contains(err.Error(), "secret") {
@@ -236,7 +271,7 @@ func TestOtherVersionsOfAWrite(t *testing.T) {
 		"storage, and served as well": {"v7", []string{"v1", "v7"}, "could not be examined"},
 	} {
 		w, _ := withFields(t, "update", requestctx.Allowed(), tierVerb)
-		w.plugin.Fields.Behind = &Behind{Versions: func(schema.GroupKind) (string, []string) { return c.storage, c.served }}
+		w.plugin.cfg.Fields.Behind = knownBehind{versions: func(schema.GroupKind) (string, []string) { return c.storage, c.served }}
 		wants(t, name, w.admit(t, writeOf(admission.Update, "", tier("a"), tier("b"))), c.want)
 		wants(t, name+", status", w.admit(t, writeOf(admission.Update, "status", tier("a"), tier("a"))), c.want)
 		if c.want != "" {
@@ -245,19 +280,19 @@ func TestOtherVersionsOfAWrite(t *testing.T) {
 	}
 	// Labels that a conversion adds are the caller's.
 	w, _ := withFields(t, "update", requestctx.Allowed())
-	f := &fieldWrite{Fields: w.plugin.Fields, ctx: w.context(t), known: w.factsOf(t, writeOf(admission.Update, "", sized("1"), sized("2")))}
+	f := &fieldWrite{Fields: w.plugin.cfg.Fields, ctx: w.context(t), known: w.factsOf(t, writeOf(admission.Update, "", sized("1"), sized("2")))}
 	f.holder = requestctx.From(f.ctx)
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.com", Version: "v2", Kind: "Widget"}, &unstructured.Unstructured{})
 	f.objects = adds{admission.NewObjectInterfacesFromScheme(scheme)}
-	f.Behind = &Behind{Versions: func(schema.GroupKind) (string, []string) { return "v1", []string{"v1", "v2"} }}
+	f.Behind = knownBehind{versions: func(schema.GroupKind) (string, []string) { return "v1", []string{"v1", "v2"} }}
 	target := fieldTarget(w.snap.Served, f.known)
 	if r := f.otherVersions(w.snap.Fields, target, fieldperm.Result{}); r.Allowed() || r.Err != nil || !strings.Contains(r.Reason(), "tier") {
 		t.Errorf("a label that a conversion adds: %v %v %v", r.Allowed(), r.Err, r.Reason())
 	}
-	w.plugin.Fields.Ask = func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
+	w.plugin.cfg.Fields.Asker = askerFunc(func(context.Context, *requestctx.State, string, authorizer.ConditionsData) requestctx.Outcome {
 		return allow
-	}
+	})
 	if r := f.otherVersions(w.snap.Fields, target, fieldperm.Result{}); !r.Allowed() || len(r.Checks) != 1 {
 		t.Errorf("with the permission: %v %v", r.Reason(), r.Checks)
 	}
@@ -306,23 +341,23 @@ func TestBindingsWriteIntoThePod(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
 		labels  map[string]string
-		behind  *Behind
+		behind  Behind
 		want    string
 	}{
 		"no labels":             {"7", nil, nil, ""},
-		"a label of its own":    {"7", map[string]string{"other": "b"}, &Behind{Pod: podWith(nil, nil)}, ""},
-		"the exclusive label":   {"7", map[string]string{"tier": "b"}, &Behind{Pod: podWith(nil, nil)}, "tier"},
-		"another value":         {"7", map[string]string{"tier": "b"}, &Behind{Pod: podWith(map[string]string{"tier": "a"}, nil)}, "tier"},
-		"what the pod has":      {"7", map[string]string{"tier": "a"}, &Behind{Pod: podWith(map[string]string{"tier": "a", "more": "x"}, nil)}, ""},
-		"another pod meanwhile": {"6", map[string]string{"tier": "a"}, &Behind{Pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
-		"not pinned":            {"", map[string]string{"tier": "a"}, &Behind{Pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
-		"no pod":                {"7", map[string]string{"tier": "a"}, &Behind{Pod: podWith(nil, missing)}, "not found"},
-		"it cannot be read":     {"7", map[string]string{"tier": "a"}, &Behind{Pod: podWith(nil, errors.New("etcd is away"))}, "could not be examined"},
-		"nobody can read it":    {"7", map[string]string{"tier": "a"}, &Behind{}, "could not be examined"},
+		"a label of its own":    {"7", map[string]string{"other": "b"}, knownBehind{pod: podWith(nil, nil)}, ""},
+		"the exclusive label":   {"7", map[string]string{"tier": "b"}, knownBehind{pod: podWith(nil, nil)}, "tier"},
+		"another value":         {"7", map[string]string{"tier": "b"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "tier"},
+		"what the pod has":      {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a", "more": "x"}, nil)}, ""},
+		"another pod meanwhile": {"6", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
+		"not pinned":            {"", map[string]string{"tier": "a"}, knownBehind{pod: podWith(map[string]string{"tier": "a"}, nil)}, "the pod has changed meanwhile"},
+		"no pod":                {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(nil, missing)}, "not found"},
+		"it cannot be read":     {"7", map[string]string{"tier": "a"}, knownBehind{pod: podWith(nil, errors.New("etcd is away"))}, "could not be examined"},
+		"nobody can read it":    {"7", map[string]string{"tier": "a"}, knownBehind{}, "could not be examined"},
 		"nothing is known":      {"7", map[string]string{"tier": "a"}, nil, "could not be examined"},
 	} {
 		w, _ := withFields(t, "create", requestctx.Allowed())
-		w.plugin.Fields.Behind = c.behind
+		w.plugin.cfg.Fields.Behind = c.behind
 		wants(t, name, w.admit(t, bindingOf(c.version, c.labels)), c.want)
 	}
 }
@@ -333,7 +368,7 @@ func TestPin(t *testing.T) {
 	pin := func(d requestctx.Pass, attrs admission.Attributes, pod func(context.Context, string, string) (*corev1.Pod, error)) error {
 		w := newWorld("create", d)
 		w.snap.Fields = fields
-		return (&Pin{Behind: &Behind{Pod: pod}}).Admit(w.context(t), attrs, nil)
+		return (&Pin{Behind: knownBehind{pod: pod}}).Admit(w.context(t), attrs, nil)
 	}
 	versionOf := func(attrs admission.Attributes) string { return attrs.GetObject().(*corev1.Binding).ResourceVersion }
 	for name, c := range map[string]struct {
@@ -362,7 +397,7 @@ func TestPin(t *testing.T) {
 	// Without anything that guards a field or a label there is nothing to compare.
 	w := newWorld("create", allowed)
 	attrs := bindingOf("", map[string]string{"tier": "a"})
-	wants(t, "nothing guarded", (&Pin{Behind: &Behind{Pod: podWith(nil, nil)}}).Admit(w.context(t), attrs, nil), "")
+	wants(t, "nothing guarded", (&Pin{Behind: knownBehind{pod: podWith(nil, nil)}}).Admit(w.context(t), attrs, nil), "")
 	if versionOf(attrs) != "" {
 		t.Error("pinned for nothing")
 	}

@@ -30,6 +30,8 @@ type fieldWrite struct {
 	holder  *requestctx.State
 	known   *facts
 	objects admission.ObjectInterfaces
+	// aside is set for what is not enforced.
+	aside bool
 }
 
 // fieldTarget is the resource that a request writes. Events are served by two groups, and stored once.
@@ -56,7 +58,7 @@ func (w *fieldWrite) request(target fieldperm.Target, mode fieldperm.Mode) field
 		Versioned: w.compared,
 		Claimed:   requestctx.NotesOf(w.ctx).Claims(),
 		Check: func(verb string) (bool, error) {
-			out := w.Ask(w.ctx, w.holder, verb, w.known)
+			out := w.ask(verb)
 			if out.Decision == authorizer.DecisionAllow {
 				return true, nil // what failed beside it did not keep anybody from allowing it
 			}
@@ -81,6 +83,13 @@ func (w *fieldWrite) request(target fieldperm.Target, mode fieldperm.Mode) field
 	return req
 }
 
+func (w *fieldWrite) ask(verb string) requestctx.Outcome {
+	if w.aside {
+		return w.Asker.AskAside(w.ctx, w.holder, verb, w.known)
+	}
+	return w.Asker.Ask(w.ctx, w.holder, verb, w.known)
+}
+
 // statusFields are set by the endpoint itself, whatever the caller sends.
 var statusFields = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 
@@ -99,7 +108,7 @@ func (w *fieldWrite) compared(apiVersion string) (old, new *typed.TypedValue, er
 	if err != nil {
 		return nil, nil, err
 	}
-	schemas, err := w.Schemas(after.GetObjectKind().GroupVersionKind())
+	schemas, err := w.Schemas.For(after.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +135,7 @@ func (w *fieldWrite) pair(apiVersion string) (old, new runtime.Object, err error
 	case err != nil:
 		return nil, nil, fmt.Errorf("the stored object is not available: %w", err)
 	case isBinding(w.known):
-		if old, err = w.Behind.pod(w.ctx, w.known); err != nil {
+		if old, err = podBehind(w.ctx, w.Behind, w.known); err != nil {
 			return nil, nil, err
 		}
 	case old == nil && w.known.GetOperation() != admission.Create:
@@ -189,7 +198,7 @@ func (w *fieldWrite) otherVersions(table *fieldperm.Table, target fieldperm.Targ
 	if !table.Guards(target) {
 		return result
 	}
-	for _, other := range w.Behind.versions(w.known, w.objects) {
+	for _, other := range versionsBehind(w.Behind, w.known, w.objects) {
 		if other.err != nil {
 			return fieldperm.Result{Checks: result.Checks, Err: fmt.Errorf("version %s: %w", other.version, other.err)}
 		}

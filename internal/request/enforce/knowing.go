@@ -14,8 +14,14 @@ import (
 
 // Knowing refuses to store what is not enforced while a replica would enforce it (TR-6).
 type Knowing struct {
+	// Replicas are those that have to know.
+	Replicas Replicas
+}
+
+// Replicas are the servers that serve the same objects.
+type Replicas interface {
 	// Need says that whoever serves has to know such rules, or why that cannot be.
-	Need func(ctx context.Context, dryRun bool) error
+	Need(ctx context.Context, dryRun bool) error
 }
 
 var _ admission.ValidationInterface = Knowing{}
@@ -42,10 +48,10 @@ func (k Knowing) Validate(ctx context.Context, attrs admission.Attributes, _ adm
 	case *policy.FieldPermission:
 		shadowed = o.Spec.Enforcement.Shadowed()
 	}
-	if !shadowed || k.Need == nil {
+	if !shadowed {
 		return nil
 	}
-	if err := k.Need(ctx, attrs.IsDryRun()); err != nil {
+	if err := k.Replicas.Need(ctx, attrs.IsDryRun()); err != nil {
 		return apierrors.NewConflict(attrs.GetResource().GroupResource(), attrs.GetName(), errors.Join(err))
 	}
 	return nil

@@ -15,6 +15,10 @@ import (
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
+type needFunc func(ctx context.Context, dryRun bool) error
+
+func (f needFunc) Need(ctx context.Context, dryRun bool) error { return f(ctx, dryRun) }
+
 // TR-6: what is not enforced is stored only if every replica knows that there is such a thing; what is enforced always.
 func TestKnowing(t *testing.T) {
 	role := func(e policy.Enforcement) runtime.Object {
@@ -27,18 +31,19 @@ func TestKnowing(t *testing.T) {
 			for _, op := range []admission.Operation{admission.Create, admission.Update} {
 				attrs := admission.NewAttributesRecord(o, nil, schema.GroupVersionKind{}, "n", "x", schema.GroupVersionResource{Resource: "things"}, "", op, nil, true, nil)
 				asked := 0
-				k := Knowing{Need: func(_ context.Context, dryRun bool) error {
+				k := Knowing{Replicas: needFunc(func(_ context.Context, dryRun bool) error {
 					if asked++; !dryRun {
 						t.Error("it was a dry run")
 					}
 					return errors.New("host-b does not know them")
-				}}
+				})}
 				err := k.Validate(t.Context(), attrs, nil)
 				if e.Shadowed() != (asked == 1) || e.Shadowed() != (apierrors.IsConflict(err) && strings.Contains(err.Error(), "host-b")) {
 					t.Errorf("%T %q: asked %d times, %v", o, e, asked, err)
 				}
-				if err := (Knowing{}).Validate(t.Context(), attrs, nil); err != nil {
-					t.Errorf("a host without replicas: %v", err)
+				alone := Knowing{Replicas: needFunc(func(context.Context, bool) error { return nil })}
+				if err := alone.Validate(t.Context(), attrs, nil); err != nil {
+					t.Errorf("replicas that know them: %v", err)
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func (c *cause) namespace(ctx context.Context) error {
 			continue
 		}
 		request := c.deletes(r.GroupVersionResource, namespace, "")
-		if hit, may := rules.MayDeny(request); may && c.MayBeDenied(ctx, request) {
+		if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
 			c.by.Ask = &denial.Question{Attributes: request}
 			return refuse(r.GroupResource().String(), hit.Reason())
 		}

@@ -22,11 +22,16 @@ import (
 type OurGroups struct {
 	// Groups are ours, whether or not they are served at the moment.
 	Groups []string
-	// Serves tells the group versions that are served.
-	Serves func(schema.GroupVersion) bool
+	// Serving knows the group versions that are served.
+	Serving Serving
 	// Service is where another server finds them; nil if they are served by the server that is asked. Who has set it up
 	// is not asked about here.
 	Service *apiregistration.ServiceReference
+}
+
+// Serving knows the group versions that this process serves.
+type Serving interface {
+	Serves(schema.GroupVersion) bool
 }
 
 var _ admission.ValidationInterface = OurGroups{}
@@ -113,7 +118,7 @@ func (o OurGroups) service(attrs admission.Attributes) error {
 
 // ours tells an APIService that says what is true: this server serves that version.
 func (o OurGroups) ours(s *apiregistration.APIService) bool {
-	return slices.Contains(o.Groups, s.Spec.Group) && o.here(s.Spec.Service) && o.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
+	return slices.Contains(o.Groups, s.Spec.Group) && o.here(s.Spec.Service) && o.Serving.Serves(schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version})
 }
 
 func (o OurGroups) here(service *apiregistration.ServiceReference) bool {

@@ -16,7 +16,7 @@ import (
 
 // SV-8: nobody but this server serves our groups, whoever asks.
 func TestOurGroups(t *testing.T) {
-	check := OurGroups{Groups: []string{"ours.dev"}, Serves: func(gv schema.GroupVersion) bool { return gv.Version == "v1alpha1" }}
+	check := OurGroups{Groups: []string{"ours.dev"}, Serving: servingFunc(func(gv schema.GroupVersion) bool { return gv.Version == "v1alpha1" })}
 	crd := func(group, kind string) runtime.Object {
 		c := &apiextensions.CustomResourceDefinition{}
 		c.Spec.Group, c.Spec.Names.Kind = group, kind
@@ -70,7 +70,7 @@ func TestOurGroups(t *testing.T) {
 
 // SC-2, SC-9: beside a stock server nobody who is asked about changes the way to our groups.
 func TestTheWayToOurGroups(t *testing.T) {
-	check := OurGroups{Groups: []string{"ours.dev"}, Serves: func(schema.GroupVersion) bool { return true }, Service: &apiregistration.ServiceReference{Namespace: "home", Name: "proviso"}}
+	check := OurGroups{Groups: []string{"ours.dev"}, Serving: servingFunc(func(schema.GroupVersion) bool { return true }), Service: &apiregistration.ServiceReference{Namespace: "home", Name: "proviso"}}
 	service := func(insecure bool, priority int32) runtime.Object {
 		return &apiregistration.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.ours.dev"}, Spec: apiregistration.APIServiceSpec{Group: "ours.dev", Version: "v1",
 			Service: &apiregistration.ServiceReference{Namespace: "home", Name: "proviso"}, InsecureSkipTLSVerify: insecure, VersionPriority: priority}}
@@ -109,9 +109,13 @@ func TestTheWayToOurGroups(t *testing.T) {
 		if err := check.Validate(t.Context(), attrs, nil); (err != nil) != test.refused {
 			t.Errorf("%s: %v", test.name, err)
 		}
-		alone := OurGroups{Groups: check.Groups, Serves: check.Serves}
+		alone := OurGroups{Groups: check.Groups, Serving: check.Serving}
 		if err := alone.Validate(t.Context(), attrs, nil); err != nil && test.resource.Resource != "apiservices" {
 			t.Errorf("%s, in a server of ours: %v", test.name, err)
 		}
 	}
 }
+
+type servingFunc func(schema.GroupVersion) bool
+
+func (f servingFunc) Serves(gv schema.GroupVersion) bool { return f(gv) }

@@ -18,7 +18,7 @@ const PinName = "WriteEffects"
 // Pin runs last in mutating admission and sees what validation cannot. It pins a Binding to the pod that the enforcer
 // will compare it with, and notes whether a Scale changes who manages the scale field.
 type Pin struct {
-	Behind *Behind
+	Behind Behind
 }
 
 var _ admission.MutationInterface = (*Pin)(nil)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
@@ -16,7 +15,6 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/connect"
-	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -35,13 +33,13 @@ const (
 	AnnotationDetail     = "authorization.proviso.dev/detail"
 )
 
-// Plugin resolves the passes that travelled with a request.
-type Plugin struct {
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+// Config is what the enforcer checks, and by what.
+type Config struct {
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
 	// Connect decides whether a connect request may create its connection; nil leaves that to the request's own verb,
 	// as upstream does.
-	Connect func(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+	Connect Connector
 	// Fields looks at the fields that a write changes; nil while that system is off.
 	Fields *Fields
 	// Effects looks at what others would do because of the request; nil while no rule can deny.
@@ -52,6 +50,24 @@ type Plugin struct {
 	Explain bool
 	// After is asked in order once the conditions are met; each can only refuse.
 	After []admission.ValidationInterface
+	// Observer is told what was decided; nil if nobody wants to know.
+	Observer Observer
+}
+
+// Connector decides whether a connect request may create its connection.
+type Connector interface {
+	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+}
+
+// Plugin resolves the passes that travelled with a request.
+type Plugin struct{ cfg Config }
+
+// New makes the enforcer.
+func New(cfg Config) *Plugin {
+	if cfg.Observer == nil {
+		cfg.Observer = Unobserved{}
+	}
+	return &Plugin{cfg}
 }
 
 var _ admission.ValidationInterface = (*Plugin)(nil)
@@ -100,7 +116,7 @@ func nameless(decided authorizer.Attributes, err error) error {
 // Refusal is what is said of a request whose condition turned out this way.
 func Refusal(decided authorizer.Attributes, out requestctx.Outcome, explain bool) error {
 	err := apierrors.NewForbidden(schema.GroupResource{Group: decided.GetAPIGroup(), Resource: decided.GetResource()}, decided.GetName(), errors.New(reasonOf(out)))
-	return (&Plugin{Explain: explain}).advise(denial.By{Ask: &denial.Question{Attributes: decided, Object: true}}, err)
+	return New(Config{Explain: explain}).advise(denial.By{Ask: &denial.Question{Attributes: decided, Object: true}}, err)
 }
 
 // reasonOf is why an outcome is not an allowance.
@@ -114,7 +130,7 @@ func reasonOf(out requestctx.Outcome) string {
 // advise adds the remedy to a refusal. Other errors stay as they are.
 func (p *Plugin) advise(by denial.By, err error) error {
 	var refused *apierrors.StatusError
-	if !p.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
+	if !p.cfg.Explain || !apierrors.IsForbidden(err) || !errors.As(err, &refused) {
 		return err
 	}
 	status := refused.ErrStatus
@@ -126,23 +142,9 @@ func (p *Plugin) advise(by denial.By, err error) error {
 func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
-	p.suppose(ctx, holder, known, objects, err == nil)
+	known.trial.allowed = err == nil
+	p.cfg.Observer.Admitted(ctx, Observation{Allowed: err == nil, Slots: slotsOf(holder, attrs), Namespace: attrs.GetNamespace(), Trial: &known.trial})
 	return by, err
-}
-
-// suppose settles what would have become of it if everything was enforced that is not, after all is decided (TR-6).
-func (p *Plugin) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
-	for _, slot := range slotsOf(holder, known.Attributes) {
-		for _, s := range holder.Supposed(slot) {
-			s.Settle(expr.WithBudget(ctx, nil), known.Aside(), allowed)
-		}
-	}
-	if len(holder.Snapshot.Shadow.Fields) > 0 {
-		p.Fields.suppose(ctx, holder, known, objects, allowed)
-	}
-	if len(holder.Snapshot.Shadow.Protect.Each) > 0 && p.Protected != nil {
-		p.Protected.suppose(ctx, holder, known, objects, allowed)
-	}
 }
 
 // admit decides.
@@ -164,10 +166,10 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *fac
 			return denial.By{Stage: denial.Connection, Ask: &denial.Question{Attributes: holder.Attributes(), Verb: connect.Verb}}, err
 		}
 	}
-	if by, err := p.Fields.check(ctx, holder, mode, known, objects); err != nil {
+	if by, err := p.cfg.Fields.check(ctx, holder, mode, known, objects); err != nil {
 		return by, err
 	}
-	for _, next := range p.After {
+	for _, next := range p.cfg.After {
 		if !next.Handles(attrs.GetOperation()) {
 			continue
 		}
@@ -175,7 +177,7 @@ func (p *Plugin) admit(ctx context.Context, holder *requestctx.State, known *fac
 			return byGuard(err)
 		}
 	}
-	if by, err := p.Effects.check(ctx, holder, known, objects); err != nil {
+	if by, err := p.cfg.Effects.check(ctx, holder, known, objects); err != nil {
 		return by, err
 	}
 	return denial.By{}, nil
@@ -207,7 +209,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot req
 		out = authorize.Enforce(ctx, pending, known)
 	}
 	if out.Decision == authorizer.DecisionNoOpinion {
-		reach := p.Fields.reach(ctx, holder, d.Fields(), known)
+		reach := p.cfg.Fields.reach(ctx, holder, d.Fields(), known)
 		if reach.Decision == authorizer.DecisionAllow {
 			authorize.RecordDecision(ctx, &reviewv1.AuthorizationDecision{Decision: "allow", Authorizer: reach.Authorizer})
 			return true, out, nil

@@ -62,7 +62,7 @@ func newWorld(verb string, request requestctx.Pass) *world {
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "controllerrevisions", Kind: "ControllerRevision"}}},
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "events", Kind: "Event"}}},
 	}
-	return &world{plugin: &Plugin{}, snap: &snapshot.Snapshot{Synced: true, Served: snapshot.Sources{Local: lists}.Served()}, verb: verb,
+	return &world{plugin: New(Config{}), snap: &snapshot.Snapshot{Synced: true, Served: snapshot.Sources{Local: lists}.Served()}, verb: verb,
 		slots: map[requestctx.Slot]requestctx.Pass{requestctx.Request: request}}
 }
 
@@ -139,19 +139,19 @@ func TestOnlyAnAllowancePasses(t *testing.T) {
 	} {
 		w := newWorld("update", c.pass)
 		asked := 0
-		w.plugin.After = []admission.ValidationInterface{next{asked: &asked}}
+		w.plugin.cfg.After = []admission.ValidationInterface{next{asked: &asked}}
 		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
 		wants(t, name, err, c.want)
 		if w.ledger.Admitted() != (c.want == "") || w.ledger.Refused() != (c.want != "") || (asked == 1) != (c.want == "") {
 			t.Errorf("%s: admitted %v, refused %v, asked %d further checks", name, w.ledger.Admitted(), w.ledger.Refused(), asked)
 		}
 	}
-	wants(t, "no holder", (&Plugin{}).Validate(t.Context(), writeOf(admission.Update, "", widget(nil), widget(nil)), nil), none)
+	wants(t, "no holder", New(Config{}).Validate(t.Context(), writeOf(admission.Update, "", widget(nil), widget(nil)), nil), none)
 	w := newWorld("update", requestctx.Allowed())
 	w.snap = nil
 	wants(t, "no snapshot", w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), none)
 	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
-		if !(&Plugin{}).Handles(op) {
+		if !New(Config{}).Handles(op) {
 			t.Errorf("%s is not looked at", op)
 		}
 	}
@@ -197,12 +197,10 @@ func TestConnectionsNeedCreate(t *testing.T) {
 		{"create", deny, ""}, {"", deny, "a rule says no"},
 	} {
 		w := newWorld(c.verb, requestctx.Allowed())
-		w.plugin.Connect = func(context.Context, *requestctx.State, authorizer.ConditionsData) requestctx.Outcome {
-			return c.outcome
-		}
+		w.plugin.cfg.Connect = connector(c.outcome)
 		wants(t, c.verb, w.admit(t, writeOf(admission.Connect, "proxy", nil, nil)), c.want)
 		wants(t, "no connection", w.admit(t, writeOf(admission.Delete, "", widget(nil), nil)), "")
-		w.plugin.Connect = nil
+		w.plugin.cfg.Connect = nil
 		wants(t, "left to its verb", w.admit(t, writeOf(admission.Connect, "proxy", nil, nil)), "")
 	}
 }
@@ -226,7 +224,7 @@ func TestRemedyOfARefusal(t *testing.T) {
 	const says = "`proviso explain get /oven` says what would allow it"
 	for _, explain := range []bool{true, false} {
 		w := newWorld("get", conditional(deny))
-		w.plugin.Explain, w.path = explain, "/oven"
+		w.plugin.cfg.Explain, w.path = explain, "/oven"
 		err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil)))
 		wants(t, "a refusal", err, "a rule says no")
 		if strings.HasSuffix(err.Error(), "; "+says) != explain || !apierrors.IsForbidden(err) {
@@ -234,8 +232,8 @@ func TestRemedyOfARefusal(t *testing.T) {
 		}
 	}
 	w := newWorld("get", requestctx.Allowed())
-	w.plugin.Explain, w.path = true, "/oven"
-	w.plugin.After = []admission.ValidationInterface{next{asked: new(int), err: apierrors.NewConflict(schema.GroupResource{}, "w", errors.New("it changed"))}}
+	w.plugin.cfg.Explain, w.path = true, "/oven"
+	w.plugin.cfg.After = []admission.ValidationInterface{next{asked: new(int), err: apierrors.NewConflict(schema.GroupResource{}, "w", errors.New("it changed"))}}
 	if err := w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))); !apierrors.IsConflict(err) || strings.Contains(err.Error(), "proviso") {
 		t.Errorf("a conflict: %v", err)
 	}
@@ -245,7 +243,7 @@ func TestRemedyOfARefusal(t *testing.T) {
 func TestFurtherChecks(t *testing.T) {
 	asked := 0
 	w := newWorld("update", requestctx.Allowed())
-	w.plugin.After = []admission.ValidationInterface{next{asked: &asked}, next{skips: true, asked: &asked, err: errors.New("not for this")}, next{asked: &asked, err: errors.New("refused later")}}
+	w.plugin.cfg.After = []admission.ValidationInterface{next{asked: &asked}, next{skips: true, asked: &asked, err: errors.New("not for this")}, next{asked: &asked, err: errors.New("refused later")}}
 	wants(t, "the last one", w.admit(t, writeOf(admission.Update, "", widget(nil), widget(nil))), "refused later")
 	if asked != 2 || w.ledger.Admitted() {
 		t.Errorf("%d checks were asked, admitted %v", asked, w.ledger.Admitted())
@@ -285,4 +283,10 @@ func labelTable(t *testing.T) *fieldperm.Table {
 		t.Fatal(issues)
 	}
 	return table
+}
+
+type connector requestctx.Outcome
+
+func (c connector) Connect(context.Context, *requestctx.State, authorizer.ConditionsData) requestctx.Outcome {
+	return requestctx.Outcome(c)
 }

@@ -16,10 +16,8 @@ import (
 
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -28,13 +26,11 @@ import (
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
 	Chain authorizer.UnconditionalAuthorizer
-	// Everywhere tells whether a request is granted for the whole cluster: what cannot be read yields to that. Nil
-	// means that none is.
-	Everywhere func(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
-	// Behind knows what the body does not show.
-	Behind *Behind
-	// Shadow is told what attributes that are not enforced would have refused.
-	Shadow *shadow.Recorder
+	// Everywhere knows which requests are granted for the whole cluster: what cannot be read yields to that. Nil means
+	// that none is.
+	Everywhere Everywhere
+	// Behind knows what the body does not show; nil knows no pod, and of no version that differs.
+	Behind Behind
 }
 
 var _ admission.ValidationInterface = (*ProtectedAttributes)(nil)
@@ -57,27 +53,6 @@ func (p *ProtectedAttributes) Validate(ctx context.Context, attrs admission.Attr
 	return p.check(ctx, holder, holder.Snapshot.Protect, attrs, objects)
 }
 
-// suppose takes down which protected attributes that are not enforced would have refused the write (TR-6).
-func (p *ProtectedAttributes) suppose(ctx context.Context, holder *requestctx.State, known *facts, objects admission.ObjectInterfaces, allowed bool) {
-	shadows := holder.Snapshot.Shadow.Protect
-	if !allowed || !p.Handles(known.GetOperation()) || p.check(ctx, holder, shadows.Index, known.Attributes, objects) == nil {
-		return
-	}
-	left := authorize.MaxSuppositions
-	for _, one := range shadows.Each {
-		if in := known.GetNamespace(); in != "" && one.Rule.Namespace != "" && one.Rule.Namespace != in {
-			continue // it protects nothing of this object
-		}
-		if left--; left < 0 {
-			p.Shadow.Count(one.Rule, holder.Attributes(), shadow.Allow, shadow.Undecided)
-			continue
-		}
-		if p.check(ctx, holder, one.Index, known.Attributes, objects) != nil {
-			p.Shadow.Note(ctx, one.Rule, holder.Attributes(), shadow.Allow, shadow.Deny)
-		}
-	}
-}
-
 // check holds the write against an index of protections.
 func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.State, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
 	if index.Len() == 0 {
@@ -85,7 +60,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Stat
 	}
 	req := ProtectRequest(holder.Snapshot, attrs.GetUserInfo(), attrs)
 	req.Everywhere = func() bool {
-		return p.Everywhere != nil && p.Everywhere(ctx, holder.Snapshot, holder.Attributes())
+		return p.Everywhere != nil && p.Everywhere.GrantedEverywhere(ctx, holder.Snapshot, holder.Attributes())
 	}
 	old, new, err := p.written(ctx, index, attrs, objects)
 	if err != nil {
@@ -99,7 +74,7 @@ func (p *ProtectedAttributes) check(ctx context.Context, holder *requestctx.Stat
 	} else if result := index.Check(req, old, new); !result.Allowed() {
 		return &ruled{forbidden(attrs, result.Reason()), protecting(result), nil}
 	}
-	for _, other := range p.Behind.versions(attrs, objects) {
+	for _, other := range versionsBehind(p.Behind, attrs, objects) {
 		// What a conversion adds or takes away, this write does.
 		if other.err != nil {
 			if index.Exempts(req) {
@@ -123,7 +98,7 @@ func (p *ProtectedAttributes) written(ctx context.Context, index *protectedattr.
 		if err != nil || !index.Touches(binding.GetLabels(), binding.GetAnnotations()) {
 			return old, new, err
 		}
-		stored, err := p.Behind.pod(ctx, attrs)
+		stored, err := podBehind(ctx, p.Behind, attrs)
 		return stored, new, err
 	case isRevision(attrs) && attrs.GetSubresource() == "":
 		var before, after runtime.Object

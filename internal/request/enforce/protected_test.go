@@ -107,20 +107,20 @@ func TestProtectedAttributesBehindARequest(t *testing.T) {
 	w := protectedWorld(t)
 	labels := map[string]string{"tier": "a"}
 	for name, c := range map[string]struct {
-		behind *Behind
+		behind Behind
 		labels map[string]string
 		who    user.Info
 		want   string
 	}{
-		"set by a Binding":       {&Behind{Pod: podWith(nil, nil)}, labels, edgar, "tier"},
-		"changed by a Binding":   {&Behind{Pod: podWith(map[string]string{"tier": "b"}, nil)}, labels, edgar, "tier"},
-		"as the pod has it":      {&Behind{Pod: podWith(labels, nil)}, labels, edgar, ""},
+		"set by a Binding":       {knownBehind{pod: podWith(nil, nil)}, labels, edgar, "tier"},
+		"changed by a Binding":   {knownBehind{pod: podWith(map[string]string{"tier": "b"}, nil)}, labels, edgar, "tier"},
+		"as the pod has it":      {knownBehind{pod: podWith(labels, nil)}, labels, edgar, ""},
 		"another label":          {nil, map[string]string{"x": "y"}, edgar, ""},
-		"by a member":            {&Behind{Pod: podWith(nil, nil)}, labels, minnie, ""},
+		"by a member":            {knownBehind{pod: podWith(nil, nil)}, labels, minnie, ""},
 		"the pod is unknown":     {nil, labels, edgar, "could not be examined"},
 		"unknown to masters":     {nil, labels, master, ""},
-		"the pod is not there":   {&Behind{Pod: podWith(nil, apierrors.NewNotFound(corev1.Resource("pods"), "p"))}, labels, master, "not found"},
-		"the pod cannot be read": {&Behind{Pod: podWith(nil, errors.New("etcd is away"))}, labels, edgar, "could not be examined"},
+		"the pod is not there":   {knownBehind{pod: podWith(nil, apierrors.NewNotFound(corev1.Resource("pods"), "p"))}, labels, master, "not found"},
+		"the pod cannot be read": {knownBehind{pod: podWith(nil, errors.New("etcd is away"))}, labels, edgar, "could not be examined"},
 	} {
 		wants(t, name, w.guard(t, &ProtectedAttributes{Behind: c.behind}, as(bindingOf("7", c.labels), c.who)), c.want)
 	}
@@ -148,7 +148,7 @@ func TestProtectedAttributesBehindARequest(t *testing.T) {
 // PA-13: what a conversion to another version adds or takes away, the write does.
 func TestProtectedAttributesInOtherVersions(t *testing.T) {
 	w := protectedWorld(t)
-	p := &ProtectedAttributes{Behind: &Behind{Versions: func(schema.GroupKind) (string, []string) { return "v1", []string{"v1", "v7"} }}}
+	p := &ProtectedAttributes{Behind: knownBehind{versions: func(schema.GroupKind) (string, []string) { return "v1", []string{"v1", "v7"} }}}
 	write := writeOf(admission.Update, "", widget(nil), widget(nil))
 	wants(t, "a version that cannot be had", w.guard(t, p, as(write, edgar)), "version v7")
 	wants(t, "for masters", w.guard(t, p, as(write, master)), "")

@@ -31,7 +31,7 @@ func (c *cause) reshapes(ctx context.Context) error {
 		for _, verb := range verbs.All() {
 			request := authorizer.AttributesRecord{User: c.GetUserInfo(), Verb: verb, Namespace: namespace, APIGroup: was.Spec.Group, APIVersion: was.Spec.Version,
 				Resource: was.Spec.Names.Plural, ResourceRequest: true}
-			if hit, may := rules.MayDeny(request); may && c.MayBeDenied(ctx, request) {
+			if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
 				c.by.Rules, c.by.Ask = []string{hit.Reason()}, &denial.Question{Attributes: request}
 				return forbidden(c, fmt.Sprintf("%s would be hidden from rules, and one denies you %s on objects of the definition: %s", hidden, verb, hit.Reason()))
 			}

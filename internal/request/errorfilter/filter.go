@@ -33,8 +33,8 @@ var (
 type Config struct {
 	Gate   *authorize.Gate
 	Codecs runtime.NegotiatedSerializer
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
 }
 
 // Filter holds responses to writes that depend on the object.

@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	served := snapshot.Sources{Local: []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}}}}.Served()
-	gate := &authorize.Gate{Chain: chain, Conditional: true, Reads: &authorize.Reads{Reaches: func(authorizer.Attributes) error { return nil }}, Local: func(string, string) bool { return true }}
+	gate := authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Reads: authorize.ReadsFunc(func(authorizer.Attributes) error { return nil }), Local: authorize.LocalFunc(func(string, string) bool { return true })})
 	w := &world{gate: gate, stored: &states{}, snap: &snapshot.Snapshot{Rules: index, Served: served}, filter: New(Config{Gate: gate, Codecs: scheme.Codecs})}
 	w.filter.convertsBy(resource, scheme.Scheme)
 	w.store = &store{Interface: w.stored, resource: resource}

@@ -65,7 +65,7 @@ func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state r
 // stateOf is a state that the request is about; false for one that it cannot be about.
 func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfilter.State, bool) {
 	attrs := holder.Attributes()
-	s := readfilter.State{Holder: holder, Attributes: attrs, Namespace: f.cfg.Namespace, Convert: f.converter(resourceOf(attrs))}
+	s := readfilter.State{Holder: holder, Attributes: attrs, Namespaces: f.cfg.Namespaces, Convert: f.converter(resourceOf(attrs))}
 	m, err := meta.Accessor(state)
 	if err != nil || holder.Snapshot == nil || holder.Snapshot.Served == nil {
 		return s, false
@@ -91,7 +91,7 @@ func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *
 	if states, _ := ledger.Open(); verbs.Deletes(attrs.GetVerb()) && code < http.StatusBadRequest {
 		for _, state := range states {
 			if out := f.deletion(ctx, holder, state); !f.maySee(ctx, holder, state) {
-				return enforce.Refusal(attrs, out, f.cfg.Gate.Explain)
+				return enforce.Refusal(attrs, out, f.cfg.Gate.Explains())
 			}
 		}
 	}

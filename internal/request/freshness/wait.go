@@ -2,10 +2,12 @@ package freshness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,14 +30,33 @@ const (
 // Waiting lets requests wait for newer policy.
 type Waiting struct {
 	Store *snapshot.Store
-	// Newest is the revision that a source has where it is stored.
-	Newest func(ctx context.Context, source string) (uint64, error)
 	// Patience replaces the usual one, in tests.
 	Patience time.Duration
+
+	revisions atomic.Pointer[Revisions]
 
 	mu      sync.Mutex
 	all     int
 	waiting map[string]int
+}
+
+// Revisions knows how new sources are where they are stored.
+type Revisions interface {
+	// Newest is the revision that a source has there.
+	Newest(ctx context.Context, source string) (uint64, error)
+}
+
+// errUndated is said by hosts whose source does not know how new it is.
+var errUndated = errors.New("the policy comes from a source without revisions")
+
+// Follow says how new sources are. Until then nobody gets newer policy. The first call counts.
+func (w *Waiting) Follow(r Revisions) { w.revisions.CompareAndSwap(nil, &r) }
+
+func (w *Waiting) newest(ctx context.Context, source string) (uint64, error) {
+	if r := w.revisions.Load(); r != nil {
+		return (*r).Newest(ctx, source)
+	}
+	return 0, errUndated
 }
 
 // Reach returns a snapshot that has everything that the token names, source by source, or an API status that says how
@@ -115,7 +136,7 @@ func (w *Waiting) exist(ctx context.Context, now *snapshot.Snapshot, missing rev
 		if _, found := entryOf(now, m.Source); !found {
 			return behind(now, revision.Vector{m}, "it is no source of the policy of this server")
 		}
-		newest, err := w.Newest(ctx, m.Source)
+		newest, err := w.newest(ctx, m.Source)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return behind(now, missing, "the policy of this server is not there yet; try again")

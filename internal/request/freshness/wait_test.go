@@ -50,10 +50,16 @@ func running(t *testing.T) (*clock, *Waiting) {
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
 	go store.Run(stop)
-	newest := func(_ context.Context, source string) (uint64, error) {
-		return map[string]uint64{policies: 100, roles: 100}[source], nil
-	}
-	return c, &Waiting{Store: store, Newest: newest, Patience: time.Minute}
+	w := &Waiting{Store: store, Patience: time.Minute}
+	w.Follow(hundred{})
+	return c, w
+}
+
+// hundred is a store in which every source is at revision 100.
+type hundred struct{}
+
+func (hundred) Newest(_ context.Context, source string) (uint64, error) {
+	return map[string]uint64{policies: 100, roles: 100}[source], nil
 }
 
 func token(source string, at uint64) string {

@@ -31,8 +31,8 @@ type State struct {
 	Object    runtime.Object
 	// Convert is nil for custom resources.
 	Convert Converter
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
 }
 
 // Facts is a stored state as conditions see it: the resource itself, whichever subresource the request is about.
@@ -42,8 +42,8 @@ func Facts(ctx context.Context, s State) authorizer.ConditionsData {
 	f := &facts{State: s, kind: schema.GroupVersionKind{Group: asked.Group, Version: s.Attributes.GetAPIVersion(), Kind: served.OwnKind(asked)}}
 	objects := &versions{object: s.Object, kind: f.kind, resource: asked.Resource, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone()}
 	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx), Objects: objects}
-	if name := s.Attributes.GetNamespace(); name != "" && s.Namespace != nil {
-		cfg.Namespace = func() (runtime.Object, error) { return s.Namespace(name) }
+	if name := s.Attributes.GetNamespace(); name != "" && s.Namespaces != nil {
+		cfg.Namespace = func() (runtime.Object, error) { return s.Namespaces.Namespace(name) }
 	}
 	f.data = expr.NewData(cfg)
 	return f
@@ -58,7 +58,7 @@ type facts struct {
 var _ authorize.Facts = (*facts)(nil)
 
 func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) authorizer.ConditionsData {
-	return Facts(ctx, State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.convert, Namespace: s.stores.cfg.Namespace})
+	return Facts(ctx, State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.convert, Namespaces: s.stores.cfg.Namespaces})
 }
 
 // gone reports whether the state is one that a deletion leaves behind.

@@ -1,7 +1,6 @@
 package readfilter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,6 +43,7 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, req)
 			return
 		}
+		holder.Reads(r)
 		held := answer.Serve(next, w, narrowed, answer.Rule{First: func(code int) answer.Fate {
 			if code < http.StatusBadRequest && !r.decided.Load() {
 				return answer.Drop
@@ -60,10 +60,9 @@ func Filter(codecs runtime.NegotiatedSerializer, next http.Handler) http.Handler
 // narrow is the request with the selectors that its caller's right needs. The parameters are replaced: there is one of
 // each, and it says what the caller asked for and what was added.
 func (r *reading) narrow(req *http.Request) (*http.Request, error) {
-	ctx := context.WithValue(req.Context(), key{}, r)
 	n := r.holder.Get(requestctx.Request).Narrowing()
 	if n == nil {
-		return req.WithContext(ctx), nil
+		return req, nil
 	}
 	var err error
 	if r.labels, r.fields, err = n.Box.Selectors(); err != nil {
@@ -87,11 +86,11 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	}
 	set(query, "labelSelector", selectors.LabelText(append(ls, r.labels...)))
 	set(query, "fieldSelector", selectors.FieldText(append(slices.Clone(asked), r.fields...)))
-	out := req.Clone(ctx)
+	out := req.Clone(req.Context())
 	out.URL.RawQuery = query.Encode()
 	out.RequestURI = out.URL.RequestURI()
 	if !n.Box.IsEverything() {
-		warning.AddWarning(ctx, "", added(n))
+		warning.AddWarning(req.Context(), "", added(n))
 	}
 	return out, nil
 }

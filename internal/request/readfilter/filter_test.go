@@ -47,7 +47,9 @@ func serve(t *testing.T, pass requestctx.Pass, handler http.HandlerFunc) (code i
 }
 
 // decide does what the storage does when it has decided.
-func decide(req *http.Request) { req.Context().Value(key{}).(*reading).decided.Store(true) }
+func decide(req *http.Request) {
+	requestctx.From(req.Context()).Reading().(*reading).decided.Store(true)
+}
 
 // RD-1, RD-4: what nobody has decided does not leave, however it is written. The same answer passes once it is decided.
 func TestOnlyDecidedAnswersLeave(t *testing.T) {

@@ -26,7 +26,8 @@ type reading struct {
 	decided atomic.Bool
 }
 
-type key struct{}
+// IsDecided implements requestctx.Reading.
+func (r *reading) IsDecided() bool { return r.decided.Load() }
 
 // conditional tells whether the request of a holder is a read that somebody has yet to decide.
 func conditional(holder *requestctx.State) (authorizer.Attributes, bool) {
@@ -44,11 +45,12 @@ func conditional(holder *requestctx.State) (authorizer.Attributes, bool) {
 // of is the read that a call of the storage belongs to; nil if it is not under a condition, or if the call is about
 // another resource that the handler looks up. A read that has not come through the filter fails.
 func of(ctx context.Context, resource schema.GroupResource) (*reading, error) {
-	attrs, ok := conditional(requestctx.From(ctx))
+	holder := requestctx.From(ctx)
+	attrs, ok := conditional(holder)
 	if !ok || discovery.StoredAs(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) != resource {
 		return nil, nil
 	}
-	r, _ := ctx.Value(key{}).(*reading)
+	r, _ := holder.Reading().(*reading)
 	if r == nil {
 		return nil, apierrors.NewForbidden(resource, attrs.GetName(), errPassedBy)
 	}

@@ -116,7 +116,7 @@ func arrive(t *testing.T, verb string, pass requestctx.Pass, through bool) (cont
 	var ctx context.Context
 	Filter(testCodecs, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		ctx = req.Context()
-		r, _ = ctx.Value(key{}).(*reading)
+		r, _ = requestctx.From(ctx).Reading().(*reading)
 	})).ServeHTTP(httptest.NewRecorder(), req)
 	return ctx, r
 }

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	Gate  *authorize.Gate
 	Store *snapshot.Store
-	// Namespace finds a namespace for conditions that look at it.
-	Namespace func(name string) (runtime.Object, error)
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
 	// Served is told what is stored, and thereby decided here.
 	Served *discovery.Directory
 	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).

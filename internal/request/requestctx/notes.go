@@ -20,27 +20,15 @@ type Notes struct {
 
 // WithNotes begins the notes of a request.
 func WithNotes(ctx context.Context) context.Context {
-	s := From(ctx)
-	if s == nil {
-		s = &State{}
-		ctx = context.WithValue(ctx, key{}, s)
-	}
+	ctx, s := within(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notes = &Notes{}
+	s.sections.notes = &Notes{}
 	return ctx
 }
 
 // NotesOf returns the notes of a request, or nil. All methods work on nil.
-func NotesOf(ctx context.Context) *Notes {
-	s := From(ctx)
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.notes
-}
+func NotesOf(ctx context.Context) *Notes { return From(ctx).goingOn().notes }
 
 // Granular records that the caller, with all conditions resolved, has rights to single fields only.
 func (n *Notes) Granular() { n.set(func(n *Notes) { n.granular = true }) }

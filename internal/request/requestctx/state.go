@@ -98,7 +98,7 @@ func (p Pass) IsAllowed() bool { return p.allowed }
 // Pending returns what is left to decide, or nil.
 func (p Pass) Pending() Pending { return p.pending }
 
-// State is everything that travels with one request of ours, under one key of its context.
+// State is everything that travels with one request of ours, under one key of its context. Each part has one writer.
 type State struct {
 	// Snapshot is the policy of this request, from its authorization to its admission.
 	Snapshot *snapshot.Snapshot
@@ -110,7 +110,7 @@ type State struct {
 	atLeast  string
 	refused  error
 	written  revision.Vector
-	notes    *Notes
+	sections sections
 }
 
 // Supposition is a rule that is not enforced and whose answer waits for the object.
@@ -136,9 +136,10 @@ func (h *State) Supposed(slot Slot) []Supposition {
 
 type key struct{}
 
-// With returns a context that carries an empty state pinned to the given snapshot. Notes that have begun go on.
+// With returns a context that carries a state without passes, pinned to the given snapshot. The sections of the state
+// that was there go on.
 func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
-	return context.WithValue(ctx, key{}, &State{Snapshot: s, notes: NotesOf(ctx)})
+	return context.WithValue(ctx, key{}, &State{Snapshot: s, sections: From(ctx).goingOn()})
 }
 
 // From returns the state of a request, or nil.
@@ -150,7 +151,7 @@ func From(ctx context.Context) *State {
 // WithAtLeast returns a context whose state is pinned to the given snapshot until it is known who asks, and then to
 // one that is at least as new as the token says.
 func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *State) {
-	h := &State{Snapshot: s, atLeast: token, notes: NotesOf(ctx)}
+	h := &State{Snapshot: s, atLeast: token, sections: From(ctx).goingOn()}
 	return context.WithValue(ctx, key{}, h), h
 }
 

@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 
 	"proviso.dev/proviso/internal/engine/shadowrule"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // AnnotationPrefix begins the audit annotations, one for each rule that would have changed the answer.
@@ -148,8 +149,9 @@ func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authori
 			warning.AddWarning(ctx, "", text)
 		}
 	}
-	told, _ := ctx.Value(toldKey{}).(*Told)
-	told.take(rule.ID, value, text)
+	if c := requestctx.CollectorOf(ctx); c != nil {
+		c.Collect(rule.ID, value, text)
+	}
 }
 
 // Count takes it down in memory and in metrics alone: for rules that are too many for one request and its event.

@@ -214,6 +214,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	return c.end(ctx, destination, err)
 }
 
+// impersonatedKey is a key because the journal stands below requests: storage hands it a context and nothing else.
 type impersonatedKey struct{}
 
 // Impersonated marks a request whose user is not who he says, so that nobody passes for the server and is forgotten.

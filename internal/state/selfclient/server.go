@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
+// ownKey is a key because clients stand below requests, and it is set before a request has its state.
 type ownKey struct{}
 
 // AsServer marks a request as one that the server makes for its own policy. The controllers that run beside it use the

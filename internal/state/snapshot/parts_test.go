@@ -415,7 +415,7 @@ func TestBrokenConditionsAreRechecked(t *testing.T) {
 	warmer := NewWarmer(compiler.Cache)
 	rules, fields := 0, 0
 	s := newShelf(append(ruleKinds, FieldPermissions, Definitions)...)
-	r, err := NewRules(RulesConfig{Source: s, MasterNamespace: "master", Warmer: warmer, CompileRule: compiler.CompileRule, Broken: compiler.Broken}, func() { rules++ })
+	r, err := NewRules(RulesConfig{Source: s, MasterNamespace: "master", Warmer: warmer, CompileRule: compiler.CompileRule, Conditions: compiler}, func() { rules++ })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,18 @@ type RulesConfig struct {
 	// CompileRule compiles the conditions of rules. It is called while a snapshot is made, which others wait for, and
 	// must not take long: see rulecondition.Compiler.
 	CompileRule ruleset.CompileRule
-	// Broken tells of which rules is known by now that their condition does not compile.
-	Broken func(*policyv1alpha1.PolicyRule) bool
+	// Conditions are those that were compiled, for the Warmer.
+	Conditions Conditions
 	// Warmer compiles conditions before requests need them; nil leaves it to the requests.
 	Warmer *Warmer
 	// Limits quarantine what is too large.
 	Limits ruleset.Limits
+}
+
+// Conditions are the conditions of rules, as far as they were compiled.
+type Conditions interface {
+	// Broken reports whether it is known by now that the condition of a rule does not compile.
+	Broken(*policyv1alpha1.PolicyRule) bool
 }
 
 // Rules is the part that keeps the index of Policy and RBAC. The first index is built at once when everything is known;
@@ -90,7 +96,7 @@ func NewRules(cfg RulesConfig, changed func()) (*Rules, error) {
 		return nil, err
 	}
 	if cfg.Warmer != nil {
-		cfg.Warmer.OnBroken(func() { r.add(ruleset.Recheck(cfg.Broken)) })
+		cfg.Warmer.OnBroken(func() { r.add(ruleset.Recheck(cfg.Conditions.Broken)) })
 	}
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/state/policycodec"
@@ -20,19 +21,45 @@ import (
 // InformersConfig says where informers get their objects.
 type InformersConfig struct {
 	// Cluster reaches the built-in kinds.
-	Cluster func() (kubernetes.Interface, error)
+	Cluster Cluster
 	// Given are informers that others run, by the kind they have: those of custom resource definitions.
 	Given map[schema.GroupVersionResource]snapshot.Objects
-	// Client reaches one of our own groups.
-	Client func(schema.GroupVersion) (cache.Getter, error)
-	// Serves tells which kinds of ours are served.
-	Serves func(snapshot.Kind) (bool, error)
+	// Groups reaches our own groups.
+	Groups Groups
+	// Served knows which kinds of ours are served.
+	Served Served
 	// Health is told how they fare.
 	Health *Health
 	// Unreadable tells why an object of a built-in kind stands for bytes that cannot be read; nil if none does.
 	Unreadable func(runtime.Object) string
-	// Tell tells whoever looks at an object that something is wrong with it; nil if nobody is told.
-	Tell func(obj runtime.Object, reason, message string)
+	// Warner is told that something is wrong with an object; nil if nobody is told.
+	Warner Warner
+}
+
+// Cluster reaches the built-in kinds.
+type Cluster interface {
+	Kubernetes() (kubernetes.Interface, error)
+}
+
+// Groups reaches our own groups.
+type Groups interface {
+	Group(schema.GroupVersion) (*rest.RESTClient, error)
+}
+
+// Served knows which kinds of ours are served.
+type Served interface {
+	Serves(snapshot.Kind) (bool, error)
+}
+
+// ServedFunc is a function that does.
+type ServedFunc func(snapshot.Kind) (bool, error)
+
+// Serves implements Served.
+func (f ServedFunc) Serves(kind snapshot.Kind) (bool, error) { return f(kind) }
+
+// Warner tells whoever looks at an object that something is wrong with it.
+type Warner interface {
+	Warn(obj runtime.Object, reason, message string)
 }
 
 // Informers is the source of a host that runs beside what it decides about: in the server itself, or with a cluster
@@ -95,21 +122,21 @@ func (s *Informers) mirror(kind snapshot.Kind) (*mirror, error) {
 		}
 		return m, nil
 	}
-	if served, err := s.cfg.Serves(kind); err != nil || !served {
+	if served, err := s.cfg.Served.Serves(kind); err != nil || !served {
 		return nil, err
 	}
-	client, err := s.cfg.Client(kind.GroupVersion())
+	client, err := s.cfg.Groups.Group(kind.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
 	m := newMirror(kind, client, changed)
 	s.cfg.Health.watch(kind.Resource, m)
-	return m, watchQuarantined(kind.Resource, m, s.cfg.Health, s.cfg.Tell)
+	return m, watchQuarantined(kind.Resource, m, s.cfg.Health, s.cfg.Warner)
 }
 
 // builtin reaches the kinds that are not ours.
 func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
-	client, err := s.cfg.Cluster()
+	client, err := s.cfg.Cluster.Kubernetes()
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func watchUnreadable(resource string, objects snapshot.Objects, health *Health, 
 
 // watchQuarantined logs every object of the kind that this version does not understand, when it comes and when it goes,
 // and counts them, with an event for those who look at it. It lives in the handlers, so that it needs no goroutine.
-func watchQuarantined(resource string, objects snapshot.Objects, health *Health, tell func(obj runtime.Object, reason, message string)) error {
+func watchQuarantined(resource string, objects snapshot.Objects, health *Health, warner Warner) error {
 	registerMetrics()
 	gauge := quarantinedObjects.WithLabelValues(resource)
 	gauge.Set(0)
@@ -69,8 +69,8 @@ func watchQuarantined(resource string, objects snapshot.Objects, health *Health,
 		case why != "" && bad[key] != why:
 			bad[key] = why
 			klog.ErrorS(nil, "Quarantined an object: it grants nothing, and denies and protects without conditions; upgrade the server or delete the object", "resource", resource, "object", key, "reason", why)
-			if o, ok := obj.(runtime.Object); ok && tell != nil {
-				tell(o, "Quarantined", "This version of the server does not understand the object: it grants nothing, and denies and protects without conditions. Upgrade the server, or delete the object.")
+			if o, ok := obj.(runtime.Object); ok && warner != nil {
+				warner.Warn(o, "Quarantined", "This version of the server does not understand the object: it grants nothing, and denies and protects without conditions. Upgrade the server, or delete the object.")
 			}
 		}
 		gauge.Set(float64(len(bad)))

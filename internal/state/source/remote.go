@@ -40,11 +40,17 @@ func NewBeside(config *rest.Config, cfg InformersConfig) (*Remote, error) {
 		kube:   informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim)),
 		custom: apiextensionsinformers.NewSharedInformerFactoryWithOptions(extensions, 0, apiextensionsinformers.WithTransform(slim)),
 	}
-	cfg.Cluster = func() (kubernetes.Interface, error) { return client, nil }
+	cfg.Cluster = cluster{client}
 	cfg.Given = map[schema.GroupVersionResource]snapshot.Objects{snapshot.Definitions.GroupVersionResource: r.custom.Apiextensions().V1().CustomResourceDefinitions().Informer()}
 	r.Informers = NewInformers(cfg)
 	return r, nil
 }
+
+// cluster is a client that is there.
+type cluster struct{ kubernetes.Interface }
+
+// Kubernetes implements Cluster.
+func (c cluster) Kubernetes() (kubernetes.Interface, error) { return c.Interface, nil }
 
 // Kube has the built-in kinds of the cluster.
 func (r *Remote) Kube() informers.SharedInformerFactory { return r.kube }

@@ -79,7 +79,7 @@ func (s *Informers) newestGiven(ctx context.Context, source string) (uint64, err
 		if _, given := s.cfg.Given[kind.GroupVersionResource]; !given || kind.GroupResource() != schema.ParseGroupResource(source) {
 			continue
 		}
-		client, err := s.cfg.Cluster()
+		client, err := s.cfg.Cluster.Kubernetes()
 		if err != nil {
 			return 0, err
 		}

@@ -25,6 +25,15 @@ import (
 	"proviso.dev/proviso/test/reviewtest"
 )
 
+// open is a server that serves everything itself, knows everything and hides nothing.
+type open struct{ gate *authorize.Gate }
+
+func (o open) Unseen(attrs authorizer.Attributes) error              { return o.gate.Unseen(attrs) }
+func (open) AlsoNeeds(context.Context, authorizer.Attributes) string { return "" }
+func (open) Narrowed(context.Context, authorizer.Attributes) string  { return "" }
+func (open) Known(context.Context, authorizer.Attributes) error      { return nil }
+func (open) MaySee(context.Context, user.Info) bool                  { return true }
+
 // pair is Kubernetes' server and ours, with the same authorizer behind them.
 type pair struct {
 	authorizer  *reviewtest.Scripted
@@ -44,9 +53,7 @@ func newPair(t testing.TB, publish bool) *pair {
 		Definitions: generatedopenapi.GetOpenAPIDefinitions, Schemes: []*runtime.Scheme{legacyscheme.Scheme}, Publish: publish})
 
 	provider, err := accessreview.New(accessreview.Config{
-		Chain: chain, Honours: (&authorize.Gate{Conditional: true, Local: func(string, string) bool { return true }}).Unseen,
-		Known:  func(context.Context, authorizer.Attributes) error { return nil },
-		MaySee: func(context.Context, user.Info) bool { return true },
+		Chain: chain, Requests: open{authorize.NewGate(authorize.GateConfig{Conditional: true, Local: authorize.LocalFunc(func(string, string) bool { return true })})}, Sight: open{},
 	})
 	if err != nil {
 		t.Fatal(err)

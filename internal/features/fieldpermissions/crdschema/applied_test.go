@@ -18,7 +18,7 @@ func TestLastApplied(t *testing.T) {
 	for _, file := range []string{definition(guarded), definition(`fire: {type: boolean, x-kubernetes-permission-verb: null}`)} {
 		body := asJSON(t, remembered(file))
 		_, sent := call{verb: "patch", contentType: mergePatch, body: body}.do(t)
-		if sent == nil || sent.carried.annotation != "" {
+		if sent == nil || sent.carried.Annotation != "" {
 			t.Fatalf("%+v", sent)
 		}
 		var root map[string]any

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 const (
@@ -98,10 +100,10 @@ func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.R
 	applied := liftApplied(doc.root)
 	l := lift(doc.root)
 	if !l.carries && applied {
-		return f.rewritten(r, doc.root, &carried{versions: l.versions})
+		return f.rewritten(r, doc.root, &carried{Versions: l.versions})
 	}
 	if !l.carries {
-		return withBody(r.WithContext(withCarried(r.Context(), &carried{versions: l.versions})), body), nil
+		return withBody(r.WithContext(requestctx.WithDefinition(r.Context(), &carried{Versions: l.versions})), body), nil
 	}
 	if info.Subresource != "" {
 		// A write of the status carries a schema only because it carries everything, and changes nothing of it.
@@ -110,11 +112,11 @@ func (f *Filter) liftObject(r *http.Request, info *request.RequestInfo) (*http.R
 	if len(l.errs) > 0 {
 		return nil, apierrors.NewInvalid(definitionKind, nameOf(doc.root, info), l.errs)
 	}
-	c := &carried{versions: true}
-	if c.annotation, err = l.record.encode(); err != nil {
+	c := &carried{Versions: true}
+	if c.Annotation, err = l.record.encode(); err != nil {
 		return nil, badRequest(err)
 	}
-	if err := annotate(doc.root, c.annotation, nameOf(doc.root, info)); err != nil {
+	if err := annotate(doc.root, c.Annotation, nameOf(doc.root, info)); err != nil {
 		return nil, err
 	}
 	return f.rewritten(r, doc.root, c)
@@ -177,7 +179,7 @@ func (f *Filter) rewritten(r *http.Request, root any, c *carried) (*http.Request
 	case string(types.ApplyCBORPatchType):
 		r.Header.Set("Content-Type", string(types.ApplyYAMLPatchType))
 	}
-	return withBody(r.WithContext(withCarried(r.Context(), c)), body), nil
+	return withBody(r.WithContext(requestctx.WithDefinition(r.Context(), c)), body), nil
 }
 
 func withBody(r *http.Request, body []byte) *http.Request {

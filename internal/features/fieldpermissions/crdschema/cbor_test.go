@@ -30,7 +30,7 @@ func TestCBOR(t *testing.T) {
 			t.Errorf("%s without keys did not go on as it is: %+v", tc.verb, sent)
 		}
 		_, sent := call{verb: tc.verb, contentType: tc.contentType, body: encode(definition(guarded))}.do(t)
-		if sent == nil || sent.contentType != tc.becomes || !strings.Contains(sent.carried.annotation, "example.com/fire") || strings.Contains(sent.body, `,"`+KeyVerb) {
+		if sent == nil || sent.contentType != tc.becomes || !strings.Contains(sent.carried.Annotation, "example.com/fire") || strings.Contains(sent.body, `,"`+KeyVerb) {
 			t.Errorf("%s with keys: %+v", tc.verb, sent)
 		}
 	}

@@ -47,13 +47,13 @@ func TestBodiesThatHide(t *testing.T) {
 	}
 
 	// The positive twins: the same key in another spelling is the same key, and what merely looks like one is none.
-	if _, sent := (call{verb: "create", contentType: "application/json", body: escaped}).do(t); sent == nil || sent.carried.annotation == "" || strings.Contains(sent.body, `"fire":{"type":"boolean","x-`) {
+	if _, sent := (call{verb: "create", contentType: "application/json", body: escaped}).do(t); sent == nil || sent.carried.Annotation == "" || strings.Contains(sent.body, `"fire":{"type":"boolean","x-`) {
 		t.Errorf("escaped: %+v", sent)
 	}
-	if _, sent := (call{verb: "create", contentType: "application/json; charset=utf-8", body: good}).do(t); sent == nil || sent.carried.annotation == "" {
+	if _, sent := (call{verb: "create", contentType: "application/json; charset=utf-8", body: good}).do(t); sent == nil || sent.carried.Annotation == "" {
 		t.Errorf("with a charset: %+v", sent)
 	}
-	if _, sent := (call{verb: "create", body: good}).do(t); sent == nil || sent.carried.annotation == "" {
+	if _, sent := (call{verb: "create", body: good}).do(t); sent == nil || sent.carried.Annotation == "" {
 		t.Errorf("without a type: %+v", sent)
 	}
 	for _, body := range []string{
@@ -61,7 +61,7 @@ func TestBodiesThatHide(t *testing.T) {
 		good,
 	} {
 		body = strings.ReplaceAll(body, KeyPrefix, "x-other-")
-		if _, sent := (call{verb: "create", contentType: "application/json", body: body}).do(t); sent == nil || sent.body != body || sent.carried.annotation != "" {
+		if _, sent := (call{verb: "create", contentType: "application/json", body: body}).do(t); sent == nil || sent.body != body || sent.carried.Annotation != "" {
 			t.Errorf("a body without keys did not go on as it is: %+v", sent)
 		}
 	}
@@ -84,7 +84,7 @@ func TestBodiesThatHide(t *testing.T) {
 func TestStatusDeclaresNothing(t *testing.T) {
 	good := asJSON(t, tree(t, definition(guarded)))
 	_, sent := call{verb: "update", subresource: "status", contentType: "application/json", body: good}.do(t)
-	if sent == nil || strings.Contains(sent.body, KeyPrefix) || strings.Contains(sent.body, Annotation) || sent.carried.annotation != "" {
+	if sent == nil || strings.Contains(sent.body, KeyPrefix) || strings.Contains(sent.body, Annotation) || sent.carried.Annotation != "" {
 		t.Errorf("%+v", sent)
 	}
 }
@@ -141,7 +141,7 @@ func FuzzLift(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q went on: %v", body, err)
 		}
-		if sent.carried.annotation == "" {
+		if sent.carried.Annotation == "" {
 			if sent.body != body || lift(before.root).carries {
 				t.Fatalf("%q became %q", body, sent.body)
 			}
@@ -152,8 +152,8 @@ func FuzzLift(f *testing.F) {
 			t.Fatal(err)
 		}
 		show(after.root)
-		if again := lift(after.root); len(again.errs) > 0 || asJSON(t, again.record) != sent.carried.annotation {
-			t.Fatalf("%q shows %s, carried %s", body, asJSON(t, again.record), sent.carried.annotation)
+		if again := lift(after.root); len(again.errs) > 0 || asJSON(t, again.record) != sent.carried.Annotation {
+			t.Fatalf("%q shows %s, carried %s", body, asJSON(t, again.record), sent.carried.Annotation)
 		}
 		lift(before.root)
 		normal(before.root)

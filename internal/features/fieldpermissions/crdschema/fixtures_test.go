@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // rocket is a definition with two versions. %s are further properties of the spec of each.
@@ -149,7 +151,7 @@ func (c call) do(t testing.TB) (*httptest.ResponseRecorder, *forwarded) {
 			if err != nil || int64(len(body)) != r.ContentLength && r.ContentLength >= 0 {
 				t.Errorf("%d bytes of %d: %v", len(body), r.ContentLength, err)
 			}
-			sent = &forwarded{string(body), r.Header.Get("Content-Type"), carriedBy(r.Context())}
+			sent = &forwarded{string(body), r.Header.Get("Content-Type"), requestctx.DefinitionOf(r.Context())}
 			if c.answer != nil {
 				c.answer(w, r)
 			}

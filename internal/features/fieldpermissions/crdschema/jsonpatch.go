@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // maxOperations is upstream's limit.
@@ -46,7 +48,7 @@ func (f *Filter) liftJSONPatch(r *http.Request, info *request.RequestInfo) (*htt
 		}
 	}
 	if !carries {
-		return withBody(r.WithContext(withCarried(r.Context(), &carried{versions: versions})), body), nil, nil
+		return withBody(r.WithContext(requestctx.WithDefinition(r.Context(), &carried{Versions: versions})), body), nil, nil
 	}
 	switch {
 	case doc.duplicate != "":
@@ -142,8 +144,8 @@ func (p *replay) merge(ctx context.Context) (r *http.Request, pinned bool, err e
 	if len(l.errs) > 0 {
 		return nil, false, apierrors.NewInvalid(definitionKind, p.name, l.errs)
 	}
-	c := &carried{versions: true}
-	if c.annotation, err = l.record.encode(); err != nil {
+	c := &carried{Versions: true}
+	if c.Annotation, err = l.record.encode(); err != nil {
 		return nil, false, badRequest(err)
 	}
 	diff, err := difference(old.root, new.root)
@@ -151,8 +153,8 @@ func (p *replay) merge(ctx context.Context) (r *http.Request, pinned bool, err e
 		return nil, false, unprocessable(err)
 	}
 	liftApplied(diff)
-	if c.annotation != "" {
-		if err := annotate(diff, c.annotation, p.name); err != nil {
+	if c.Annotation != "" {
+		if err := annotate(diff, c.Annotation, p.name); err != nil {
 			return nil, false, err
 		}
 	}

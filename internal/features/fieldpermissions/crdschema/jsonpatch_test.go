@@ -40,7 +40,7 @@ func TestJSONPatch(t *testing.T) {
 				}
 				return
 			}
-			if w.Code != 200 || sent == nil || sent.contentType != mergePatch || !strings.Contains(sent.carried.annotation, tc.want) || !strings.Contains(sent.body, tc.sent) {
+			if w.Code != 200 || sent == nil || sent.contentType != mergePatch || !strings.Contains(sent.carried.Annotation, tc.want) || !strings.Contains(sent.body, tc.sent) {
 				t.Fatalf("%d %s\n%+v", w.Code, w.Body, sent)
 			}
 			if l := lift(tree(t, sent.body)); l.carries {
@@ -56,7 +56,7 @@ func TestJSONPatch(t *testing.T) {
 		{`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`, true},
 		{`[{"op":"replace","path":"/spec","value":{}}]`, true},
 	} {
-		if _, sent := (call{verb: "patch", contentType: "application/json-patch+json", body: tc.patch}).do(t); sent == nil || sent.body != tc.patch || sent.carried.annotation != "" || sent.carried.versions != tc.versions {
+		if _, sent := (call{verb: "patch", contentType: "application/json-patch+json", body: tc.patch}).do(t); sent == nil || sent.body != tc.patch || sent.carried.Annotation != "" || sent.carried.Versions != tc.versions {
 			t.Errorf("%s: %+v", tc.patch, sent)
 		}
 	}

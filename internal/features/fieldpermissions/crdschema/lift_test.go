@@ -38,8 +38,8 @@ func TestLiftAndShowAreInverse(t *testing.T) {
 			if unknown, err := kjson.UnmarshalStrict([]byte(asJSON(t, doc.root)), &crd); err != nil || len(unknown) > 0 {
 				t.Fatalf("seed %d: %v %v\n%s", seed, err, unknown, sent.body)
 			}
-			if sent.carried.annotation != crd.Annotations[Annotation] {
-				t.Fatalf("seed %d: carried %s", seed, sent.carried.annotation)
+			if sent.carried.Annotation != crd.Annotations[Annotation] {
+				t.Fatalf("seed %d: carried %s", seed, sent.carried.Annotation)
 			}
 			if found, err := Declared(&crd); err != nil || len(found) != strings.Count(crd.Annotations[Annotation], KeyVerb)-strings.Count(crd.Annotations[Annotation], "/"+KeyVerb) {
 				t.Fatalf("seed %d: %v\n%v\n%s", seed, err, found, crd.Annotations[Annotation])

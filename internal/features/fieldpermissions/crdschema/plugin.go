@@ -82,7 +82,7 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 		w.set(w.stored, w.hasStored)
 		return nil
 	}
-	carried := carriedBy(ctx)
+	carried := requestctx.DefinitionOf(ctx)
 	written, err := w.written(carried)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 			return w.invalid(errs)
 		}
 	}
-	if carried != nil && carried.versions || w.hasStored && !w.hasSent {
+	if carried != nil && carried.Versions || w.hasStored && !w.hasSent {
 		s.warn(ctx)
 	}
 	w.set(text, text != "")
@@ -111,13 +111,13 @@ func (p *Plugin) Admit(ctx context.Context, attrs admission.Attributes, _ admiss
 // it is the one that the filter made.
 func (w *write) written(c *carried) (record, error) {
 	switch {
-	case c != nil && c.annotation != "" && w.sent == c.annotation:
-		r, err := decode(c.annotation)
+	case c != nil && c.Annotation != "" && w.sent == c.Annotation:
+		r, err := decode(c.Annotation)
 		if err != nil {
 			return nil, w.invalid(field.ErrorList{field.InternalError(field.NewPath("metadata", "annotations").Key(Annotation), err)})
 		}
 		return r, nil
-	case c != nil && c.annotation != "":
+	case c != nil && c.Annotation != "":
 		return nil, w.invalid(field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(Annotation), "what the schema declares was changed on its way by another admission plugin")})
 	case !w.hasSent || w.hasStored && w.sent == w.stored:
 		return nil, nil

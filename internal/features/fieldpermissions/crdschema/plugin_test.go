@@ -64,19 +64,19 @@ func written(t testing.TB, text string) (context.Context, *apiextensions.CustomR
 	t.Helper()
 	root := tree(t, text)
 	l := lift(root)
-	c := &carried{versions: true}
+	c := &carried{Versions: true}
 	if l.carries {
 		annotation, err := l.record.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.annotation = annotation
+		c.Annotation = annotation
 	}
 	crd := internal(t, asJSON(t, root))
 	if l.carries {
-		crd.Annotations = map[string]string{Annotation: c.annotation}
+		crd.Annotations = map[string]string{Annotation: c.Annotation}
 	}
-	return withCarried(t.Context(), c), crd
+	return requestctx.WithDefinition(t.Context(), c), crd
 }
 
 // FP-3: what a write leaves stored. FP-1: names are checked. FP-10: versions agree.

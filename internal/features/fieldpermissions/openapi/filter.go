@@ -22,12 +22,18 @@ const root = "/openapi/v3"
 // Filter adds notes to the documents below /openapi/v3.
 type Filter struct {
 	Next http.Handler
-	// Notes are what there is to say about a group version at the moment of a request; nil if there is nothing.
-	Notes func(ctx context.Context, gv schema.GroupVersion) *Notes
+	// Notary knows what there is to say.
+	Notary Notary
 
 	mu sync.Mutex
 	// made are the documents with notes, the last one of each group version.
 	made map[string]*version
+}
+
+// Notary knows what there is to say about a group version at the moment of a request.
+type Notary interface {
+	// Notes are nil if there is nothing.
+	Notes(ctx context.Context, gv schema.GroupVersion) *Notes
 }
 
 // version is one document with its notes. Upstream's own service negotiates, encodes and keeps the encoded forms.
@@ -64,11 +70,11 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // notes are those of the group version that a document is about.
 func (f *Filter) notes(ctx context.Context, name string) *Notes {
 	if name == "api/v1" {
-		return f.Notes(ctx, schema.GroupVersion{Version: "v1"})
+		return f.Notary.Notes(ctx, schema.GroupVersion{Version: "v1"})
 	}
 	text, ok := strings.CutPrefix(name, "apis/")
 	if gv, err := schema.ParseGroupVersion(text); ok && err == nil && gv.Group != "" {
-		return f.Notes(ctx, gv)
+		return f.Notary.Notes(ctx, gv)
 	}
 	return nil // a list of versions, or what is served beside the API
 }

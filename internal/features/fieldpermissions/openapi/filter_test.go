@@ -69,13 +69,17 @@ func documented(t *testing.T) (http.Handler, http.Handler, *[]Kind) {
 		{"PodTemplate", fieldperm.Resource{Resource: "podtemplates"}, []fieldperm.Guarded{guarded(t, ".spec.nodeName", "granular:nodeAssignment", nil)}},
 		{"None", fieldperm.Resource{Resource: "none"}, nil},
 	}
-	return &Filter{Next: upstream, Notes: func(_ context.Context, gv schema.GroupVersion) *Notes {
+	return &Filter{Next: upstream, Notary: notary(func(_ context.Context, gv schema.GroupVersion) *Notes {
 		if gv.Group != "" {
 			return nil
 		}
 		return NewNotes(gv, kinds)
-	}}, upstream, &kinds
+	})}, upstream, &kinds
 }
+
+type notary func(ctx context.Context, gv schema.GroupVersion) *Notes
+
+func (n notary) Notes(ctx context.Context, gv schema.GroupVersion) *Notes { return n(ctx, gv) }
 
 func get(h http.Handler, url string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, url, nil)
@@ -195,7 +199,7 @@ func TestPassesTheRest(t *testing.T) {
 	broken := &Filter{Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Etag", `"x"`)
 		_, _ = w.Write([]byte("no document"))
-	}), Notes: filter.(*Filter).Notes}
+	}), Notary: filter.(*Filter).Notary}
 	for _, url := range []string{root, root + "/api/v1"} {
 		if w := get(broken, url); w.Code != http.StatusOK || w.Body.String() != "no document" {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)

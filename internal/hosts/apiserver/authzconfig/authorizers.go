@@ -77,8 +77,8 @@ func New(cfg Config) *Authorizers {
 func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 	links := []authorize.Link{
 		base.Masters(),
-		{Name: links.Replicas, Authorizer: authorize.Unready{Why: k.Kernel.Agreed}},
-		{Name: links.PolicySync, Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Stale: k.Kernel.Stale}},
+		{Name: links.Replicas, Authorizer: authorize.Unready{Replicas: k.Kernel.Replicas}},
+		{Name: links.PolicySync, Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Age: k.Kernel.Age}},
 	}
 	links = append(links, feature.Links(k.Systems)...)
 	for _, a := range plan.authorizers {

@@ -35,10 +35,10 @@ type Config struct {
 	Interlock Interlock
 	// Own is the side-car's name, and Canary that of its proof.
 	Own, Canary string
-	// Before lists what the enforcer refuses whatever the chain says: fields and attributes.
-	Before func(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement
-	// Stale says why the policy is too old to decide by; empty if it is not, nil if that is never so.
-	Stale func() string
+	// Guards list what the enforcer refuses whatever the chain says: fields and attributes.
+	Guards accessreview.Guards
+	// Age knows when the policy is too old to decide by.
+	Age authorize.Age
 	// Grants checks what objects of RBAC hand out.
 	Grants Grants
 	// Granted remembers what was allowed under a condition.
@@ -67,7 +67,7 @@ type Decider struct{ cfg Config }
 
 // New makes one.
 func New(cfg Config) (*Decider, error) {
-	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Granted == nil || cfg.Grants == nil || cfg.Own == "" || cfg.Canary == "" {
+	if cfg.Gate == nil || cfg.Store == nil || cfg.Served == nil || cfg.Enforcer == nil || cfg.Objects == nil || cfg.Interlock == nil || cfg.Guards == nil || cfg.Age == nil || cfg.Granted == nil || cfg.Grants == nil || cfg.Own == "" || cfg.Canary == "" {
 		return nil, errors.New("a decider needs all of its parts")
 	}
 	return &Decider{cfg}, nil
@@ -86,12 +86,7 @@ func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot,
 }
 
 // stale is why there is nothing to decide by any more. Whoever was allowed something may have lost it meanwhile.
-func (d *Decider) stale() string {
-	if d.cfg.Stale == nil {
-		return ""
-	}
-	return d.cfg.Stale()
-}
+func (d *Decider) stale() string { return d.cfg.Age.Stale() }
 
 // Answer is what the authorization webhook says. The zero value denies.
 type Answer struct {
@@ -134,7 +129,7 @@ func (d *Decider) Access(ctx context.Context, connection string, attrs authorize
 	if err := d.unwatched(connection, attrs); err != nil && v.Answer != authorize.Denied && d.checked(ctx, snap, attrs) {
 		return Answer{Reason: err.Error()}, nil
 	}
-	d.cfg.Gate.SupposeAccess(ctx, attrs, v)
+	d.cfg.Gate.ObserveAccess(ctx, attrs, v)
 	if v.Hangs() {
 		on := allowed
 		if v.Answer == authorize.Unanswered {
@@ -167,7 +162,7 @@ func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs au
 	deletes := attrs.GetVerb() != "create" || attrs.GetSubresource() != "" // an object that is made deletes nothing yet
 	resource := schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
 	return slices.Contains(guarded, resource) || namespace != "" && namespace == d.cfg.Home && slices.Contains(enforce.Leading, resource) ||
-		d.granting(ctx, attrs) || d.cfg.Before != nil && len(d.cfg.Before(ctx, attrs)) > 0 ||
+		d.granting(ctx, attrs) || len(d.cfg.Guards.Before(ctx, attrs)) > 0 ||
 		deletes && snap.Rules != nil && u != nil && (snap.Rules.DeniesDelete(u, namespace) || namespace == "" && len(snap.Rules.DeniesDeleteIn(u)) > 0)
 }
 

@@ -75,8 +75,9 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 			continue // it did not get this far
 		}
 		possible = true
-		requestctx.From(ctx).Put(requestctx.Request, request, v.Beside())
-		d.cfg.Gate.SupposeAdmission(ctx, request, v)
+		pass := v.Beside()
+		requestctx.From(ctx).Put(requestctx.Request, request, pass)
+		d.cfg.Gate.ObserveAdmission(ctx, request, v, pass)
 		err := d.cfg.Enforcer.Validate(ctx, attrs, attrs.objects)
 		if attrs.err != nil {
 			return refuse("the object cannot be read: " + attrs.err.Error())

@@ -56,13 +56,13 @@ func (d *Decider) ServeAdmission(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
 		return
 	}
-	ctx, told := shadow.Tell(r.Context())
+	ctx, collected := shadow.Collect(r.Context())
 	err := d.Admit(ctx, question.Request)
 	if errors.Is(err, ErrUnsynced) {
 		unavailable(w, err)
 		return
 	}
-	answer := &admissionv1.AdmissionResponse{UID: question.Request.UID, Allowed: err == nil, Warnings: told.Warnings(), AuditAnnotations: told.Annotations()}
+	answer := &admissionv1.AdmissionResponse{UID: question.Request.UID, Allowed: err == nil, Warnings: collected.Warnings(), AuditAnnotations: collected.Annotations()}
 	if err != nil {
 		answer.Result = statusOf(err)
 	}

@@ -32,10 +32,16 @@ type Limits struct {
 	Exempt Exempt
 	// Only are the resources for which it does; nil means all.
 	Only []schema.GroupResource
-	// Lists reports whether discovery lists the verb for the resource or subresource; without it nothing is listed.
-	Lists func(authorizer.Attributes) bool
+	// Discovery knows what is served; without it nothing is.
+	Discovery Discovery
 	// Ours tells our own groups: they have an enforcer of their own.
 	Ours []string
+}
+
+// Discovery knows what the stock server serves.
+type Discovery interface {
+	// Lists reports whether it lists the verb for the resource or subresource.
+	Lists(authorizer.Attributes) bool
 }
 
 var (
@@ -55,7 +61,7 @@ func (l Limits) Check(a authorizer.Attributes) error {
 	switch {
 	case !a.IsResourceRequest() || version == "" || version == "*":
 		return errReview
-	case l.Lists == nil || !l.Lists(a):
+	case l.Discovery == nil || !l.Discovery.Lists(a):
 		// The API server asks for purposes of its own: owner references ask about finalizers, a subresource of nothing.
 		return errUnlisted
 	case slices.Contains(l.Ours, a.GetAPIGroup()):

@@ -18,8 +18,13 @@ import (
 // a custom one as it is.
 type Objects struct {
 	Schemes []feature.Scheme
-	// Definition finds the definition of a custom kind.
-	Definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
+	// Definitions finds the definition of a custom kind.
+	Definitions Definitions
+}
+
+// Definitions finds the definition of a custom kind; nil if there is none.
+type Definitions interface {
+	Definition(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
 }
 
 // scheme finds the scheme of a kind; nil for a custom one.
@@ -37,7 +42,7 @@ func (o *Objects) Interfaces(kind schema.GroupVersionKind) admission.ObjectInter
 	if s := o.scheme(kind); s != nil {
 		return admission.NewObjectInterfacesFromScheme(s.Scheme)
 	}
-	c := custom{o.Definition}
+	c := custom{o.Definitions}
 	return &admission.RuntimeObjectInterfaces{ObjectCreater: c, ObjectDefaulter: c, ObjectConvertor: c, ObjectTyper: unstructuredscheme.NewUnstructuredObjectTyper(),
 		EquivalentResourceMapper: runtime.NewEquivalentResourceRegistry()}
 }
@@ -71,7 +76,7 @@ func (o *Objects) read(raw []byte, kind schema.GroupVersionKind) (runtime.Object
 // custom are the interfaces of a kind that a definition defines. Converting it by a webhook is the stock server's
 // business: here it fails.
 type custom struct {
-	definition func(schema.GroupKind) *apiextensionsv1.CustomResourceDefinition
+	definitions Definitions
 }
 
 // New implements runtime.ObjectCreater.
@@ -89,7 +94,7 @@ func (c custom) Convert(in, out, _ any) error {
 		return fmt.Errorf("a %T cannot be converted to a %T", in, out)
 	}
 	kind := to.GroupVersionKind()
-	crd := c.definition(kind.GroupKind())
+	crd := c.definitions.Definition(kind.GroupKind())
 	switch {
 	case from.GroupVersionKind().GroupKind() != kind.GroupKind():
 		return fmt.Errorf("%s is not a version of %s", from.GroupVersionKind(), kind.GroupKind())

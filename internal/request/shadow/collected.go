@@ -9,54 +9,52 @@ import (
 	"sync"
 
 	"proviso.dev/proviso/internal/engine/shadowrule"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Told gathers what the event of a request and its caller are to be told, for a host that is asked by the server which
+// Collected is what the event of a request and its caller are to be told, for a host that is asked by the server which
 // has both.
-type Told struct {
+type Collected struct {
 	mu          sync.Mutex
 	warnings    []string
 	annotations map[string]string
 }
 
-type toldKey struct{}
+var _ requestctx.Collector = (*Collected)(nil)
 
-// Tell lets what is noted about a request be gathered.
-func Tell(ctx context.Context) (context.Context, *Told) {
-	t := &Told{annotations: map[string]string{}}
-	return context.WithValue(ctx, toldKey{}, t), t
+// Collect has what is noted about a request collected.
+func Collect(ctx context.Context) (context.Context, *Collected) {
+	c := &Collected{annotations: map[string]string{}}
+	return requestctx.WithCollector(ctx, c), c
 }
 
-// take gathers what is noted; t may be nil.
-func (t *Told) take(id shadowrule.ID, value, text string) {
-	if t == nil {
-		return
+// Collect implements requestctx.Collector.
+func (c *Collected) Collect(id shadowrule.ID, value, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key := webhookKey(id); c.annotations[key] == "" { // a request can be looked at more than once
+		c.annotations[key] = value
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if key := webhookKey(id); t.annotations[key] == "" { // a request can be looked at more than once
-		t.annotations[key] = value
-	}
-	if text != "" && !slices.Contains(t.warnings, text) {
-		t.warnings = append(t.warnings, text)
+	if text != "" && !slices.Contains(c.warnings, text) {
+		c.warnings = append(c.warnings, text)
 	}
 }
 
 // Warnings are for the caller.
-func (t *Told) Warnings() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.warnings)
+func (c *Collected) Warnings() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.warnings)
 }
 
 // Annotations are for the event, by keys as an admission webhook may choose them; nil if there are none.
-func (t *Told) Annotations() map[string]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.annotations) == 0 {
+func (c *Collected) Annotations() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.annotations) == 0 {
 		return nil
 	}
-	return t.annotations
+	return c.annotations
 }
 
 // maxKey is how long the key of an annotation may be.

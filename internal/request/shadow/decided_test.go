@@ -1,6 +1,7 @@
-package authorize
+package shadow
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -10,15 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/test/law"
 	"proviso.dev/proviso/test/refmodel"
@@ -87,7 +91,8 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 		return ruleset.Build(in)
 	}
 	store := snapshot.NewStore()
-	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store)}, Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil)}, Link{Name: "rbac", Authorizer: NewRBAC(store)})
+	chain, err := authorize.NewChain(authorize.Link{Name: "policy-master", Authorizer: authorize.NewPolicyMaster(store)},
+		authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(store, nil)}, authorize.Link{Name: "rbac", Authorizer: authorize.NewRBAC(store)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,19 +111,19 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 		for range 40 {
 			r := pick.Request()
 			data := labelled(r, pick(2) == 0, pick(2) == 0)
-			decide := func(snap *snapshot.Snapshot) (Partial, authorizer.Decision) {
+			decide := func(snap *snapshot.Snapshot) (authorize.Partial, authorizer.Decision) {
 				ctx := requestctx.With(t.Context(), snap)
 				v := chain.Decide(ctx, r)
-				if v.rest != nil {
-					return v, v.rest.Resolve(ctx, data).Decision
+				if rest := left(v); rest != nil {
+					return v, rest.Resolve(ctx, data).Decision
 				}
 				return v, v.Decision
 			}
 			v, was := decide(before)
 			_, want := decide(after)
-			answer := shadow.AnswerOf(was == authorizer.DecisionAllow)
+			answer := AnswerOf(was == authorizer.DecisionAllow)
 			would := answer
-			all, more := chain.suppositions(before.Shadow.Rules, r, v.lastAsked())
+			all, more := suppositions(chain, before.Shadow.Rules, r, lastAskedOf(v))
 			if len(more) > 0 {
 				t.Fatalf("seed %d: one rule, and too many of them apply", seed)
 			}
@@ -126,14 +131,14 @@ func TestLawSupposedIsEnforced(t *testing.T) {
 				ctx := requestctx.With(t.Context(), before)
 				supposed := s.chain.Decide(ctx, r)
 				decision := supposed.Decision
-				if supposed.rest != nil {
-					decision = supposed.rest.Resolve(ctx, data).Decision
+				if rest := left(supposed); rest != nil {
+					decision = rest.Resolve(ctx, data).Decision
 				}
 				if w := s.would(answer, decision); w != answer { // an eviction can meet a rule twice
 					would = w
 				}
 			}
-			if wanted := shadow.AnswerOf(want == authorizer.DecisionAllow); would != wanted {
+			if wanted := AnswerOf(want == authorizer.DecisionAllow); would != wanted {
 				t.Fatalf("seed %d: request %+v: %s; the rule would make it %s, and enforced it makes it %s", seed, r, answer, would, wanted)
 			}
 			if would != answer {
@@ -154,17 +159,65 @@ func labelled(r *refmodel.Request, a, b bool) authorizer.ConditionsData {
 		schema.GroupVersionResource{Version: "v1", Resource: r.GetResource()}, r.GetSubresource(), admission.Update, nil, false, r.GetUser())
 }
 
-// supposed makes a gate whose store has these rules, of which some are not enforced.
-func supposed(t *testing.T, rules []policyv1alpha1.PolicyRule) (*Gate, *snapshot.Snapshot) {
+// supposed makes a gate whose store has these rules, of which some are not enforced, and what observes it.
+func supposed(t *testing.T, rules []policyv1alpha1.PolicyRule) (*authorize.Gate, *Recorder, *snapshot.Snapshot) {
 	t.Helper()
-	all := world(t, rules)
-	var shadows ruleset.Shadows
 	p := &policyv1alpha1.Policy{Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}}
 	p.Name, p.Namespace = "default", "hammer"
 	b := &policyv1alpha1.PolicyBinding{RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"edgar"}}}}
 	b.Name, b.Namespace = "hammer", "hammer"
+	cel, err := expr.New(expr.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ruleset.Build(ruleset.Input{
+		MasterNamespace: "master", CompileRule: (&rulecondition.Compiler{CEL: cel}).CompileRule,
+		Kinds:    ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}}),
+		Policies: []*policyv1alpha1.Policy{p}, PolicyBindings: []*policyv1alpha1.PolicyBinding{b},
+	})
+	var shadows ruleset.Shadows
 	snap := &snapshot.Snapshot{Synced: true, Rules: all, Shadow: snapshot.Shadow{Rules: shadows.Apply(all, []ruleset.Change{ruleset.Put(p), ruleset.Put(b)})}}
-	return &Gate{Chain: tiers(t, snapshot.NewStore()), Conditional: true, Shadow: shadow.New(time.Now), Local: func(string, string) bool { return true }}, snap
+	store := snapshot.NewStore()
+	chain, err := authorize.NewChain(authorize.Link{Name: "policy-namespace", Authorizer: authorize.NewPolicyNamespace(store, nil)}, authorize.Link{Name: "rbac", Authorizer: authorize.NewRBAC(store)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := New(time.Now)
+	return authorize.NewGate(authorize.GateConfig{Chain: chain, Conditional: true, Observer: recorder, Local: authorize.LocalFunc(func(string, string) bool { return true })}), recorder, snap
+}
+
+// creates is the request to create a config map, as the authorization filter asks about it.
+func creates(t *testing.T, snap *snapshot.Snapshot) (context.Context, authorizer.Attributes) {
+	t.Helper()
+	info := &request.RequestInfo{Path: "/x", Verb: "create", Namespace: "hammer", APIVersion: "v1", Resource: "configmaps", IsResourceRequest: true}
+	attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "edgar", Groups: []string{user.AllAuthenticated}}, Verb: "create", Namespace: "hammer",
+		APIVersion: "v1", Resource: "configmaps", ResourceRequest: true, Path: info.Path}
+	return request.WithRequestInfo(requestctx.With(t.Context(), snap), info), attrs
+}
+
+// created is an admission of a config map with the given label.
+func created(label string) authorizer.ConditionsData {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x", "labels": map[string]any{"good": label}}}}
+	return admission.NewAttributesRecord(u, nil, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "hammer", "x",
+		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", admission.Create, nil, false, nil)
+}
+
+var onlyGoodRule = policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}, Where: `resource.metadata.labels["good"] == "yes"`}
+
+// always is an authorizer that allows everything, and counts how often it is asked.
+type always struct{ asked int }
+
+func (a *always) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	a.asked++
+	return authorizer.DecisionAllow, "yes", nil
+}
+
+func (a *always) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, attrs))
+}
+
+func (a *always) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 // TR-6: what becomes of requests that are refused, allowed, or wait for the object.
@@ -184,29 +237,26 @@ func TestSuppose(t *testing.T) {
 		// label of the object, if the request gets that far.
 		label  string
 		passes bool
-		want   shadow.Report
+		want   Report
 	}{
-		{"an allow grants nothing, and shows what it would grant", []policyv1alpha1.PolicyRule{shaded(allow)}, "", false, shadow.Report{Applied: 1, WouldAllow: 1}},
-		{"a conditional allow is undecided: the body was never read", []policyv1alpha1.PolicyRule{shaded(onlyGoodRule)}, "", false, shadow.Report{Applied: 1, Undecided: 1}},
-		{"a deny refuses nothing", []policyv1alpha1.PolicyRule{allow, deny("Shadow", "")}, "yes", true, shadow.Report{Applied: 1, WouldDeny: 1}},
-		{"a conditional deny that applies", []policyv1alpha1.PolicyRule{allow, deny("Shadow", bad)}, "no", true, shadow.Report{Applied: 1, WouldDeny: 1}},
-		{"a conditional deny that does not apply", []policyv1alpha1.PolicyRule{allow, deny("Warn", bad)}, "yes", true, shadow.Report{Applied: 1}},
-		{"a conditional deny that fails would deny", []policyv1alpha1.PolicyRule{allow, deny("Warn", `object.spec.x == 1`)}, "yes", true, shadow.Report{Applied: 1, WouldDeny: 1}},
-		{"allowed without it", []policyv1alpha1.PolicyRule{allow, shaded(onlyGoodRule)}, "no", true, shadow.Report{Applied: 1}},
-		{"allowed under another condition", []policyv1alpha1.PolicyRule{onlyGoodRule, deny("Shadow", "")}, "yes", true, shadow.Report{Applied: 1, WouldDeny: 1}},
+		{"an allow grants nothing, and shows what it would grant", []policyv1alpha1.PolicyRule{shaded(allow)}, "", false, Report{Applied: 1, WouldAllow: 1}},
+		{"a conditional allow is undecided: the body was never read", []policyv1alpha1.PolicyRule{shaded(onlyGoodRule)}, "", false, Report{Applied: 1, Undecided: 1}},
+		{"a deny refuses nothing", []policyv1alpha1.PolicyRule{allow, deny("Shadow", "")}, "yes", true, Report{Applied: 1, WouldDeny: 1}},
+		{"a conditional deny that applies", []policyv1alpha1.PolicyRule{allow, deny("Shadow", bad)}, "no", true, Report{Applied: 1, WouldDeny: 1}},
+		{"a conditional deny that does not apply", []policyv1alpha1.PolicyRule{allow, deny("Warn", bad)}, "yes", true, Report{Applied: 1}},
+		{"a conditional deny that fails would deny", []policyv1alpha1.PolicyRule{allow, deny("Warn", `object.spec.x == 1`)}, "yes", true, Report{Applied: 1, WouldDeny: 1}},
+		{"allowed without it", []policyv1alpha1.PolicyRule{allow, shaded(onlyGoodRule)}, "no", true, Report{Applied: 1}},
+		{"allowed under another condition", []policyv1alpha1.PolicyRule{onlyGoodRule, deny("Shadow", "")}, "yes", true, Report{Applied: 1, WouldDeny: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g, snap := supposed(t, tc.rules)
-			ctx := requestctx.With(t.Context(), snap)
-			holder := requestctx.From(ctx)
-			decision, _, err := g.admit(ctx, holder, requestctx.Request, asks("create"))
+			g, recorder, snap := supposed(t, tc.rules)
+			ctx, attrs := creates(t, snap)
+			decision, _, err := g.AtFilter().Authorize(ctx, attrs)
 			if (decision == authorizer.DecisionAllow) != tc.passes || err != nil {
 				t.Fatalf("passes: %v, %v", decision, err)
 			}
-			for _, s := range holder.Supposed(requestctx.Request) {
-				s.Settle(ctx, created(tc.label), true)
-			}
-			reports := g.Shadow.List()
+			recorder.Admitted(ctx, enforce.Observation{Allowed: true, Slots: []requestctx.Slot{requestctx.Request}, Trial: &tried{data: created(tc.label)}})
+			reports := recorder.List()
 			if len(reports) != 1 {
 				t.Fatalf("%d rules were counted: %+v", len(reports), reports)
 			}
@@ -231,9 +281,9 @@ func TestSupposeAsksNoWebhook(t *testing.T) {
 	deny := policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}, Enforcement: policyv1alpha1.EnforcementShadow}
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprint("ahead of policy: ", first), func(t *testing.T) {
-			g, snap := supposed(t, []policyv1alpha1.PolicyRule{deny})
-			webhook := &scripted{decision: authorizer.ConditionsAwareDecisionAllow("yes", nil)}
-			hook := Link{Name: "hook", Type: TypeWebhook, Authorizer: webhook}
+			g, recorder, snap := supposed(t, []policyv1alpha1.PolicyRule{deny})
+			webhook := &always{}
+			hook := authorize.Link{Name: "hook", Type: authorize.TypeWebhook, Authorizer: webhook}
 			links := slices.Clone(g.Chain.Links())
 			if first {
 				links = slices.Insert(links, 0, hook)
@@ -243,8 +293,7 @@ func TestSupposeAsksNoWebhook(t *testing.T) {
 			if err := g.Chain.Replace(links...); err != nil {
 				t.Fatal(err)
 			}
-			ctx := requestctx.With(t.Context(), snap)
-			if d, _, _ := g.admit(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
+			if d, _, _ := g.AtFilter().Authorize(creates(t, snap)); d != authorizer.DecisionAllow {
 				t.Fatal("the webhook allows it")
 			}
 			if webhook.asked != 1 {
@@ -254,7 +303,7 @@ func TestSupposeAsksNoWebhook(t *testing.T) {
 			if first {
 				want = 0 // the webhook has decided before
 			}
-			if got := g.Shadow.List()[0]; got.WouldDeny != want || got.Applied != 1 {
+			if got := recorder.List()[0]; got.WouldDeny != want || got.Applied != 1 {
 				t.Errorf("counted %+v", got)
 			}
 		})
@@ -267,16 +316,15 @@ func TestSupposeIsBounded(t *testing.T) {
 	for range 100 {
 		rules = append(rules, policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"create"}, ResourceKinds: []string{"configmaps"}, Enforcement: policyv1alpha1.EnforcementShadow})
 	}
-	g, snap := supposed(t, rules)
-	ctx := requestctx.With(t.Context(), snap)
-	if d, _, _ := g.admit(ctx, requestctx.From(ctx), requestctx.Request, asks("create")); d != authorizer.DecisionAllow {
+	g, recorder, snap := supposed(t, rules)
+	if d, _, _ := g.AtFilter().Authorize(creates(t, snap)); d != authorizer.DecisionAllow {
 		t.Fatal("nothing denies it")
 	}
 	denied, undecided := 0, 0
-	for _, r := range g.Shadow.List() {
+	for _, r := range recorder.List() {
 		denied, undecided = denied+int(r.WouldDeny), undecided+int(r.Undecided)
 	}
-	if denied != MaxSuppositions || undecided != 100-MaxSuppositions {
+	if denied != maxSuppositions || undecided != 100-maxSuppositions {
 		t.Errorf("%d would deny and %d are undecided", denied, undecided)
 	}
 }
@@ -284,15 +332,20 @@ func TestSupposeIsBounded(t *testing.T) {
 // TR-6: a rule that is not enforced costs a request nothing that it does not apply to.
 func TestNoShadowAllocatesNothing(t *testing.T) {
 	rules := []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}}}
-	g, snap := supposed(t, rules)
+	g, recorder, snap := supposed(t, rules)
 	if snap.Shadow.Rules != nil {
 		t.Fatal("there is an index of nothing")
 	}
-	ctx := requestctx.With(t.Context(), snap)
-	holder := requestctx.From(ctx)
-	var attrs authorizer.Attributes = asks("create")
-	v := g.Chain.Decide(ctx, attrs)
-	if n := testing.AllocsPerRun(100, func() { g.suppose(ctx, holder, requestctx.Request, attrs, v, authorizer.DecisionAllow) }); n != 0 {
+	ctx, attrs := creates(t, snap)
+	known := g.Chain.Decide(ctx, attrs)
+	var observer authorize.Observer = recorder
+	if n := testing.AllocsPerRun(100, func() {
+		observer.Decided(ctx, authorize.Observation{Gate: g, Attrs: attrs, Known: known, Allowed: true, Pass: requestctx.Allowed()})
+	}); n != 0 {
 		t.Errorf("%v allocations without such rules", n)
+	}
+	over := enforce.Observation{Allowed: true, Slots: []requestctx.Slot{requestctx.Request}, Trial: &tried{}}
+	if n := testing.AllocsPerRun(100, func() { recorder.Admitted(ctx, over) }); n != 0 {
+		t.Errorf("%v allocations in admission without such rules", n)
 	}
 }

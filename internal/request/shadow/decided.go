@@ -1,0 +1,133 @@
+package shadow
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+var _ authorize.Observer = (*Recorder)(nil)
+
+// Decided implements authorize.Observer: it looks at what rules that are not enforced would have made of a request,
+// after it was decided. It never changes the decision, and spends nothing of what the decision may spend (TR-6).
+func (r *Recorder) Decided(ctx context.Context, made authorize.Observation) {
+	holder := requestctx.From(ctx)
+	if holder == nil || holder.Snapshot == nil || holder.Snapshot.Shadow.Rules == nil {
+		return
+	}
+	ctx = expr.WithBudget(ctx, expr.NewBudget(0))
+	if made.Final {
+		r.suppose(ctx, holder.Snapshot.Shadow.Rules, made)
+		return
+	}
+	r.supposeBefore(ctx, holder, made)
+}
+
+// supposeBefore is for a request whose object is not known yet. What the object decides is settled in admission; a
+// request that is refused before its body is read is then undecided.
+func (r *Recorder) supposeBefore(ctx context.Context, holder *requestctx.State, made authorize.Observation) {
+	g, attrs, passed := made.Gate, made.Attrs, made.Allowed
+	waits := passed && !made.Pass.IsAllowed()
+	was := AnswerOf(passed)
+	all, more := suppositions(g.Chain, holder.Snapshot.Shadow.Rules, attrs, lastAskedOf(made.Known))
+	for _, rule := range more {
+		r.Count(rule, attrs, was, Undecided)
+	}
+	for _, s := range all {
+		supposed := s.chain.Decide(ctx, attrs)
+		decision, open := supposed.Decision, left(supposed) != nil
+		if open && (!g.Conditional() || g.Honours(attrs) != nil || passed && s.rule.Denies && authorize.IsRead(attrs)) {
+			decision, _, _ = supposed.Fold(ctx)
+			open = false
+		}
+		would := s.would(was, decision)
+		switch {
+		case passed && (open || waits) && !authorize.IsRead(attrs):
+			holder.Suppose(made.Slot, &waiting{supposition: s, recorder: r, attrs: attrs, known: supposed, decision: decision, open: open})
+			continue
+		case !s.rule.Denies && (!passed && supposed.Pending != nil && open || waits):
+			would = Undecided // by objects that are not known here
+		case open:
+			would = was
+		}
+		r.Note(ctx, s.rule, attrs, was, would)
+	}
+	if !passed {
+		r.supposeFields(ctx, g, holder, attrs)
+	}
+}
+
+// supposeFields: a rule that would give permissions for single fields could have let the request in. Which fields it
+// changes is not known.
+func (r *Recorder) supposeFields(ctx context.Context, g *authorize.Gate, holder *requestctx.State, attrs authorizer.Attributes) {
+	if !authorize.HasFields(holder.Snapshot, attrs) {
+		return
+	}
+	asked := authorize.WithVerb(attrs, fieldperm.Verb)
+	all, _ := suppositions(g.Chain, holder.Snapshot.Shadow.Rules, asked, lastAsked{unknown: true})
+	for _, s := range all {
+		if !s.rule.Denies {
+			r.Note(ctx, s.rule, attrs, Deny, Undecided)
+		}
+	}
+}
+
+// aside is data of a decision that gives the same for rules that are not enforced, with a budget of its own.
+type aside interface {
+	Aside() authorizer.ConditionsData
+}
+
+// suppose is for a request about which everything is known that conditions can be about.
+func (r *Recorder) suppose(ctx context.Context, shadows *ruleset.Index, made authorize.Observation) {
+	data := made.Data
+	if a, ok := data.(aside); ok {
+		data = a.Aside()
+	}
+	was := AnswerOf(made.Allowed)
+	all, _ := suppositions(made.Gate.Chain, shadows, made.Attrs, lastAskedOf(made.Known))
+	for _, s := range all {
+		supposed := s.chain.Decide(ctx, made.Attrs)
+		decision, rest := supposed.Decision, left(supposed)
+		switch {
+		case rest != nil && data != nil && made.Gate.Conditional():
+			decision = rest.Resolve(ctx, data).Decision
+		case rest != nil:
+			decision, _, _ = supposed.Fold(ctx)
+		}
+		r.Note(ctx, s.rule, made.Attrs, was, s.would(was, decision))
+	}
+}
+
+// left is what of the chain waits for the object; nil if nothing does.
+func left(p authorize.Partial) requestctx.Pending {
+	if p.Pending != nil {
+		return p.Pending
+	}
+	return p.Denies
+}
+
+// waiting is a supposition that waits for the object.
+type waiting struct {
+	supposition
+	recorder *Recorder
+	attrs    authorizer.Attributes
+	known    authorize.Partial
+	decision authorizer.Decision
+	open     bool
+}
+
+// Settle implements requestctx.Supposition.
+func (w *waiting) Settle(ctx context.Context, data authorizer.ConditionsData, allowed bool) {
+	decision := w.decision
+	if w.open {
+		decision = left(w.known).Resolve(ctx, data).Decision
+	}
+	was := AnswerOf(allowed)
+	w.recorder.Note(ctx, w.rule, w.attrs, was, w.would(was, decision))
+}
