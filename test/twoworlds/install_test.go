@@ -63,7 +63,9 @@ func (w *world) install(c *Case) {
 // limit gives the home namespace a quota. No controller runs, so an admin writes what is used.
 func (w *world) limit(most int, objects []Object) {
 	hard := object{"configmaps": most, "secrets": most}
-	used := map[string]int{"configmaps": 0, "secrets": 0}
+	used := map[string]int{"configmaps": 1, "secrets": 1} // the fences
+	w.fence("configmaps", home, "limited")
+	w.fence("secrets", home, "limited")
 	for _, o := range objects {
 		if _, counted := used[o.Kind]; counted && o.NS == home && !o.Gone {
 			used[o.Kind]++
@@ -103,11 +105,11 @@ func (w *world) create(o Object) {
 
 // clear removes everything that a case, or a caller, has left.
 func (w *world) clear() {
-	for ref := range w.present {
-		w.remove(ref)
-	}
 	for _, at := range []string{master + "rolebindings/bobs", master + "roles/bobs", "/api/v1/namespaces/home/resourcequotas/most"} {
 		w.sudo("DELETE", at, nil)
+	}
+	for ref := range w.present {
+		w.remove(ref)
 	}
 	clear(w.uids)
 }

@@ -124,7 +124,7 @@ func plainValue(key string, v any) any {
 			case k == "name" && v["generateName"] != nil:
 				out[k] = "…"
 			default:
-				out[k] = plainValue(k, inner)
+				out[plain(k)] = plainValue(k, inner) // managedFields have UIDs as keys
 			}
 		}
 		return out

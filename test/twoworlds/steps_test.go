@@ -69,6 +69,11 @@ func (d *draw) vary(o Object, s *Step) {
 	if o.Kind == "widgets" && d.chance(40) {
 		s.Path = strings.Replace(s.Path, "/v1/", "/v1beta1/", 1)
 		s.Body = strings.Replace(s.Body, group+"/v1\"", group+"/v1beta1\"", 1)
+		for _, missing := range []string{`"keep":"keep-mine",`, `"level":"high",`, `"level":"low",`} {
+			if s.Type == applyType || d.chance(50) { // what an apply has too much of is an error of the server's
+				s.Body = strings.Replace(s.Body, missing, "", 1)
+			}
+		}
 	}
 	if s.Accept == "" && d.chance(25) {
 		s.Accept = pick(d, tableType, metaType, cborType, protobufType, yamlType)
@@ -81,7 +86,7 @@ func (d *draw) vary(o Object, s *Step) {
 			s.add("fieldValidation=" + pick(d, "Warn", "Strict", "Ignore"))
 		}
 		if d.chance(10) {
-			s.Body = strings.Replace(s.Body, `"metadata":{`, `"unknown":1,"metadata":{"unknown":1,`, 1)
+			s.Body = strings.Replace(s.Body, `"metadata":{`, pick(d, `"unknown":1,"metadata":{`, `"metadata":{"unknown":1,`), 1)
 		}
 		if d.chance(4) {
 			s.Body = pick(d, "{", "[]", `{"kind":"Pod"}`, `{"metadata":{"name":"another"}}`, "null", "")

@@ -134,7 +134,7 @@ func named(name string) object { return object{"name": name} }
 // found installs what all cases share: namespaces, the definition, the roles of the templates, guarded labels.
 func (w *world) found() {
 	for _, ns := range []string{home, other} {
-		w.must("POST", "/api/v1/namespaces", object{"metadata": object{"name": ns, "labels": object{"team": "none"}}})
+		w.must("POST", "/api/v1/namespaces", object{"metadata": object{"name": ns, "labels": object{"team": "b"}}})
 	}
 	w.define()
 	w.poll("the master namespace", func() bool {
