@@ -77,11 +77,10 @@ func tellsOfName(c *Case, s Step, a, b *reply) bool {
 	if named := ref.Name == c.Change.Name || s.Method == http.MethodPost && strings.Contains(s.Body, `"name":"`+c.Change.Name+`"`); !named {
 		return false
 	}
-	code := func(r *reply) bool { return slices.Contains([]int{403, 404, 409}, r.code) }
-	made := func(r *reply) bool { return r.code == 200 || r.code == 201 || r.code == 422 }
-	// The first world has the object. Where it does not exist, the caller may create it, and is told what is wrong with
-	// their own object.
-	return a.code != b.code && code(a) && (code(b) || made(b))
+	// The first world has the object: the caller is refused, whether by 403, by 409 or because the request is wrong for
+	// an object that exists, and nothing of the object shows. Where it does not exist, they may create it.
+	o := c.object(c.Change.Ref)
+	return a.code >= 400 && !strings.Contains(a.headers+a.body, o.Value)
 }
 
 func eitherSays(a, b *reply, code int, texts ...string) bool {
