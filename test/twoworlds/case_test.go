@@ -35,8 +35,9 @@ type Object struct {
 	Level string `json:"level,omitempty"`
 	Tier  string `json:"tier,omitempty"`
 	Value string `json:"value"`
-	// Was is its content in an older revision.
-	Was string `json:"was,omitempty"`
+	// Was is its content in an older revision, WasTeam the team that it belonged to then, if that was another.
+	Was     string `json:"was,omitempty"`
+	WasTeam string `json:"wasTeam,omitempty"`
 	// Gone: it was deleted before the caller came.
 	Gone bool `json:"gone,omitempty"`
 	// Ending: it has a finalizer and was deleted.
@@ -144,5 +145,9 @@ func (c *Case) hidden() bool {
 	if o == nil || o.Gone && c.Change.What != changeWas || o.Was == "" && c.Change.What == changeWas {
 		return false
 	}
-	return !slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(*o) })
+	state := *o
+	if c.Change.What == changeWas && o.WasTeam != "" {
+		state.Team = o.WasTeam
+	}
+	return !slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(state) })
 }

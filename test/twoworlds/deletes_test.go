@@ -41,6 +41,10 @@ func (d *draw) collect(o Object) Step {
 	if s.Body != "" {
 		s.Type = jsonType
 	}
+	if d.Change.What == changeWas && d.chance(50) {
+		s.add("resourceVersionMatch=Exact&resourceVersion=" + pick(d, "$rv:1", "$rv:1", "$rv:2") + pick(d, "", "&dryRun=All"))
+		return s
+	}
 	d.selectors(o, &s)
 	switch d.IntN(4) {
 	case 0:

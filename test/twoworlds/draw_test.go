@@ -95,6 +95,9 @@ func (d *draw) add(kind, ns, name, team string) {
 	}
 	if rotates := kind == "configmaps" || kind == "secrets" || kind == "widgets"; rotates && d.chance(35) {
 		o.Was = "old-value-of-" + name
+		if team == "a" && d.chance(40) {
+			o.WasTeam = "b"
+		}
 		if o.Gone = d.chance(35); o.Gone {
 			o.Ending = false
 		}

@@ -1,7 +1,9 @@
 package twoworlds
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -87,6 +89,9 @@ func (w *world) create(o Object) {
 	value := o.Value
 	if o.Was != "" {
 		value = o.Was
+		if o.WasTeam != "" {
+			o.Team = o.WasTeam
+		}
 	}
 	body := o.body(value)
 	if o.Owner != "" {
@@ -139,7 +144,7 @@ func (w *world) remove(ref Ref) {
 // restore makes objects of the case as they were.
 func (w *world) restore(c *Case, touched map[Ref]bool) {
 	objects := c.in(w.second)
-	for ref := range touched {
+	for _, ref := range slices.SortedFunc(maps.Keys(touched), func(a, b Ref) int { return strings.Compare(a.path(), b.path()) }) {
 		w.remove(ref)
 	}
 	for _, o := range objects {

@@ -37,6 +37,9 @@ var open = []openFind{
 	{"collection-code", "deletecollection is refused if it selects a hidden object, so its selectors tell what hidden objects match", func(f openStep) bool {
 		return f.collects() && f.a.code != f.b.code && f.how != changeWas
 	}},
+	{"collection-error", "once one object of a collection is admitted, errors about the others pass, with their names", func(f openStep) bool {
+		return f.collects() && f.a.code == f.b.code && f.a.code >= 400
+	}},
 	{"older-version", "conditions see the object in the version of the request, and v1beta1 lacks the field that they ask for", func(f openStep) bool {
 		return f.version == "v1beta1" && f.changed.Level == "high"
 	}},

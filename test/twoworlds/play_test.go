@@ -14,6 +14,7 @@ type pair struct {
 	worlds [2]*world
 	// installed is the cluster that both have now, without steps.
 	installed string
+	plays     int
 	steps     int
 	// reached counts the steps that came as far as the storage; excuses counts by row of the table.
 	reached int
@@ -93,7 +94,12 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 	bare.Steps, bare.Found, bare.Open = nil, "", ""
 	cluster := text(bare)
 	users := [2]string{}
+	p.plays++
 	index := func(w *world) int { return slices.Index(p.worlds[:], w) }
+	// The caller's policy comes first: a watch from before it would have to begin again (RD-7).
+	if err := p.both(func(w *world) { users[index(w)] = w.admit(c) }); err != nil {
+		return nil, err
+	}
 	if p.installed != cluster || fresh {
 		p.installed = ""
 		if err := p.both(func(w *world) { w.install(c) }); err != nil {
@@ -101,11 +107,8 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 		}
 		p.installed = cluster
 	}
-	if err := p.both(func(w *world) {
-		users[index(w)] = w.admit(c)
+	for _, w := range p.worlds {
 		w.last, w.more = w.states[3], ""
-	}); err != nil {
-		return nil, err
 	}
 	touched := map[Ref]bool{}
 	for i, s := range c.Steps {
@@ -115,7 +118,7 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 				replies[index(w)] = w.send(users[index(w)], s)
 				return
 			}
-			replies[index(w)] = w.stream(users[index(w)], s, fmt.Sprintf("t%d", i), func() {
+			replies[index(w)] = w.stream(users[index(w)], s, fmt.Sprintf("t%d-%d", p.plays, i), func() {
 				if s.Meanwhile {
 					w.disturb(c)
 				}

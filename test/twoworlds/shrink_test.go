@@ -33,7 +33,8 @@ func shrink(c *Case, tries int, shows func(*Case) bool) *Case {
 				func(o *Object) bool { had := o.Owner != ""; o.Owner = ""; return had },
 				func(o *Object) bool { had := o.Tier != ""; o.Tier = ""; return had },
 				func(o *Object) bool { had := o.Ending; o.Ending = false; return had },
-				func(o *Object) bool { had := o.Was != "" && !o.Gone; o.Was = ""; return had },
+				func(o *Object) bool { had := o.Was != "" && !o.Gone; o.Was, o.WasTeam = "", ""; return had },
+				func(o *Object) bool { had := o.WasTeam != ""; o.WasTeam = ""; return had },
 			} {
 				again = attempt(func(c *Case) bool { return change(&c.Objects[i]) }) || again
 			}

@@ -122,7 +122,11 @@ func (o Object) body(value string) map[string]any {
 	case "secrets":
 		out["stringData"] = map[string]any{"v": value}
 	case "pods":
-		out["spec"] = map[string]any{"containers": containers, "automountServiceAccountToken": false}
+		spec := map[string]any{"containers": containers, "automountServiceAccountToken": false}
+		if o.Ending { // a pod on a node is deleted gracefully
+			spec["nodeName"] = "n1"
+		}
+		out["spec"] = spec
 		meta["annotations"] = map[string]any{"v": value}
 	case "services":
 		out["spec"] = map[string]any{"ports": []any{map[string]any{"port": 80}}, "selector": map[string]any{"v": value}}

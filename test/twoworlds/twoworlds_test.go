@@ -13,7 +13,7 @@ import (
 
 // TestTwoWorlds: NI-1, NI-2. It replays the kept cases, and searches for new ones for TWOWORLDS_TIME. TWOWORLDS_SEED is
 // the first seed, TWOWORLDS_KEEP a directory for finds, TWOWORLDS_SHRINK how often a find is tried to make it short.
-// TWOWORLDS_CASE plays one file and shows every answer.
+// TWOWORLDS_OPEN=yes finds the open ones again. TWOWORLDS_CASE plays one file and shows every answer.
 func TestTwoWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts two servers")
@@ -92,6 +92,7 @@ func (p *pair) search(t *testing.T) {
 	begin, first := time.Now(), setting(t, "TWOWORLDS_SEED", 1)
 	p.steps, p.reached, p.excuses = 0, 0, map[string]int{}
 	seen, passed := map[string]bool{}, map[string]int{}
+	again := os.Getenv("TWOWORLDS_OPEN") != ""
 	var finds, unset, once int
 	seed := first
 	for ; time.Since(begin) < length; seed++ {
@@ -104,12 +105,13 @@ func (p *pair) search(t *testing.T) {
 			}
 			t.Logf("seed %d: %v", seed, err)
 		case f == nil:
-		case f.open != "":
+		case f.open != "" && (!again || passed[f.open] > 0):
 			passed[f.open]++
-		case seen[f.shape]:
+		case f.open == "" && seen[f.shape]:
 		case p.keep(t, seed, c, f):
 			finds++
 			seen[f.shape] = true
+			passed[f.open]++
 		default:
 			once++
 		}
@@ -142,7 +144,7 @@ func (p *pair) keep(t *testing.T, seed uint64, c *Case, f *find) bool {
 	latest := f
 	shows := func(c *Case) bool {
 		g, err := p.play(c, true, nil)
-		same := err == nil && g != nil && g.shape == f.shape && g.open == ""
+		same := err == nil && g != nil && g.open == f.open && (f.open != "" || g.shape == f.shape)
 		if same {
 			latest = g
 		}
@@ -153,11 +155,11 @@ func (p *pair) keep(t *testing.T, seed uint64, c *Case, f *find) bool {
 		return false
 	}
 	short := shrink(c, int(setting(t, "TWOWORLDS_SHRINK", tries)), shows)
-	short.Found = latest.shape
+	short.Found, short.Open = latest.shape, latest.open
 	raw, _ := json.MarshalIndent(short, "", "  ")
 	t.Errorf("seed %d: %v\n%s", seed, latest, raw)
 	if dir := os.Getenv("TWOWORLDS_KEEP"); dir != "" {
-		name := strings.NewReplacer(" ", "-", "/", "-").Replace(strings.ToLower(f.shape))
+		name := strings.NewReplacer(" ", "-", "/", "-").Replace(strings.ToLower(f.open + " " + f.shape))
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.json", name, seed)), append(raw, '\n'), 0o600); err != nil {
 			t.Error(err)
 		}
