@@ -149,5 +149,10 @@ func (c *Case) hidden() bool {
 	if c.Change.What == changeWas && o.WasTeam != "" {
 		state.Team = o.WasTeam
 	}
-	return !slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(state) })
+	return !c.reaches(state)
+}
+
+// reaches reports whether the caller has any right to an object.
+func (c *Case) reaches(o Object) bool {
+	return slices.ContainsFunc(c.Caller, func(name string) bool { return templates[name].reaches(o) })
 }

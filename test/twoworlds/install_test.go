@@ -162,7 +162,7 @@ func (w *world) restore(c *Case, touched map[Ref]bool) {
 // disturb changes an object that the caller may not see, in the second world only.
 func (w *world) disturb(c *Case) {
 	o := c.object(c.Change.Ref)
-	if !w.second || o == nil || o.Gone || c.Change.What == changeAbsent {
+	if !w.second || o == nil || o.Gone || c.Change.What == changeAbsent || c.reaches(*o) {
 		return
 	}
 	w.must("PATCH", o.path(), object{"metadata": object{"annotations": object{"disturbed": "yes"}}})

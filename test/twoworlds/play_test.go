@@ -88,7 +88,7 @@ func shape(s Step) string {
 	return out
 }
 
-// play sends the steps of a case to both worlds. fresh makes the cluster again, whatever is there. log gets the answers.
+// play sends the steps of a case to both worlds. fresh makes the cluster again, whatever exists. log gets the answers.
 func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 	bare := c.clone()
 	bare.Steps, bare.Found, bare.Open = nil, "", ""

@@ -149,7 +149,7 @@ func plainToken(token string) any {
 		return "a token"
 	}
 	says["rv"] = "…"
-	return says
+	return plainValue("", says)
 }
 
 func plainHeaders(h http.Header) string {
