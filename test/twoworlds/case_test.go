@@ -71,8 +71,8 @@ type Step struct {
 	Type   string `json:"type,omitempty"`
 	Accept string `json:"accept,omitempty"`
 	Body   string `json:"body,omitempty"`
-	// Watch: the answer is a stream, read until a write that the caller may see arrives. Meanwhile: objects that the
-	// caller may not see change in the second world before that.
+	// Watch: the answer is a stream, read until a write that the caller may see arrives. Meanwhile: what the caller may
+	// not see changes once more in the second world, before the request or while it watches.
 	Watch     bool `json:"watch,omitempty"`
 	Meanwhile bool `json:"meanwhile,omitempty"`
 }

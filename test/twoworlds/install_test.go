@@ -1,6 +1,7 @@
 package twoworlds
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -159,10 +160,19 @@ func (w *world) restore(c *Case, touched map[Ref]bool) {
 	}
 }
 
-// disturb changes an object that the caller may not see, in the second world only.
-func (w *world) disturb(c *Case) {
+// disturb changes what the caller may not see, in the second world only.
+func (w *world) disturb(c *Case, play int) {
+	if !w.second {
+		return
+	}
+	if c.Change.What == changePolicy {
+		bob := fmt.Sprintf("bob-%d", play)
+		w.must("PATCH", master+"rolebindings/bobs", object{"userNames": []any{"bob", bob}})
+		w.settled(bob)
+		return
+	}
 	o := c.object(c.Change.Ref)
-	if !w.second || o == nil || o.Gone || c.Change.What == changeAbsent || c.reaches(*o) {
+	if o == nil || o.Gone || c.Change.What == changeAbsent || c.reaches(*o) {
 		return
 	}
 	w.must("PATCH", o.path(), object{"metadata": object{"annotations": object{"disturbed": "yes"}}})

@@ -47,9 +47,17 @@ var open = []openFind{
 		refusal := func(r *reply) bool { return slices.Contains([]int{403, 409, 422}, r.code) }
 		return f.ref.Name == f.changed.Name && f.Method != http.MethodGet && f.a.code != f.b.code && refusal(f.a) && refusal(f.b)
 	}},
+	{"watch-restart", "of a watch that was not seen before, a change of anybody's policy counts as a change of the caller's: it gets 410", func(f openStep) bool {
+		return f.Watch && restarts(f.a) != restarts(f.b)
+	}},
 	{"create-ending", "a create says in its 409 that the object of that name is being deleted", func(f openStep) bool {
 		return f.Method == http.MethodPost && f.how == changeEnding && f.a.code == http.StatusConflict && f.b.code == http.StatusConflict
 	}},
+}
+
+// restarts reports whether a watch was told to list again.
+func restarts(r *reply) bool {
+	return strings.HasPrefix(r.body, "ERROR ") && strings.Contains(r.body, "what you may see has changed: list again")
 }
 
 // collects reports whether the step is a deletecollection.
@@ -59,11 +67,11 @@ func (f openStep) collects() bool { return f.Method == http.MethodDelete && f.re
 func known(c *Case, s Step, a, b *reply) string {
 	f := openStep{Step: s, how: c.Change.What, a: a, b: b}
 	f.ref, _, f.version = refOf(s.Path)
-	o := c.object(c.Change.Ref)
-	if o == nil || f.ref.Kind != o.Kind {
+	if o := c.object(c.Change.Ref); o != nil && f.ref.Kind == o.Kind {
+		f.changed = *o
+	} else if !s.Watch {
 		return ""
 	}
-	f.changed = *o
 	for _, entry := range open {
 		if entry.is(f) {
 			return entry.name

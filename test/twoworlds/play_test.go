@@ -114,15 +114,17 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 	for i, s := range c.Steps {
 		var replies [2]*reply
 		err := p.both(func(w *world) {
-			if !s.Watch {
-				replies[index(w)] = w.send(users[index(w)], s)
+			disturb := func() {
+				if s.Meanwhile {
+					w.disturb(c, p.plays)
+				}
+			}
+			if s.Watch {
+				replies[index(w)] = w.stream(users[index(w)], s, fmt.Sprintf("t%d-%d", p.plays, i), disturb)
 				return
 			}
-			replies[index(w)] = w.stream(users[index(w)], s, fmt.Sprintf("t%d-%d", p.plays, i), func() {
-				if s.Meanwhile {
-					w.disturb(c)
-				}
-			})
+			disturb()
+			replies[index(w)] = w.send(users[index(w)], s)
 		})
 		if err != nil {
 			p.installed = ""
@@ -179,10 +181,10 @@ func ours(path string) bool {
 // touch notes what a step may have changed.
 func (p *pair) touch(c *Case, s Step, a, b *reply, touched map[Ref]bool) {
 	ref, _, _ := refOf(s.Path)
+	if s.Meanwhile && c.Change.Kind != "" {
+		touched[c.Change.Ref] = true
+	}
 	if s.Watch {
-		if s.Meanwhile && c.Change.Kind != "" {
-			touched[c.Change.Ref] = true
-		}
 		return
 	}
 	wrote := func(r *reply) bool { return r.code < 300 || r.code >= 500 }

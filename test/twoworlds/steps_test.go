@@ -61,6 +61,7 @@ func (d *draw) step() []Step {
 		return []Step{d.ask(o)}
 	}
 	d.vary(o, &s)
+	s.Meanwhile = s.Meanwhile || d.chance(8)
 	return []Step{s}
 }
 
@@ -178,7 +179,7 @@ func (d *draw) mine(o Object) map[string]any {
 	case 2:
 		labels["bad key!"] = "x"
 	case 3:
-		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs1", "uid": "$uid:configmaps/home/theirs1"}}
+		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs1", "uid": nobodys}}
 	}
 	return body
 }
@@ -206,7 +207,7 @@ func (d *draw) update(o Object) Step {
 
 func (d *draw) uid(o Object) string {
 	if d.chance(50) {
-		return "00000000-0000-4000-8000-000000000001"
+		return nobodys
 	}
 	return "$uid:" + o.Kind + "/" + o.NS + "/ours1"
 }

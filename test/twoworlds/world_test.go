@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,11 @@ func (w *world) settled(user string) {
 	})
 }
 
+// nobodys is the UID of no object; one that a world does not have becomes it.
+const nobodys = "00000000-0000-4000-8000-000000000001"
+
+var unknownUID = regexp.MustCompile(`\$uid:[a-z]+/[a-z]*/[a-z0-9]+`)
+
 // request is a step as this world has it: its own revisions, UIDs and tokens.
 func (w *world) request(ctx context.Context, user string, s Step) (*http.Request, error) {
 	pairs := []string{"$last", w.last, "$more", w.more}
@@ -242,12 +248,13 @@ func (w *world) request(ctx context.Context, user string, s Step) (*http.Request
 	for _, at := range slices.Sorted(maps.Keys(w.uids)) {
 		pairs = append(pairs, "$uid:"+at, w.uids[at])
 	}
-	mine := strings.NewReplacer(pairs...)
+	known := strings.NewReplacer(pairs...)
+	mine := func(s string) string { return unknownUID.ReplaceAllString(known.Replace(s), nobodys) }
 	target := w.Admin.Host + s.Path
 	if s.Query != "" {
-		target += "?" + mine.Replace(s.Query)
+		target += "?" + mine(s.Query)
 	}
-	req, err := http.NewRequestWithContext(ctx, s.Method, target, bytes.NewReader([]byte(mine.Replace(s.Body))))
+	req, err := http.NewRequestWithContext(ctx, s.Method, target, bytes.NewReader([]byte(mine(s.Body))))
 	if err != nil {
 		return nil, err
 	}
