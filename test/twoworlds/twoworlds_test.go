@@ -57,8 +57,8 @@ func (p *pair) kept(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		case f == nil && c.Open != "":
 			t.Errorf("%s: closed: remove the mark %q, and its entry in the table of open finds", file, c.Open)
-		case f != nil && c.Open == "":
-			t.Errorf("%s (%s): %v", file, c.Found, f)
+		case f != nil && c.mark() != f.open:
+			t.Errorf("%s (%s): it is marked %q, and shows %q: %v", file, c.Found, c.mark(), f.open, f)
 		}
 	}
 	t.Logf("%d kept cases", len(files))
@@ -155,7 +155,9 @@ func (p *pair) keep(t *testing.T, seed uint64, c *Case, f *find) bool {
 		return false
 	}
 	short := shrink(c, int(setting(t, "TWOWORLDS_SHRINK", tries)), shows)
-	short.Found, short.Open = latest.shape, latest.open
+	if short.Found = latest.shape; latest.open != "" {
+		short.Open = "NI-1 " + latest.open + ": (the cause)"
+	}
 	raw, _ := json.MarshalIndent(short, "", "  ")
 	t.Errorf("seed %d: %v\n%s", seed, latest, raw)
 	if dir := os.Getenv("TWOWORLDS_KEEP"); dir != "" {
