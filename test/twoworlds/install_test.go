@@ -133,13 +133,16 @@ func (w *world) remove(ref Ref) {
 	if ref.Kind == "namespaces" {
 		w.sudo("PUT", ref.path()+"/finalize", object{"metadata": named(ref.Name), "spec": object{"finalizers": []any{}}})
 	}
-	if code, _ = w.sudo("GET", ref.path(), nil); code != http.StatusNotFound {
-		w.sudo("DELETE", ref.path()+"?gracePeriodSeconds=0", nil)
-		w.poll(ref.path()+" to be gone", func() bool {
-			code, _ := w.sudo("GET", ref.path(), nil)
-			return code == http.StatusNotFound
-		})
+	if meta["finalizers"] == nil && ref.Kind != "namespaces" {
+		return
 	}
+	w.poll(ref.path()+" to be gone", func() bool {
+		code, _ := w.sudo("GET", ref.path(), nil)
+		if code != http.StatusNotFound {
+			w.sudo("DELETE", ref.path()+"?gracePeriodSeconds=0", nil)
+		}
+		return code == http.StatusNotFound
+	})
 }
 
 // restore makes objects of the case as they were.
@@ -175,7 +178,7 @@ func (w *world) disturb(c *Case, play int) {
 	if o == nil || o.Gone || c.Change.What == changeAbsent || c.reaches(*o) {
 		return
 	}
-	w.must("PATCH", o.path(), object{"metadata": object{"annotations": object{"disturbed": "yes"}}})
+	w.sudo("PATCH", o.path(), object{"metadata": object{"annotations": object{"disturbed": "yes"}}}) // a find may have deleted it
 }
 
 // refOf reads a path: the object, or the collection if it names none.

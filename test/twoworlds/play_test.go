@@ -3,6 +3,7 @@ package twoworlds
 import (
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type pair struct {
 
 func newPair(t testing.TB) *pair {
 	t.Helper()
+	debug.SetGCPercent(400) // memory is there, and time is short
 	p := &pair{excuses: map[string]int{}}
 	for i := range p.worlds {
 		p.worlds[i] = newWorld(t, i == 1)
@@ -140,24 +142,29 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 		if part == "" {
 			continue
 		}
-		p.installed = "" // they may differ in more than the change now
+		touched[c.Change.Ref] = true
 		if row := excused(c, s, a, b); row != "" {
 			p.excuses[row]++
-			return nil, nil
+			return nil, p.restore(c, touched) // they may differ in more than the change now
 		}
-		f := &find{step: i, shape: shape(s) + " " + part, a: a, b: b}
-		f.open = known(c, s, a, b)
-		return f, nil
+		f := &find{step: i, shape: shape(s) + " " + part, a: a, b: b, open: known(c, s, a, b)}
+		return f, p.restore(c, touched)
 	}
-	if len(touched) > 0 && p.installed != "" {
-		if c.Quota > 0 {
-			p.installed = "" // nobody counts what is used down
-		} else if err := p.both(func(w *world) { w.restore(c, touched) }); err != nil {
-			p.installed = ""
-			return nil, err
-		}
+	return nil, p.restore(c, touched)
+}
+
+// restore makes the cluster as it was before the steps.
+func (p *pair) restore(c *Case, touched map[Ref]bool) error {
+	delete(touched, Ref{})
+	if c.Quota > 0 && len(touched) > 0 {
+		p.installed = "" // nobody counts down what is used
+		return nil
 	}
-	return nil, nil
+	err := p.both(func(w *world) { w.restore(c, touched) })
+	if err != nil {
+		p.installed = ""
+	}
+	return err
 }
 
 func (p *pair) count(_ Step, a, b *reply) {

@@ -31,7 +31,7 @@ func text(v any) string {
 func (d *draw) step() []Step {
 	o := d.target()
 	verb := pick(d, d.verbs...)
-	if d.chance(25) {
+	if d.chance(15) {
 		verb = pick(d, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "part", "ask")
 	}
 	var s Step
