@@ -136,7 +136,7 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 		if log != nil {
 			log(fmt.Sprintf("%d. %v\n  %v\n  %v", i+1, s, a, b))
 		}
-		p.count(s, a, b)
+		p.count(a, b)
 		p.touch(c, s, a, b, touched)
 		part := a.differs(b)
 		if part == "" {
@@ -167,7 +167,7 @@ func (p *pair) restore(c *Case, touched map[Ref]bool) error {
 	return err
 }
 
-func (p *pair) count(_ Step, a, b *reply) {
+func (p *pair) count(a, b *reply) {
 	p.steps++
 	stored := func(r *reply) bool {
 		return r.code >= 200 && r.code < 300 || r.code == http.StatusConflict || r.code == http.StatusUnprocessableEntity ||

@@ -83,7 +83,7 @@ func (w *world) read(resp *http.Response) *reply {
 		}
 		w.more, _ = meta["continue"].(string)
 	}
-	out.body = text(plainValue("", decoded))
+	out.body = text(plainValue(decoded))
 	return out
 }
 
@@ -111,7 +111,7 @@ func decode(contentType string, raw []byte) (out any, err error) {
 }
 
 // plainValue removes what is allowed to differ, at any depth.
-func plainValue(key string, v any) any {
+func plainValue(v any) any {
 	switch v := v.(type) {
 	case object:
 		out := object{}
@@ -124,14 +124,14 @@ func plainValue(key string, v any) any {
 			case k == "name" && v["generateName"] != nil:
 				out[k] = "…"
 			default:
-				out[plain(k)] = plainValue(k, inner) // managedFields have UIDs as keys
+				out[plain(k)] = plainValue(inner) // managedFields have UIDs as keys
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = plainValue(key, v[i])
+			out[i] = plainValue(v[i])
 		}
 		return out
 	case string:
@@ -149,7 +149,7 @@ func plainToken(token string) any {
 		return "a token"
 	}
 	says["rv"] = "…"
-	return plainValue("", says)
+	return plainValue(says)
 }
 
 func plainHeaders(h http.Header) string {
@@ -198,7 +198,7 @@ func (w *world) stream(user string, s Step, tick string, disturb func()) *reply 
 		}
 		var o any
 		_ = json.Unmarshal(event.Object, &o)
-		events = append(events, event.Type+" "+text(plainValue("", o)))
+		events = append(events, event.Type+" "+text(plainValue(o)))
 		if bytes.Contains(event.Object, []byte(`"tick":"`+tick+`"`)) || event.Type == "ERROR" {
 			break
 		}
