@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDrawnCases: NI-2. A seed always gives the same case, the caller may never see what the worlds differ in, and a case
-// has 1 to 12 steps.
+// TestDrawnCases: NI-2. A seed always gives the same case, the caller may never see what the worlds differ in, and a
+// case has 1 to 12 steps.
 func TestDrawnCases(t *testing.T) {
 	verbs := map[string]int{}
 	for seed := range uint64(2000) {
