@@ -30,10 +30,10 @@ var allowed = []row{
 		headers: []string{"Date", "Audit-Id", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Proviso-Policy-Revision"},
 		texts: []*regexp.Regexp{
 			regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?\b`), // times
+			regexp.MustCompile(`made-[a-z0-9]{5}`),                        // generateName
 			regexp.MustCompile(`\b10\.[0-9]+\.[0-9]+\.[0-9]+\b`),          // cluster IPs
 			regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 			regexp.MustCompile(`\b[0-9]{3,}\b`),                     // revisions in messages; codes are compared by themselves
-			regexp.MustCompile(`made-[a-z0-9]{5}`),                  // generateName
 			regexp.MustCompile(`^([0-9]+[dhms]){1,2}$|^<unknown>$`), // ages in tables
 		},
 	},

@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
+const fenceName = "ours-fence"
+
 // fence is the object that ends a watch: the caller may see it if they may see anything.
 func (w *world) fence(kind, ns, tick string) string {
-	o := Object{Ref: Ref{kind, ns, "ours-fence"}, Team: "a", Tier: "gold", Level: "low", Value: "fence"}
+	o := Object{Ref: Ref{kind, ns, fenceName}, Team: "a", Tier: "gold", Level: "low", Value: "fence"}
 	body := o.body("fence")
 	if kind == "secrets" { // a field that the server only takes in makes every apply a change
 		delete(body, "stringData")

@@ -204,6 +204,9 @@ func (p *pair) touch(c *Case, s Step, a, b *reply, touched map[Ref]bool) {
 				touched[o.Ref] = true
 			}
 		}
+		for _, ns := range []string{home, other} {
+			touched[Ref{ref.Kind, ns, fenceName}] = true
+		}
 		return
 	}
 	for _, r := range []*reply{a, b} {

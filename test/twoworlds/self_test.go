@@ -41,7 +41,7 @@ func TestAllowedDifferences(t *testing.T) {
 	}
 	for before, after := range map[string]string{
 		`conflict: uid 1a6750b4-12f0-405d-9d3d-e91fa75bb6df, revision 1234`: `conflict: uid …, revision …`,
-		`made-abcde at 2026-11-17T12:58:02Z on 10.0.0.108`:                  `… at … on …`,
+		`made-12345 at 2026-11-17T12:58:02Z on 10.0.0.108`:                  `… at … on …`,
 		`theirs1 holds 7 values, the last is value-of-theirs1`:              `theirs1 holds 7 values, the last is value-of-theirs1`,
 	} {
 		if got := plain(before); got != after {
