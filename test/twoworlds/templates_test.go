@@ -34,7 +34,6 @@ var (
 func ofTeamA(o Object) bool  { return o.Team == "a" }
 func notTeamB(o Object) bool { return o.Team != "b" }
 func notHigh(o Object) bool  { return o.Kind == "widgets" && o.Level != "high" }
-func nothing(Object) bool    { return false }
 
 const (
 	teamA = `resource.metadata.labels.team == \"a\"`
@@ -72,7 +71,7 @@ var templates = map[string]template{
 	"delete-low":   {rules: rule(`"delete"`, widgets, low), reaches: notHigh, verbs: []string{"delete", "deletecollection"}, kinds: []string{"widgets"}},
 	"update-low":   {rules: rule(`"update"`, widgets, low), reaches: notHigh, verbs: []string{"update", "patch"}, kinds: []string{"widgets"}},
 	"parts-a":      {rules: rule(`"get", "update", "create"`, `"pods/status", "pods/log", "pods/ephemeralcontainers", "pods/eviction", "pods/binding", "deployments.apps/status", "deployments.apps/scale"`, teamA), reaches: ofTeamA, verbs: []string{"part"}, kinds: []string{"pods", "deployments"}},
-	"connect":      {rules: `[{"verbs": ["exec", "proxy"], "resourceKinds": ["pods/exec", "pods/proxy", "services/proxy"], "when": "request.name.startsWith(\"ours\")"}]`, reaches: nothing, verbs: []string{"part"}, kinds: []string{"pods", "services"}},
+	"connect":      {rules: `[{"verbs": ["exec", "proxy"], "resourceKinds": ["pods/exec", "pods/proxy", "services/proxy"], "when": "request.name.startsWith(\"ours\")"}]`, reaches: func(o Object) bool { return strings.HasPrefix(o.Name, "ours") }, verbs: []string{"part"}, kinds: []string{"pods", "services"}},
 	"home-maps": {rbac: `[{"verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"], "apiGroups": [""], "resources": ["configmaps"]}]`,
 		reaches: func(o Object) bool { return o.Kind == "configmaps" && o.NS == home }, verbs: append(slices.Clone(reads), writes...), kinds: []string{"configmaps"}},
 }
