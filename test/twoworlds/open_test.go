@@ -15,8 +15,8 @@ type openFind struct {
 // openStep is a step whose answers differ.
 type openStep struct {
 	Step
-	ref     Ref
-	version string
+	ref    Ref
+	before []Step
 	// changed is what the worlds differ in; how says in what.
 	changed Object
 	how     string
@@ -41,7 +41,9 @@ var open = []openFind{
 		return f.collects() && f.a.code == f.b.code && f.a.code >= 400
 	}},
 	{"older-version", "conditions see the object in the version of the request, and v1beta1 lacks the field that they ask for", func(f openStep) bool {
-		return f.version == "v1beta1" && f.changed.Level == "high"
+		older := func(s Step) bool { return strings.HasPrefix(s.Path, "/apis/"+group+"/v1beta1/") }
+		// A write in that version also takes the field out of what is stored.
+		return f.changed.Level == "high" && (older(f.Step) || slices.ContainsFunc(f.before, older))
 	}},
 	{"error-kind", "a patch is applied and checked before admission: 409 and 422 instead of 403 tell what is stored", func(f openStep) bool {
 		refusal := func(r *reply) bool { return slices.Contains([]int{403, 409, 422}, r.code) }
@@ -64,9 +66,10 @@ func restarts(r *reply) bool {
 func (f openStep) collects() bool { return f.Method == http.MethodDelete && f.ref.Name == "" }
 
 // known names the entry of a find.
-func known(c *Case, s Step, a, b *reply) string {
-	f := openStep{Step: s, how: c.Change.What, a: a, b: b}
-	f.ref, _, f.version = refOf(s.Path)
+func known(c *Case, step int, a, b *reply) string {
+	s := c.Steps[step]
+	f := openStep{Step: s, before: c.Steps[:step], how: c.Change.What, a: a, b: b}
+	f.ref, _, _ = refOf(s.Path)
 	if o := c.object(c.Change.Ref); o != nil && f.ref.Kind == o.Kind {
 		f.changed = *o
 	} else if !s.Watch {

@@ -147,7 +147,7 @@ func (p *pair) play(c *Case, fresh bool, log func(string)) (*find, error) {
 			p.excuses[row]++
 			return nil, p.restore(c, touched) // they may differ in more than the change now
 		}
-		f := &find{step: i, shape: shape(s) + " " + part, a: a, b: b, open: known(c, s, a, b)}
+		f := &find{step: i, shape: shape(s) + " " + part, a: a, b: b, open: known(c, i, a, b)}
 		return f, p.restore(c, touched)
 	}
 	return nil, p.restore(c, touched)
