@@ -80,6 +80,10 @@ cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user t
 		[]variable{{"HUNT_TIME", "10m"}, {"HUNT_SEED", ""}, {"HUNT_THEMES", ""}, {"HUNT_LANES", ""}, {"HUNT_CASE", ""}},
 		`mkdir -p dist/hunt
 HUNT_KEEP=$PWD/dist/hunt $TEST -count=1 -timeout 0 -v -run TestAdversary ./test/adversary`},
+	{"two-worlds", "1 h", "search for requests whose answers tell what the caller may not see (finds are kept in dist/two-worlds)", nothing,
+		[]variable{{"TWOWORLDS_TIME", "1h"}, {"TWOWORLDS_SEED", ""}, {"TWOWORLDS_OPEN", ""}, {"TWOWORLDS_CASE", ""}},
+		`mkdir -p dist/two-worlds
+TWOWORLDS_KEEP=$PWD/dist/two-worlds $TEST -count=1 -timeout 0 -v -run TestTwoWorlds ./test/twoworlds`},
 	{"mutate", "30 min", "tests notice when security-relevant packages are broken in small ways (MUTATEFLAGS='-n 30 -seed 7')", nothing,
 		[]variable{{"MUTATE", mutated}, {"MUTATEFLAGS", ""}},
 		`$GO run ./hack/mutate $MUTATEFLAGS $MUTATE`},

@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/cache"
 
 	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/test/inprocess"
 )
+
+// servers counts those of this process.
+var servers atomic.Int64
 
 // Serve runs a server until the test ends, and waits until it is ready. Feature gates are of the whole process.
 func Serve(t testing.TB, flags ...string) *inprocess.Server {
@@ -31,6 +36,12 @@ func Serve(t testing.TB, flags ...string) *inprocess.Server {
 			return nil, err
 		}
 		o.Kube.SecureServing.Listener = listener
+		// The name is for metrics, and a process has it once.
+		name, err := cache.NewInformerName(fmt.Sprintf("byflags-%d", servers.Add(1)))
+		if err != nil {
+			return nil, err
+		}
+		o.Kube.InformerName = name
 		o.Parsed(all)
 		if err := o.Kube.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 			return nil, err
