@@ -74,12 +74,15 @@ func tellsOfName(c *Case, s Step, a, b *reply) bool {
 	if c.Change.What != changeAbsent || s.Method == http.MethodGet || ref.Kind != c.Change.Kind || ref.NS != c.Change.NS {
 		return false
 	}
+	o := c.object(c.Change.Ref)
+	if ref.Name == "" && s.Method == http.MethodDelete { // a collection is refused if it holds what may not be deleted
+		return a.code >= 400 && !strings.Contains(a.headers+a.body, o.Value) && !strings.Contains(a.headers+a.body, o.Name)
+	}
 	if named := ref.Name == c.Change.Name || s.Method == http.MethodPost && strings.Contains(s.Body, `"name":"`+c.Change.Name+`"`); !named {
 		return false
 	}
 	// The first world has the object: the caller is refused, whether by 403, by 409 or because the request is wrong for
 	// an object that exists, and nothing of the object shows. Where it does not exist, they may create it.
-	o := c.object(c.Change.Ref)
 	return a.code >= 400 && !strings.Contains(a.headers+a.body, o.Value)
 }
 

@@ -25,35 +25,12 @@ type openStep struct {
 
 // open lists them. The change that closes one removes its entry here, and the mark in its kept cases.
 var open = []openFind{
-	{"ending", "upstream's store returns an object in deletion before it calls delete validation, so no condition sees it", func(f openStep) bool {
-		return f.Method == http.MethodDelete && f.changed.Ending
-	}},
-	{"old-revision", "deletecollection lists the revision that the caller names, and admission sees the objects of now", func(f openStep) bool {
-		return f.collects() && f.how == changeWas && strings.Contains(f.Query, "resourceVersion=")
-	}},
-	{"collection-page", "remainingItemCount and continue of deletecollection count what the list selects, hidden or not", func(f openStep) bool {
-		return f.collects() && strings.Contains(f.Query, "limit=") && f.a.code == http.StatusOK && f.b.code == http.StatusOK
-	}},
-	{"collection-code", "deletecollection is refused if it selects a hidden object, so its selectors tell what hidden objects match", func(f openStep) bool {
-		return f.collects() && f.a.code != f.b.code && f.how != changeWas
-	}},
-	{"collection-error", "once one object of a collection is admitted, errors about the others pass, with their names", func(f openStep) bool {
-		return f.collects() && f.a.code == f.b.code && f.a.code >= 400
-	}},
-	{"older-version", "conditions see the object in the version of the request, and v1beta1 lacks the field that they ask for", func(f openStep) bool {
-		older := func(s Step) bool { return strings.HasPrefix(s.Path, "/apis/"+group+"/v1beta1/") }
-		// A write in that version also takes the field out of what is stored.
-		return f.changed.Level == "high" && (older(f.Step) || slices.ContainsFunc(f.before, older))
-	}},
 	{"error-kind", "a patch is applied and checked before admission: 409 and 422 instead of 403 tell what is stored", func(f openStep) bool {
 		refusal := func(r *reply) bool { return slices.Contains([]int{403, 409, 422}, r.code) }
 		return f.ref.Name == f.changed.Name && f.Method != http.MethodGet && f.a.code != f.b.code && refusal(f.a) && refusal(f.b)
 	}},
 	{"watch-restart", "of a watch that was not seen before, a change of anybody's policy counts as a change of the caller's: it gets 410", func(f openStep) bool {
 		return f.Watch && restarts(f.a) != restarts(f.b)
-	}},
-	{"create-ending", "a create says in its 409 that the object of that name is being deleted", func(f openStep) bool {
-		return f.Method == http.MethodPost && f.how == changeEnding && f.a.code == http.StatusConflict && f.b.code == http.StatusConflict
 	}},
 }
 

@@ -64,6 +64,9 @@ func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state r
 
 // stateOf is a state that the request is about; false for one that it cannot be about.
 func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfilter.State, bool) {
+	if holder == nil || holder.Attributes() == nil {
+		return readfilter.State{}, false
+	}
 	attrs := holder.Attributes()
 	s := readfilter.State{Holder: holder, Attributes: attrs, Namespaces: f.cfg.Namespaces, Convert: f.converter(resourceOf(attrs))}
 	m, err := meta.Accessor(state)

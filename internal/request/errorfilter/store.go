@@ -42,7 +42,7 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 		if err != nil {
 			return made, destroy, err
 		}
-		return &store{Interface: made, resource: resource}, destroy, nil
+		return &store{Interface: made, filter: g.filter, resource: resource}, destroy, nil
 	}
 	return opts, nil
 }
@@ -66,6 +66,7 @@ func (f *Filter) converter(resource schema.GroupResource) readfilter.Converter {
 // store notes the states that a write looks at while its response is held.
 type store struct {
 	storage.Interface
+	filter   *Filter
 	resource schema.GroupResource
 }
 
@@ -82,9 +83,25 @@ func (s *store) ledger(ctx context.Context) *requestctx.Ledger {
 	return l
 }
 
-// Get implements storage.Interface.
+// taken is the key of an object that a create has found in its place.
+type taken string
+
+// Create implements storage.Interface.
+func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	err := s.Interface.Create(ctx, key, obj, out, ttl)
+	if storage.IsExist(err) {
+		requestctx.NotesOf(ctx).Keep(taken(key), func() any { return true })
+	}
+	return err
+}
+
+// Get implements storage.Interface. A create that finds its name taken looks whether the object is being deleted, and
+// says so: only to callers who may see the object.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	err := s.Interface.Get(ctx, key, opts, out)
+	if err == nil && requestctx.NotesOf(ctx).Kept(taken(key)) && !s.filter.maySee(ctx, requestctx.From(ctx), out) {
+		return errors.Join(runtime.SetZeroValue(out), storage.NewKeyNotFoundError(key, 0))
+	}
 	if l := s.ledger(ctx); l != nil {
 		switch {
 		case err == nil:

@@ -73,6 +73,17 @@ func (n *Notes) get(read func(*Notes) bool, strictest bool) bool {
 	return read(n)
 }
 
+// Kept reports whether something was made for the key.
+func (n *Notes) Kept(key any) bool {
+	if n == nil {
+		return false
+	}
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	_, ok := n.kept[key]
+	return ok
+}
+
 // Keep returns what was made for the key, and makes it once per request: a deletecollection is admitted object by
 // object, and what holds for all objects is found out once.
 func (n *Notes) Keep(key any, make func() any) any {
