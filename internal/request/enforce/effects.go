@@ -57,7 +57,9 @@ func (e *Effects) check(ctx context.Context, holder *requestctx.State, known *fa
 	c := &cause{Effects: e, holder: holder, facts: known, objects: objects}
 	switch known.GetOperation() {
 	case admission.Create:
-		err = c.eviction(ctx)
+		if err = c.eviction(ctx); err == nil {
+			err = c.gathered(ctx)
+		}
 	case admission.Update:
 		err = c.update(ctx)
 	case admission.Delete:

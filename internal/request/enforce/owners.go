@@ -26,6 +26,12 @@ func (c *cause) update(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.rehomes(ctx, was, is); err != nil {
+		return err
+	}
+	if err := c.aggregates(ctx, was.GetLabels(), is.GetLabels()); err != nil {
+		return err
+	}
 	rehung := !slices.EqualFunc(was.GetOwnerReferences(), is.GetOwnerReferences(), sameOwner)
 	ends := was.GetDeletionTimestamp() != nil && (c.GetSubresource() == "finalize" || !slices.Equal(was.GetFinalizers(), is.GetFinalizers()))
 	if !rehung && !ends {
@@ -73,6 +79,11 @@ func (c *cause) delete(ctx context.Context) error {
 		}
 	}
 	was := c.old()
+	if was != nil {
+		if err := c.aggregates(ctx, was.GetLabels()); err != nil {
+			return err
+		}
+	}
 	if c.GetName() == "" && was != nil && c.reached(c.GetNamespace()) {
 		// A right to delete the collection is none to delete what is denied one by one.
 		if why, denied := c.itself(ctx); denied {

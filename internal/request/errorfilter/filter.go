@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +55,9 @@ func New(cfg Config) *Filter {
 func (f *Filter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
+		if holder != nil && r.Method == http.MethodPost && strings.Contains(r.URL.RawQuery, "dryRun") {
+			requestctx.NotesOf(r.Context()).Keep(tries{}, func() any { return true })
+		}
 		if holder == nil || !open(holder) {
 			next.ServeHTTP(w, r)
 			return

@@ -43,6 +43,7 @@ type world struct {
 	stored *states
 	snap   *snapshot.Snapshot
 	gate   *authorize.Gate
+	query  string
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,7 +84,7 @@ func (w *world) send(t *testing.T, who, verb, name string, handle http.HandlerFu
 	requestctx.From(ctx).Put(requestctx.Request, attrs, verdict.Pass)
 	recorded := httptest.NewRecorder()
 	ctx = warning.WithWarningRecorder(ctx, recorder{recorded})
-	w.filter.Wrap(handle).ServeHTTP(recorded, httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
+	w.filter.Wrap(handle).ServeHTTP(recorded, httptest.NewRequest(http.MethodPost, "/"+w.query, nil).WithContext(ctx))
 	return recorded.Code, recorded.Header(), recorded.Body.String()
 }
 
@@ -115,6 +116,10 @@ func (s *states) Get(_ context.Context, _ string, _ storage.GetOptions, out runt
 	}
 	s.all[0].DeepCopyInto(out.(*corev1.ConfigMap))
 	return s.own
+}
+
+func (s *states) Create(context.Context, string, runtime.Object, runtime.Object, uint64) error {
+	return storage.NewKeyExistsError("/x", 0)
 }
 
 func (s *states) GetList(_ context.Context, _ string, _ storage.ListOptions, out runtime.Object) error {
@@ -321,5 +326,40 @@ func TestCreates(t *testing.T) {
 	})
 	if code != 403 || !strings.Contains(body, "too long") {
 		t.Errorf("a long response: %d %.200s", code, body)
+	}
+}
+
+// NI-1: a create that finds its name taken says of the object that it is there, and to callers who may see it that it
+// is being deleted, with and without a dry run.
+func TestTakenNames(t *testing.T) {
+	for _, tc := range []struct {
+		user, team, query string
+		told              bool
+	}{
+		{"ann", "a", "", true}, {"ann", "b", "", false}, {"wes", "a", "", false},
+		{"ann", "a", "?dryRun=All", true}, {"ann", "b", "?dryRun=All", false},
+	} {
+		w := newWorld(t)
+		w.store.filter, w.stored.all = w.filter, []*corev1.ConfigMap{object("x", tc.team, "1")}
+		w.query = tc.query
+		told := false
+		w.send(t, tc.user, "create", "", func(_ http.ResponseWriter, r *http.Request) {
+			var first, again corev1.ConfigMap
+			if tc.query == "" {
+				if err := w.store.Create(r.Context(), "/x", &first, &first, 0); !storage.IsExist(err) {
+					t.Error(err)
+				}
+			} else if err := w.store.Get(r.Context(), "/x", storage.GetOptions{}, &first); err != nil || first.Name != "x" {
+				t.Errorf("the dry run: %v", err)
+			}
+			err := w.store.Get(r.Context(), "/x", storage.GetOptions{}, &again)
+			told = err == nil && again.Name == "x"
+			if !told && !storage.IsNotFound(errors.Unwrap(err)) && !strings.Contains(err.Error(), "not found") {
+				t.Errorf("%+v: %v", tc, err)
+			}
+		})
+		if told != tc.told {
+			t.Errorf("%+v: told %v", tc, told)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func (s *store) ledger(ctx context.Context) *requestctx.Ledger {
 	return l
 }
 
+// tries marks the dry run of a create.
+type tries struct{}
+
 // taken is the key of an object that a create has found in its place.
 type taken string
 
@@ -99,8 +102,14 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 // says so: only to callers who may see the object.
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	err := s.Interface.Get(ctx, key, opts, out)
-	if err == nil && requestctx.NotesOf(ctx).Kept(taken(key)) && !s.filter.maySee(ctx, requestctx.From(ctx), out) {
-		return errors.Join(runtime.SetZeroValue(out), storage.NewKeyNotFoundError(key, 0))
+	switch notes := requestctx.NotesOf(ctx); {
+	case err != nil:
+	case notes.Kept(taken(key)):
+		if !s.filter.maySee(ctx, requestctx.From(ctx), out) {
+			return errors.Join(runtime.SetZeroValue(out), storage.NewKeyNotFoundError(key, 0))
+		}
+	case notes.Kept(tries{}):
+		notes.Keep(taken(key), func() any { return true }) // a dry run does not come to Create
 	}
 	if l := s.ledger(ctx); l != nil {
 		switch {

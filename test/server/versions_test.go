@@ -1,0 +1,121 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+const shapesDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shapes.versions.example.com}
+spec:
+  group: versions.example.com
+  scope: Namespaced
+  names: {plural: shapes, kind: Shape}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}, keep: {type: string}, level: {type: string}}}}
+  - name: v1beta1
+    served: true
+    storage: false
+    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}}}}
+`
+
+// NI-5: a rule means the same in every version. Version v1beta1 drops what the rules look at: whoever a rule concerns
+// is refused there, instead of getting past it, and cannot take the field out of the schema either.
+func TestOneMeaningInEveryVersion(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	ctx := t.Context()
+	admin := dynamic.NewForConfigOrDie(s.admin)
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	v1 := schema.GroupVersionResource{Group: "versions.example.com", Version: "v1", Resource: "shapes"}
+	older := schema.GroupVersionResource{Group: "versions.example.com", Version: "v1beta1", Resource: "shapes"}
+	var definition unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(shapesDefinition), &definition.Object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Resource(definitions).Create(ctx, &definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	make := func(name string) func() (bool, error) {
+		return func() (bool, error) {
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "versions.example.com/v1", "kind": "Shape", "metadata": map[string]any{"name": name, "labels": map[string]any{"own": "x", "other": "x"}},
+				"note": "n", "keep": map[bool]string{true: "yes", false: "no"}[name == "kept"], "level": "high"}}
+			_, err := admin.Resource(v1).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
+			return err == nil, nil
+		}
+	}
+	s.await("a shape that is kept", make("kept"))
+	s.await("a shape that is not", make("loose"))
+	all := map[string]any{"verbs": []any{"get", "create", "update", "patch", "delete", "deletecollection"}, "resourceKinds": []any{"shapes.versions.example.com"}}
+	grantReads(t, admin, "versions-keep", "vera", all, map[string]any{"verbs": []any{"update", "patch", "delete", "deletecollection"}, "resourceKinds": []any{"shapes.versions.example.com"}, "deny": true,
+		"where": `has(resource.keep) && resource.keep == "yes"`}, map[string]any{"verbs": []any{"get", "update", "patch"}, "resourceKinds": []any{"customresourcedefinitions.apiextensions.k8s.io"}})
+	grantReads(t, admin, "versions-all", "walt", all, map[string]any{"verbs": []any{"get", "update", "patch"}, "resourceKinds": []any{"customresourcedefinitions.apiextensions.k8s.io"}})
+	grantReads(t, admin, "versions-label", "xena", map[string]any{"verbs": []any{"granular", "granular:metadata"}, "resourceKinds": []any{"shapes.versions.example.com"}})
+	permission := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "FieldPermission", "metadata": map[string]any{"name": "shapes-level"},
+		"spec": map[string]any{"resources": []any{"shapes.versions.example.com"}, "field": ".level", "permission": "example.com/level", "exclusive": true}}}
+	fieldPermissions := schema.GroupVersionResource{Group: "policy.proviso.dev", Version: "v1alpha1", Resource: "fieldpermissions"}
+	if _, err := admin.Resource(fieldPermissions).Create(ctx, permission, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	patch := func(who string, in schema.GroupVersionResource, name, body string) error {
+		_, err := dynamic.NewForConfigOrDie(s.as(who)).Resource(in).Namespace("default").Patch(ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{"All"}})
+		return err
+	}
+	remove := func(who string, in schema.GroupVersionResource, name string) error {
+		return dynamic.NewForConfigOrDie(s.as(who)).Resource(in).Namespace("default").Delete(ctx, name, metav1.DeleteOptions{DryRun: []string{"All"}})
+	}
+	const note = `{"note":"changed"}`
+	s.await("the deny", func() (bool, error) { return remove("vera", v1, "loose") == nil, nil })
+	s.await("the exclusive field", func() (bool, error) { return apierrors.IsForbidden(patch("walt", v1, "loose", `{"level":"low"}`)), nil })
+	s.await("the right to labels", func() (bool, error) {
+		return patch("xena", v1, "loose", `{"metadata":{"labels":{"own":"y"}}}`) == nil, nil
+	})
+	for _, tc := range []struct {
+		name string
+		err  error
+		ok   bool
+	}{
+		{"delete what is denied", remove("vera", v1, "kept"), false},
+		{"delete what is denied, in the older version", remove("vera", older, "kept"), false},
+		{"patch what is denied", patch("vera", v1, "kept", note), false},
+		{"patch what is denied, in the older version", patch("vera", older, "kept", note), false},
+		{"delete without a deny", remove("walt", v1, "kept"), true},
+		{"delete without a deny, in the older version", remove("walt", older, "kept"), true},
+		{"write beside an exclusive field", patch("walt", v1, "kept", note), true},
+		{"write in a version that drops an exclusive field", patch("walt", older, "kept", note), false},
+		{"a single label", patch("xena", v1, "kept", `{"metadata":{"labels":{"own":"y"}}}`), true},
+		{"a single label in a version that drops more", patch("xena", older, "kept", `{"metadata":{"labels":{"own":"y"}}}`), false},
+	} {
+		if tc.ok && tc.err != nil || !tc.ok && !apierrors.IsForbidden(tc.err) {
+			t.Errorf("%s: %v", tc.name, tc.err)
+		}
+	}
+
+	reshape := func(who, body string) error {
+		_, err := dynamic.NewForConfigOrDie(s.as(who)).Resource(definitions).Patch(ctx, "shapes.versions.example.com", types.JSONPatchType, []byte(body), metav1.PatchOptions{DryRun: []string{"All"}})
+		return err
+	}
+	const hide = `[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/keep"}]`
+	if err := reshape("vera", hide); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), ".keep of version v1 would be hidden from rules") {
+		t.Errorf("take a field out of the schema that a deny looks at: %v", err)
+	}
+	for who, body := range map[string]string{"walt": hide, "vera": `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/more","value":{"type":"string"}}]`} {
+		if err := reshape(who, body); err != nil {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
