@@ -37,11 +37,13 @@ var (
 		o.AuditDynamic.AllowInsecureSinks = true         // TestAuditFeed
 		o.Controllers = []string{"namespace-controller"} // TestNamespaceLifeAndDeath
 	}}
-	// peopled has the controllers that pods and the examples need, and a link of the chain that allows what is good.
+	// peopled has all controllers, whose writes it keeps, and a link of the chain that allows what is good.
 	peopled = &sharedServer{configure: func(o *apiserver.Options) {
-		o.Controllers = []string{"clusterrole-aggregation", "serviceaccount"}
+		o.Controllers = []string{"*"}
+		o.AuditTo(deeds, deeds)
 		withOnlyGood(o)
 	}}
+	deeds = &deedTrail{deeds: map[string]bool{}}
 )
 
 // plugged has what tests look at a server from inside with.
