@@ -37,6 +37,7 @@ func always(f Fate) func(int) Fate { return func(int) Fate { return f } }
 var ways = map[string]func(http.ResponseWriter){
 	"with a status":    func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted); _, _ = io.WriteString(w, "secret") },
 	"without a status": func(w http.ResponseWriter) { _, _ = io.WriteString(w, "secret") },
+	"in a new header":  func(w http.ResponseWriter) { w.Header().Set("X-New", "secret"); w.WriteHeader(http.StatusOK) },
 	"in a header":      func(w http.ResponseWriter) { w.Header().Set("X-Before", "secret"); w.WriteHeader(http.StatusOK) },
 	"flushed": func(w http.ResponseWriter) {
 		w.(http.Flusher).Flush()
@@ -80,7 +81,7 @@ func TestNothingLeavesThatIsHeld(t *testing.T) {
 		handler := func(w http.ResponseWriter, _ *http.Request) { write(w) }
 		for _, fate := range []Fate{Drop, Hold} {
 			code, header, body := over(t, Rule{First: always(fate)}, handler, replace)
-			if code != http.StatusForbidden || body != "replaced\n" || header.Get("X-Before") != "stays" {
+			if code != http.StatusForbidden || body != "replaced\n" || header.Get("X-Before") != "stays" || header.Get("X-New") != "" {
 				t.Errorf("%s, %v: %d %v %q", name, fate, code, header, body)
 			}
 		}
@@ -140,5 +141,30 @@ func TestLinesAreRewritten(t *testing.T) {
 	}
 	if (Fate)(0) != Drop {
 		t.Error("the zero value lets something out")
+	}
+}
+
+// broken is a connection that is gone, and counts flushes.
+type broken struct {
+	*httptest.ResponseRecorder
+	flushed int
+}
+
+func (b *broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (b *broken) Flush()                    { b.flushed++ }
+
+// What passes is flushed and fails as the connection does; what is held is neither.
+func TestConnectionsThatBreak(t *testing.T) {
+	same := func(line []byte) []byte { return line }
+	for fate, passes := range map[Fate]bool{Pass: true, ByLine: true, Hold: false, Drop: false} {
+		w := &broken{ResponseRecorder: httptest.NewRecorder()}
+		var err error
+		Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_, err = io.WriteString(w, "line\n")
+		}), w, httptest.NewRequest(http.MethodGet, "/", nil), Rule{First: always(fate), Line: same})
+		if (err != nil) != passes || (w.flushed > 0) != passes {
+			t.Errorf("%v: %v, %d flushes", fate, err, w.flushed)
+		}
 	}
 }

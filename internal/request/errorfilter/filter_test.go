@@ -363,3 +363,58 @@ func TestTakenNames(t *testing.T) {
 		}
 	}
 }
+
+// NI-3: what cannot be told is not shown: no state of a request, no attributes, another namespace, no name, no policy.
+func TestSightFailsClosed(t *testing.T) {
+	w := newWorld(t)
+	ctx := requestctx.WithNotes(requestctx.With(t.Context(), w.snap))
+	holder := requestctx.From(ctx)
+	hers := object("x", "a", "1")
+	if w.filter.maySee(ctx, nil, hers) || w.filter.maySee(ctx, holder, hers) {
+		t.Error("somebody without a request sees something")
+	}
+	attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "ann"}, Verb: "delete", APIVersion: "v1", Resource: "configmaps", Namespace: "default", Name: "x", ResourceRequest: true}
+	holder.Put(requestctx.Request, attrs, requestctx.Pass{})
+	if !w.filter.maySee(ctx, holder, hers) {
+		t.Error("ann does not see what is hers")
+	}
+	if out := w.filter.deletion(ctx, holder, hers); out.Decision == authorizer.DecisionAllow {
+		t.Error("a request that waits for nothing may delete")
+	}
+	holder.Put(requestctx.Request, attrs, requestctx.Conditional(always(authorizer.DecisionAllow)))
+	elsewhere, nameless := object("x", "a", "1"), object("", "a", "1")
+	elsewhere.Namespace = "other"
+	for name, state := range map[string]runtime.Object{"another namespace": elsewhere, "another name": object("y", "a", "1"), "no name": nameless, "no metadata": &corev1.ConfigMapList{}} {
+		if w.filter.maySee(ctx, holder, state) || w.filter.deletion(ctx, holder, state).Decision == authorizer.DecisionAllow {
+			t.Errorf("%s: seen", name)
+		}
+	}
+	if !w.filter.maySee(ctx, holder, &corev1.ConfigMap{}) || w.filter.deletion(ctx, holder, &corev1.ConfigMap{}).Decision == authorizer.DecisionAllow {
+		t.Error("nothing is stored yet, and nothing can be deleted")
+	}
+	holder.Snapshot = &snapshot.Snapshot{}
+	if w.filter.maySee(ctx, holder, hers) {
+		t.Error("seen without knowing what is served")
+	}
+}
+
+// always is a condition that always gives the same.
+type always authorizer.Decision
+
+func (a always) Resolve(context.Context, authorizer.ConditionsData) requestctx.Outcome {
+	return requestctx.Outcome{Decision: authorizer.Decision(a)}
+}
+
+// NI-3: an error of the storage may be about any object of a collection, unless it is about the request.
+func TestErrorsOfLists(t *testing.T) {
+	for own, want := range map[error]int{errors.New(secret): 403, apierrors.NewResourceExpired(secret): 410} {
+		w := newWorld(t)
+		w.stored.own = own
+		code, _, body := w.send(t, "wes", "deletecollection", "", func(out http.ResponseWriter, r *http.Request) {
+			reply(out, r, w.store.GetList(r.Context(), "x", storage.ListOptions{}, &corev1.ConfigMapList{}))
+		})
+		if code != want || strings.Contains(body, secret) != (want == 410) {
+			t.Errorf("%v: %d %s", own, code, body)
+		}
+	}
+}
