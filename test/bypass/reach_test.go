@@ -30,7 +30,8 @@ func (g target) removals() []request {
 		)
 	}
 	if g.has("deletecollection") {
-		selected := "labelSelector=" + url.QueryEscape(g.selector)
+		// Labels would tell what other objects contain, and need a right to list.
+		selected := "fieldSelector=" + url.QueryEscape("metadata.name="+g.name)
 		collection := g.collection("", g.namespace)
 		all = append(all,
 			g.removal("dry run", "deletecollection", collection, selected+"&dryRun=All", "", nil),
