@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
@@ -97,7 +99,10 @@ func (o *Options) Serve(ctx context.Context) error {
 		_, err = fmt.Fprintln(o.Out, url)
 	} else {
 		fmt.Fprintf(o.ErrOut, "The explorer is at %s\nThe address works once. Ctrl-C ends the explorer.\n", url)
-		open(ctx, url)
+		if page, err := redirect(url); err == nil {
+			defer os.Remove(page) //nolint:errcheck // it is of no use any more
+			open(ctx, page)
+		}
 	}
 	if err == nil {
 		select {
@@ -141,7 +146,21 @@ func (o *Options) complete() (Config, error) {
 	return cfg, nil
 }
 
-// open opens the address in the user's browser. If there is none, the address was printed.
+// redirect writes a page that only this user can read and that leads to the address. The arguments of a program can be
+// read by every user of the machine, so the address must not be one.
+func redirect(url string) (string, error) {
+	file, err := os.CreateTemp("", "proviso-explorer-*.html") // with mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = fmt.Fprintf(file, "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=%s\"><title>Proviso</title>\n", html.EscapeString(url))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+// open opens a page in the user's browser. If there is none, the address was printed.
 func open(ctx context.Context, url string) {
 	name, args := "xdg-open", []string{url}
 	switch runtime.GOOS {

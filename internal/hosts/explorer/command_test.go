@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,5 +19,22 @@ func TestReadOnlyAndApplyAreNotBoth(t *testing.T) {
 		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "one of them") {
 			t.Errorf("%q: %v", args, err)
 		}
+	}
+}
+
+// The address holds the key to the session: no program gets it as an argument, and only this user can read the page.
+func TestTheAddressIsNoArgument(t *testing.T) {
+	page, err := redirect(`http://127.0.0.1:1/?token=a"b`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(page)
+	info, err := os.Stat(page)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), `url=http://127.0.0.1:1/?token=a&#34;b"`) || strings.Contains(page, "token") {
+		t.Errorf("%s: %s %v", page, text, err)
 	}
 }

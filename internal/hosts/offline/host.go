@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/features/fieldpermissions/crdschema"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/discovery"
@@ -60,6 +61,7 @@ func New(cfg Config) (*Host, error) {
 	files, err := source.ReadFiles(source.FilesConfig{
 		Paths: cfg.Paths, Texts: cfg.Texts, MasterNamespace: cfg.MasterNamespace,
 		Roles: defaultRoles(cfg.MasterNamespace), RoleBindings: policies.DefaultRoleBindings(cfg.MasterNamespace),
+		Definitions: crdschema.Files{},
 	})
 	if err != nil {
 		return nil, err

@@ -49,6 +49,15 @@ type FilesConfig struct {
 	// Roles and RoleBindings are there unless the files say otherwise, as those that a server makes by itself.
 	Roles        []*authz.Role
 	RoleBindings []*authz.RoleBinding
+	// Definitions brings definitions of custom resources into the form in which a server stores them; nil takes them as
+	// they are.
+	Definitions Definitions
+}
+
+// Definitions knows how definitions of custom resources are stored.
+type Definitions interface {
+	// Store changes a definition as it is written to one as it is stored.
+	Store(definition map[string]any) error
 }
 
 // Text is what a file would hold.
@@ -79,6 +88,8 @@ type Files struct {
 	// Served are lists of what a server serves, if the files hold some (`kubectl get --raw /apis/apps/v1`).
 	Served []*metav1.APIResourceList
 
+	definitions Definitions
+
 	own   map[any]bool // objects that were made here, and are not shared
 	base  *Files
 	index *ruleset.Index
@@ -102,7 +113,7 @@ var (
 
 // ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is no policy.
 func ReadFiles(cfg FilesConfig) (*Files, error) {
-	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}}
+	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}, definitions: cfg.Definitions}
 	views := &views{cfg: cfg}
 	for _, path := range cfg.Paths {
 		names, err := filesBelow(path)
@@ -274,6 +285,10 @@ func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *vie
 		read = &Reading{}
 	}
 	if read.typed == nil {
+		object, err := f.stored(object)
+		if err != nil {
+			return err
+		}
 		typed, err := understand(object)
 		if err != nil {
 			return err
@@ -291,6 +306,18 @@ func (f *Files) add(object *unstructured.Unstructured, read *Reading, views *vie
 	}
 	f.Others = append(f.Others, object)
 	return nil
+}
+
+// stored is an object in the form in which a server keeps it.
+func (f *Files) stored(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if f.definitions == nil || object.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}) {
+		return object, nil
+	}
+	object = object.DeepCopy()
+	if err := f.definitions.Store(object.Object); err != nil {
+		return nil, fmt.Errorf("CustomResourceDefinition %s: %w", object.GetName(), err)
+	}
+	return object, nil
 }
 
 // kindOf are the kinds of objects by their Go type.

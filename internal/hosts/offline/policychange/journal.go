@@ -227,5 +227,12 @@ func RevisionOf(name string, history *journal.History) (uint64, error) {
 	case revision < history.Entries[0].At():
 		return 0, fmt.Errorf("the journal begins at revision %d: what was before %d is not known", history.Entries[0].At(), history.Entries[0].At())
 	}
+	newest := uint64(0)
+	for i := range history.Entries {
+		newest = max(newest, history.Entries[i].At())
+	}
+	if revision > newest {
+		return 0, fmt.Errorf("there is no revision %d: the newest change is revision %d", revision, newest)
+	}
 	return revision, nil
 }
