@@ -11,9 +11,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	genericfeatures "k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/server/healthz"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -68,7 +72,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Explain:    opts.systems.Has(policies.Gate),
 		Reserved:   builtinGroups(),
 		Clients:    clients,
-		Codecs:     legacyscheme.Codecs,
+		Codecs:     codecs(),
 		Namespaces: authorize.NamespacesFunc(func(name string) (runtime.Object, error) { return namespaces.Get(name) }),
 		Warner:     s.events,
 		Replicas:   opts.member,
@@ -118,6 +122,15 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		go authorizers.Follow(ctx, opts.authz, generic.APIServerID)
 		return nil
 	})
+}
+
+// codecs write our refusals in every form in which upstream writes its own: a refusal in another form would tell which
+// of the two it is.
+func codecs() runtime.NegotiatedSerializer {
+	if !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
+		return legacyscheme.Codecs
+	}
+	return serializer.NewCodecFactory(legacyscheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 }
 
 // lineupConfig is what this host knows, by system.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -111,8 +112,21 @@ func (f *Filter) hold(next http.Handler, w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// write writes a refusal in the form in which the enforcer's would have been written.
 func (f *Filter) write(w http.ResponseWriter, r *http.Request, err error) {
-	responsewriters.ErrorNegotiated(err, f.cfg.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+	codecs := f.cfg.Codecs
+	if holder := requestctx.From(r.Context()); holder != nil && holder.Attributes() != nil && f.converter(resourceOf(holder.Attributes())) == nil {
+		codecs = custom{codecs}
+	}
+	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, w, r)
+}
+
+// custom are the forms of custom resources, which have no protobuf.
+type custom struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (c custom) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(c.NegotiatedSerializer.SupportedMediaTypes()), func(s runtime.SerializerInfo) bool { return s.MediaType == runtime.ContentTypeProtobuf })
 }
 
 func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
