@@ -111,7 +111,13 @@ func TestFilesThatBeginAlike(t *testing.T) {
 	o.rename("audit-2026-01-02T00-00-00.000.log")
 	o.write("audit.log", same)
 	o.restart()
-	o.read(append(want, "0001")...)
+	want = append(want, "0001")
+	o.read(want...)
+	// Even one that has all that was read of the log is another file, as long as the log is there.
+	o.write("audit-2026-01-03T00-00-00.000.log", same+line(9, 0))
+	o.write("audit.log", line(8, 0))
+	o.restart()
+	o.read(append(want, "0001", "0009", "0008")...)
 }
 
 // SC-19: logs that are rotated by copying and truncating go on in the copy, and files that are removed after they were
