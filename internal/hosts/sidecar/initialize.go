@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -75,9 +76,20 @@ func (s *settings) flags(dir string) []flagPair {
 		{"audit-policy-file", filepath.Join(dir, "audit-policy.yaml")},
 	}
 	if s.Audit == auditByHook {
-		return append(flags, flagPair{"audit-webhook-config-file", filepath.Join(dir, "audit.kubeconfig")}, flagPair{"audit-webhook-mode", "batch"}, flagPair{"audit-webhook-batch-max-wait", "1s"})
+		flags = append(flags, flagPair{"audit-webhook-config-file", filepath.Join(dir, "audit.kubeconfig")}, flagPair{"audit-webhook-mode", "batch"}, flagPair{"audit-webhook-batch-max-wait", "1s"})
+		return append(flags, truncation("audit-webhook-", maxEventBytes, maxEvents/2)...)
 	}
-	return append(flags, flagPair{"audit-log-path", filepath.Join(dir, auditLog)}, flagPair{"audit-log-mode", "blocking"}, flagPair{"audit-log-maxsize", "100"}, flagPair{"audit-log-maxbackup", "10"})
+	flags = append(flags, flagPair{"audit-log-path", filepath.Join(dir, auditLog)}, flagPair{"audit-log-mode", "blocking"}, flagPair{"audit-log-maxsize", "100"}, flagPair{"audit-log-maxbackup", "10"})
+	return append(flags, truncation("audit-log-", maxEventBytes, maxEventBytes)...)
+}
+
+// maxEventBytes is the size beyond which the API server leaves the bodies out of an event. It drops events that are
+// larger without them: no caller can make one, since a URI, which is in an event a few times, has at most a megabyte.
+const maxEventBytes = 64 << 20
+
+// truncation lets the API server leave bodies out of events that are too large.
+func truncation(prefix string, event, batch int) []flagPair {
+	return []flagPair{{prefix + "truncate-enabled", "true"}, {prefix + "truncate-max-event-size", strconv.Itoa(event)}, {prefix + "truncate-max-batch-size", strconv.Itoa(batch)}}
 }
 
 // render makes the content of every file.

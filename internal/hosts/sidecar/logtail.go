@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/klog/v2"
 
@@ -30,8 +28,8 @@ const (
 	tailBatch = 500
 	// unheardPeriod is how often it is kept while there is no sink, to whom an event could come twice.
 	unheardPeriod = 5 * time.Second
-	// headBytes tell one log file from another: an audit event begins with its ID.
-	headBytes = 256
+	// maxLine is the longest line that is read whole: as long as an event may be with the flags that init writes.
+	maxLine = maxEventBytes + 1<<20
 )
 
 // logTail reads the audit log of the API server and gives each event to the sinks (SC-10). It spools before it moves
@@ -41,29 +39,20 @@ type logTail struct {
 	sinks              audit.Sink
 	at                 position
 	kept               time.Time
+	maxLine            int
+	// end is how far the log itself was read.
+	end int64
 	// seen is the log as it was when all of it had been read; nil if it was not.
 	seen os.FileInfo
 }
 
-// position is how far the log was read: by the beginning of the file, since a file keeps that when it is rotated.
-type position struct {
-	Head   string `json:"head"`
-	Offset int64  `json:"offset"`
-}
-
 func newLogTail(path, positionPath string, sinks audit.Sink) (*logTail, error) {
-	t := &logTail{path: path, positionPath: positionPath, sinks: sinks}
-	data, err := os.ReadFile(positionPath)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return t, nil
-	case err != nil:
+	registerTailMetrics()
+	at, err := loadPosition(positionPath)
+	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &t.at); err != nil {
-		return nil, fmt.Errorf("%s: %w; remove it to read the audit log from its beginning", positionPath, err)
-	}
-	return t, nil
+	return &logTail{path: path, positionPath: positionPath, sinks: sinks, at: at, maxLine: maxLine}, nil
 }
 
 // Run implements feature.Runner.
@@ -94,29 +83,38 @@ func (t *logTail) catchUp(ctx context.Context) error {
 	if err := t.readAll(ctx); err != nil {
 		return err
 	}
-	if missing == nil && now.Size() == t.at.Offset {
+	if missing == nil && now.Size() == t.end {
 		t.seen = now
 	}
 	return nil
 }
 
 func (t *logTail) readAll(ctx context.Context) error {
-	files, err := t.files()
-	if err != nil {
-		return err
-	}
-	begin := slices.IndexFunc(files, func(f string) bool { return t.at.Head != "" && t.isAt(f) })
-	if begin < 0 {
-		if t.at.Head != "" && len(files) > 0 {
-			klog.InfoS("The part of the audit log that was read last is gone: what was in it and not read is lost", "log", t.path)
+	var files []unread
+	lost := 0
+	for range 2 { // a file that is not listed may have been renamed meanwhile: a second look finds it
+		paths, err := t.files()
+		if err != nil {
+			return err
 		}
-		begin, t.at = 0, position{}
-	}
-	for i, file := range files[begin:] {
-		if i > 0 {
-			t.at = position{}
+		if files, lost, err = t.at.locate(paths); err != nil {
+			return err
 		}
-		if err := t.read(ctx, file); err != nil {
+		if lost == 0 {
+			break
+		}
+	}
+	t.at.adopt(files)
+	t.at.forget(files)
+	if lost > 0 {
+		lostTotal.WithLabelValues(causeGone).Add(float64(lost))
+		klog.InfoS("A part of the audit log is gone: what was in it and not read is lost", "log", t.path)
+	}
+	for _, f := range files {
+		if f.done {
+			continue
+		}
+		if err := t.read(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -137,62 +135,62 @@ func (t *logTail) files() ([]string, error) {
 	return rotated, nil
 }
 
-func (t *logTail) isAt(path string) bool {
-	head, err := headOf(path)
-	if err != nil || !strings.HasPrefix(head, t.at.Head) {
-		return false
+// read gives the events of a file to the sinks, from where it was left to its last whole line.
+func (t *logTail) read(ctx context.Context, from unread) error {
+	f, err := openLog(from.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // rotated away meanwhile: the next look finds it
 	}
-	info, err := os.Stat(path)
-	return err == nil && info.Size() >= t.at.Offset // one that was truncated begins anew
-}
-
-func headOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return string(head[:n]), nil
-}
-
-// read gives the events of a file to the sinks, from the position to its last whole line.
-func (t *logTail) read(ctx context.Context, path string) error {
-	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := f.Seek(t.at.Offset, io.SeekStart); err != nil {
+	if inodeOf(f.info) != from.inode {
+		return nil // likewise
+	}
+	if _, err := f.Seek(from.offset, io.SeekStart); err != nil {
 		return err
 	}
-	lines, count := bufio.NewReaderSize(f, 1<<16), 0
+	lines, count, at := bufio.NewReaderSize(f, 1<<16), 0, from.offset
 	for ctx.Err() == nil {
-		line, err := lines.ReadBytes('\n')
+		line, length, err := readLine(lines, t.maxLine)
 		if errors.Is(err, io.EOF) {
 			break // half a line is written on
 		}
 		if err != nil {
 			return err
 		}
-		if !t.take(line) {
-			return errors.New("the spool of the audit sinks does not take an event")
+		if !t.take(line, length > int64(len(line))) {
+			return errors.Join(errors.New("the spool of the audit sinks does not take an event"), t.keep(f, at, false))
 		}
-		t.at.Offset += int64(len(line))
+		at += length
 		if count++; count%tailBatch == 0 && !t.unheard() {
-			if err := t.keep(path); err != nil {
+			if err := t.keep(f, at, false); err != nil {
 				return err
 			}
 		}
 	}
-	if count == 0 {
+	rotated := from.path != t.path
+	if !rotated {
+		t.end = at
+	}
+	if count == 0 && !rotated {
 		return nil
 	}
-	return t.keep(path)
+	return t.keep(f, at, rotated && ctx.Err() == nil)
+}
+
+// readLine reads a line with its end, and of one that is longer than a limit its beginning. Length is that of the whole
+// line.
+func readLine(r *bufio.Reader, limit int) (line []byte, length int64, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		length += int64(len(part))
+		line = append(line, part[:min(len(part), limit-len(line))]...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, length, err
+		}
+	}
 }
 
 func (t *logTail) unheard() bool {
@@ -200,30 +198,34 @@ func (t *logTail) unheard() bool {
 	return ok && to.Unheard()
 }
 
-// eventDecoder reads events as API servers write them.
-var eventDecoder = audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion)
-
-// take gives one event to the sinks. A line that is no event is skipped: it will never be one.
-func (t *logTail) take(line []byte) bool {
+// take gives one event to the sinks. A line that is no event is skipped: it will never be one. One that was cut is what
+// its beginning says, and marked.
+func (t *logTail) take(line []byte, cut bool) bool {
 	if t.unheard() || len(bytes.TrimSpace(line)) == 0 {
 		return true
 	}
-	decoded, _, err := eventDecoder.Decode(line, nil, nil)
-	event, ok := decoded.(*auditinternal.Event)
-	if err != nil || !ok {
+	event, err := decodeEvent(line, cut)
+	if err != nil {
+		lostTotal.WithLabelValues(causeNoEvent).Inc()
 		klog.InfoS("A line of the audit log is no event", "log", t.path, "err", err)
 		return true
 	}
-	return t.sinks.ProcessEvents(event)
+	if !t.sinks.ProcessEvents(event) {
+		return false
+	}
+	if cut {
+		lostTotal.WithLabelValues(causeCut).Inc()
+	}
+	return true
 }
 
 // keep makes the position durable, without a sink now and then only.
-func (t *logTail) keep(path string) error {
-	head, err := headOf(path)
+func (t *logTail) keep(f *logFile, offset int64, rotated bool) error {
+	before, err := f.before(offset)
 	if err != nil {
 		return err
 	}
-	t.at.Head = head[:min(int64(len(head)), t.at.Offset)]
+	t.at.set(filePosition{Inode: inodeOf(f.info), Offset: offset, Before: before, Rotated: rotated})
 	if t.unheard() && time.Since(t.kept) < unheardPeriod {
 		return nil
 	}

@@ -52,6 +52,11 @@ type Verdict struct {
 //
 // Nothing else decides whether a condition counts.
 func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict {
+	return g.decide(ctx, attrs, narrowTo)
+}
+
+// decide is Decide with another way to get the selectors of a list or watch.
+func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narrower) Verdict {
 	snap := pinned(ctx)
 	if snap == nil {
 		return Verdict{Reason: "no policy was pinned to this request"}
@@ -68,7 +73,7 @@ func (g *Gate) Decide(ctx context.Context, attrs authorizer.Attributes) Verdict 
 	}
 	switch {
 	case known.Pending != nil && IsRead(attrs):
-		return known.read(ctx, snap, attrs)
+		return known.read(ctx, snap, attrs, by)
 	case known.Pending != nil:
 		return known.verdict(Open, "conditionally, by "+known.Authorizer, requestctx.Conditional(known.Pending))
 	case known.Decision == authorizer.DecisionAllow:
@@ -92,7 +97,7 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 
 // read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
 // the state that is read, and a list or watch shows what selectors can tell apart.
-func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) Verdict {
+func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
 	plain := v.folded(ctx, nil)
 	switch {
 	case plain.Decision == authorizer.DecisionAllow:
@@ -104,7 +109,7 @@ func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	case !isList(attrs.GetVerb()):
 		return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Conditional(v.Pending))
 	}
-	n, err := v.narrow(ctx, snap.Served)
+	n, err := v.narrow(ctx, snap.Served, by)
 	if isUnreadable(err) {
 		// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
 		n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil

@@ -69,7 +69,7 @@ func (g *Gate) probes(ctx context.Context, known Partial, snap *snapshot.Snapsho
 	if attrs.GetVerb() != verbs.DeleteCollection || !selectsContent(attrs) {
 		return nil
 	}
-	if n, err := known.narrow(ctx, snap.Served); err == nil && n.Box.IsEverything() {
+	if n, err := known.narrow(ctx, snap.Served, narrowTo); err == nil && n.Box.IsEverything() {
 		return nil
 	}
 	if g.Decide(ctx, WithVerb(attrs, verbs.List)).Answer == Allowed {
@@ -94,7 +94,28 @@ func hasSelectors(attrs authorizer.Attributes) bool {
 // NarrowFor is what a list or watch would be narrowed to by a snapshot; nil if it is allowed without a condition. It
 // fails if the list is not allowed, or cannot be narrowed.
 func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) (*requestctx.Narrowing, error) {
-	v := g.Decide(requestctx.With(ctx, snap), attrs)
+	return g.Decide(requestctx.With(ctx, snap), attrs).narrowed()
+}
+
+// NarrowAgain is NarrowFor for who knows what the same list was narrowed to before, without the work: it settles
+// whether the list is still allowed, and what it is narrowed to if that is computed from the same as before. Otherwise
+// it does not settle anything, and NarrowFor has to be asked.
+func (g *Gate) NarrowAgain(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
+	v := g.decide(requestctx.With(ctx, snap), attrs, func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error) {
+		if before == nil || before.Basis == nil || !before.Basis.Equal(basisOf(rules, req, served)) {
+			return nil, errOutdated
+		}
+		return before, nil
+	})
+	if errors.Is(v.unselectable, errOutdated) {
+		return nil, false, nil
+	}
+	n, err := v.narrowed()
+	return n, true, err
+}
+
+// narrowed is what of a verdict is about selectors.
+func (v Verdict) narrowed() (*requestctx.Narrowing, error) {
 	switch n := v.Pass.Narrowing(); {
 	case v.Answer == Allowed:
 		return nil, nil
@@ -149,8 +170,11 @@ var (
 	errUnreadable = fmt.Errorf("%w: its selector cannot be read", errSelector)
 )
 
+// narrower turns rules that allow a list under conditions into selectors.
+type narrower func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error)
+
 // narrow turns the conditions of the whole chain into selectors: what any link would allow.
-func (v Partial) narrow(ctx context.Context, served *snapshot.Served) (*requestctx.Narrowing, error) {
+func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrower) (*requestctx.Narrowing, error) {
 	if v.rest == nil {
 		return nil, errForeign
 	}
@@ -175,7 +199,7 @@ func (v Partial) narrow(ctx context.Context, served *snapshot.Served) (*requestc
 		}
 		rules = append(rules, found...)
 	}
-	return narrowTo(rules, expr.NewRequest(w.attrs), served)
+	return by(rules, expr.NewRequest(w.attrs), served)
 }
 
 // rulesOf are the rules whose conditions allow.
@@ -216,7 +240,7 @@ func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
 
 // narrowTo joins what the rules allow.
 func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error) {
-	n := &requestctx.Narrowing{}
+	n := &requestctx.Narrowing{Basis: basisOf(rules, req, served)}
 	var boxes []selectors.Box
 	var failures []error
 	for _, c := range rules {
@@ -227,7 +251,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 			continue
 		case box.IsEverything():
 			// The selectors say all of this rule: nothing is added.
-			return &requestctx.Narrowing{Rules: []string{c.GetID()}}, nil
+			return &requestctx.Narrowing{Rules: []string{c.GetID()}, Basis: n.Basis}, nil
 		}
 		boxes = append(boxes, box)
 		n.Rules = append(n.Rules, c.GetID())

@@ -200,7 +200,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		return nil, unsaid(err)
 	}
 	r.decided.Store(true)
-	return s.stores.follow(ctx, w, r.holder), nil
+	return s.stores.follow(w, r.holder), nil
 }
 
 var errNotNarrow = errors.New("the list is not as narrow as what its caller may see")

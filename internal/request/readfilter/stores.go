@@ -28,12 +28,12 @@ type Config struct {
 
 // Stores decorates the storage of a process.
 type Stores struct {
-	cfg     Config
-	watches watches
+	cfg      Config
+	rechecks *rechecks
 }
 
 // New makes it.
-func New(cfg Config) *Stores { return &Stores{cfg: cfg} }
+func New(cfg Config) *Stores { return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate)} }
 
 // Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
 type Converter interface {

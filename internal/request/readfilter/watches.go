@@ -2,61 +2,47 @@ package readfilter
 
 import (
 	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// watches are the open ones that end when their caller may see something else.
-type watches struct {
-	mu   sync.Mutex
-	open map[*watching]bool
-}
-
-// watching is one of them.
+// watching is an open watch that ends when its caller may see something else. After a policy change it holds events
+// back until it was checked.
 type watching struct {
 	inner watch.Interface
 	out   chan watch.Event
-	attrs authorizer.Attributes
 	// narrowing is what it was narrowed to; nil if nothing was.
 	narrowing *requestctx.Narrowing
-	snapshot  *snapshot.Snapshot
-	stopped   chan struct{}
-	expired   chan struct{}
-	stop      sync.Once
-	expire    sync.Once
-	all       *watches
+	// checked is the policy by which its caller may see what it sends.
+	checked atomic.Pointer[snapshot.Snapshot]
+	// again says that checked is another one.
+	again   chan struct{}
+	stopped chan struct{}
+	expired chan struct{}
+	stop    sync.Once
+	expire  sync.Once
+	// current is the policy of now.
+	current func() *snapshot.Snapshot
+	// leave takes it out of what is checked.
+	leave func()
 }
 
 var _ watch.Interface = (*watching)(nil)
 
-func (ws *watches) follow(inner watch.Interface, attrs authorizer.Attributes, n *requestctx.Narrowing, snap *snapshot.Snapshot) *watching {
-	w := &watching{inner: inner, out: make(chan watch.Event), attrs: attrs, narrowing: n, snapshot: snap,
-		stopped: make(chan struct{}), expired: make(chan struct{}), all: ws}
-	ws.mu.Lock()
-	if ws.open == nil {
-		ws.open = map[*watching]bool{}
-	}
-	ws.open[w] = true
-	ws.mu.Unlock()
+// follow lets a watch send events as long as its caller may see them.
+func (s *Stores) follow(inner watch.Interface, holder *requestctx.State) watch.Interface {
+	w := &watching{inner: inner, out: make(chan watch.Event), narrowing: holder.Get(requestctx.Request).Narrowing(), again: make(chan struct{}, 1),
+		stopped: make(chan struct{}), expired: make(chan struct{}), current: s.cfg.Store.Current}
+	w.checked.Store(holder.Snapshot)
+	w.leave = s.rechecks.add(w, holder.Attributes())
 	go w.run()
-	return w
-}
-
-// follow checks at once what has changed since the request was authorized: nobody would until the next change.
-func (s *Stores) follow(ctx context.Context, inner watch.Interface, holder *requestctx.State) watch.Interface {
-	w := s.watches.follow(inner, holder.Attributes(), holder.Get(requestctx.Request).Narrowing(), holder.Snapshot)
-	s.watches.check(ctx, s.cfg.Gate, s.cfg.Store.Current(), w)
 	return w
 }
 
@@ -66,7 +52,7 @@ func (s *Stores) recheck(ctx context.Context, inner watch.Interface) watch.Inter
 	if holder == nil || holder.Attributes() == nil || holder.Attributes().GetVerb() != "watch" || !holder.Get(requestctx.Request).IsAllowed() {
 		return inner // the server's own
 	}
-	return s.follow(ctx, inner, holder)
+	return s.follow(inner, holder)
 }
 
 // Stop implements watch.Interface.
@@ -74,9 +60,7 @@ func (w *watching) Stop() {
 	w.stop.Do(func() {
 		close(w.stopped)
 		w.inner.Stop()
-		w.all.mu.Lock()
-		delete(w.all.open, w)
-		w.all.mu.Unlock()
+		w.leave()
 	})
 }
 
@@ -106,6 +90,9 @@ func (w *watching) run() {
 			if e.Type == watch.Error && w.narrowing != nil {
 				e = unquoted(e)
 			}
+			if !w.hold() {
+				continue // it is over
+			}
 			select {
 			case w.out <- e:
 			case <-w.stopped:
@@ -116,6 +103,49 @@ func (w *watching) run() {
 			}
 		}
 	}
+}
+
+// hold waits until the policy of the moment of its call, or a newer one, says that the caller may see what is sent. It
+// reports false if the watch is over before that.
+func (w *watching) hold() bool {
+	policy := w.current()
+	for !covers(w.checked.Load(), policy) {
+		select {
+		case <-w.stopped:
+			return false
+		case <-w.expired:
+			return false
+		case <-w.again:
+		}
+	}
+	return true
+}
+
+// release is told that the caller may see by a policy what is sent.
+func (w *watching) release(policy *snapshot.Snapshot) {
+	w.checked.Store(policy)
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
+}
+
+// end tells the client to list again.
+func (w *watching) end() { w.expire.Do(func() { close(w.expired) }) }
+
+// isDue reports whether it has to be checked by a policy.
+func (w *watching) isDue(policy *snapshot.Snapshot) bool {
+	select {
+	case <-w.expired:
+		return false
+	default:
+		return !covers(w.checked.Load(), policy)
+	}
+}
+
+// covers reports whether nothing is left to check by a policy for who was checked by another one.
+func covers(checked, policy *snapshot.Snapshot) bool {
+	return checked.Rules == policy.Rules && checked.Served == policy.Served || checked.Generation > policy.Generation
 }
 
 func (w *watching) send(e watch.Event) {
@@ -155,53 +185,3 @@ func (expiredWatch) Stop() {}
 
 // ResultChan implements watch.Interface.
 func (w expiredWatch) ResultChan() <-chan watch.Event { return w }
-
-// settleTime lets a burst of changes become one.
-const settleTime = 100 * time.Millisecond
-
-// Run ends watches whose caller may see something else, as soon as there is another snapshot.
-func (s *Stores) Run(ctx context.Context) {
-	for {
-		next := s.cfg.Store.Next()
-		s.watches.check(ctx, s.cfg.Gate, s.cfg.Store.Current())
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(settleTime):
-		}
-	}
-}
-
-// check checks those that were last checked by another snapshot: the given ones, or all.
-func (ws *watches) check(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot, some ...*watching) {
-	ws.mu.Lock()
-	if len(some) == 0 {
-		some = slices.Collect(maps.Keys(ws.open))
-	}
-	var all []*watching
-	for _, w := range some {
-		if w.snapshot.Rules != snap.Rules || w.snapshot.Served != snap.Served {
-			all = append(all, w)
-		}
-	}
-	ws.mu.Unlock()
-	for _, w := range all {
-		n, err := gate.NarrowFor(ctx, snap, w.attrs)
-		same := err == nil && (n == nil) == (w.narrowing == nil)
-		if same && n != nil {
-			same = n.Box.Equal(w.narrowing.Box)
-		}
-		if !same {
-			w.expire.Do(func() { close(w.expired) })
-			continue
-		}
-		ws.mu.Lock()
-		w.snapshot = snap
-		ws.mu.Unlock()
-	}
-}

@@ -67,6 +67,15 @@ type Narrowing struct {
 	Box selectors.Box
 	// Rules are the IDs of the conditions that it comes from.
 	Rules []string
+	// Basis is what it was computed from, for whoever asks again later; nil if that is not known.
+	Basis Basis
+}
+
+// Basis is all that the selectors of one list or watch are computed from. Computing them takes milliseconds, comparing
+// what they are computed from takes none.
+type Basis interface {
+	// Equal reports whether the same request gets the same selectors from both.
+	Equal(Basis) bool
 }
 
 // Narrowed is an allowance of a list or watch that returns only what is in the box.

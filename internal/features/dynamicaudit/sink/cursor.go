@@ -25,6 +25,7 @@ type cursor struct {
 type counts struct {
 	Delivered uint64 `json:"delivered"` // acknowledged by the sink
 	Full      uint64 `json:"full"`      // dropped because the spool was full
+	Share     uint64 `json:"share"`     // dropped because their user held their share of a spool that was half full
 	Disk      uint64 `json:"disk"`      // dropped because they could not be written
 	Oversize  uint64 `json:"oversize"`  // dropped because they were too large even without their bodies
 	Corrupt   uint64 `json:"corrupt"`   // lost because a segment was damaged
@@ -34,7 +35,9 @@ type counts struct {
 }
 
 // dropped is what a sink should have got and will not get.
-func (c *counts) dropped() uint64 { return c.Full + c.Disk + c.Oversize + c.Corrupt + c.SetAside }
+func (c *counts) dropped() uint64 {
+	return c.Full + c.Share + c.Disk + c.Oversize + c.Corrupt + c.SetAside
+}
 
 func (c *cursor) moveTo(seq, segment uint64, offset int64) {
 	c.Seq, c.Segment, c.Offset = seq, segment, offset

@@ -40,6 +40,7 @@ func figures() []figure {
 		{desc("sink_rules", "Rules of the compiled policy of an audit sink."), metrics.GaugeValue, func(s *SinkStatus) float64 { return float64(s.Rules) }, ""},
 		{desc("delivered_events_total", "Audit events that a sink has acknowledged."), metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Delivered) }, ""},
 		{dropped, metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Drops.Full) }, "full"},
+		{dropped, metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Drops.Share) }, "share"},
 		{dropped, metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Drops.Disk) }, "disk"},
 		{dropped, metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Drops.Oversize) }, "oversize"},
 		{dropped, metrics.CounterValue, func(s *SinkStatus) float64 { return float64(s.Drops.Corrupt) }, "corrupt"},

@@ -10,8 +10,7 @@ import (
 )
 
 // openSpool continues where an earlier process stopped, however it ended. New events go to a new segment, so that what
-// a crash has left at the end of the last one stays apart. Only that last segment is read: sequence numbers in the
-// names tell how many events the others hold.
+// a crash has left at the end of the last one stays apart. The segments are read once, to learn whose events they hold.
 func openSpool(cfg spoolConfig) (*spool, error) {
 	if cfg.create == nil {
 		cfg.create = createSegment
@@ -19,7 +18,7 @@ func openSpool(cfg spoolConfig) (*spool, error) {
 	if err := os.MkdirAll(cfg.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	s := &spool{spoolConfig: cfg, wake: make(chan struct{}, 1)}
+	s := &spool{spoolConfig: cfg, wake: make(chan struct{}, 1), shares: newShares()}
 	if err := s.listSegments(); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
@@ -34,6 +33,7 @@ func openSpool(cfg spoolConfig) (*spool, error) {
 	// at 0 is one that was not saved.
 	s.next = max(s.next, s.cursor.Seq, 1)
 	s.placeCursor()
+	s.recount()
 	s.synced = s.next
 	if s.cursor.Seq < s.next {
 		s.wake <- struct{}{}
@@ -112,6 +112,16 @@ func (s *spool) scanEnd(seg *segment) (next uint64, end int64, err error) {
 		return 0, 0, err
 	}
 	next = seg.first
+	eachRecord(text, func(h header, _ []byte, after int) {
+		if h.seq >= next {
+			next, end = h.seq+1, int64(after)
+		}
+	})
+	return next, end, nil
+}
+
+// eachRecord calls f with every intact event of a segment, and the offset after it.
+func eachRecord(text []byte, f func(h header, event []byte, after int)) {
 	for at := 0; at < len(text); {
 		h, ok := parseHeader(text[at:])
 		if !ok || uint64(len(text)-at-headerSize) < uint64(h.length) {
@@ -120,12 +130,11 @@ func (s *spool) scanEnd(seg *segment) (next uint64, end int64, err error) {
 			continue
 		}
 		body := at + headerSize
-		if checksum(text[body:body+int(h.length)]) == h.sum && h.seq >= next {
-			next, end = h.seq+1, int64(body)+int64(h.length)
-		}
 		at = body + int(h.length)
+		if event := text[body:at]; checksum(event) == h.sum {
+			f(h, event, at)
+		}
 	}
-	return next, end, nil
 }
 
 // placeCursor makes the cursor point into a segment that exists. Where it cannot be trusted it goes back to the oldest

@@ -17,7 +17,7 @@ import (
 // acknowledged them: segments of records, appended to the newest and delivered from the oldest, and a cursor that says
 // what is delivered. It holds its lock over writes to local files only, never over the network.
 //
-// It never blocks or fails a request: what it cannot keep it counts. When it is full it drops the oldest segment.
+// It never blocks or fails a request: what it cannot keep it counts. Users share it; see makeRoom.
 type spool struct {
 	spoolConfig
 
@@ -25,6 +25,7 @@ type spool struct {
 	segments []*segment  // oldest first
 	active   segmentFile // of the last segment, if open for writing
 	bytes    int64       // of all segments
+	shares   shares      // who holds them
 	next     uint64      // sequence number of the next event
 	cursor   cursor
 	flying   *batch // under way to the sink
@@ -64,6 +65,7 @@ func createSegment(path string) (segmentFile, error) {
 type segment struct {
 	first uint64 // sequence number of its first event; also its name
 	size  int64  // of its valid part, or of the whole file for one that an earlier process wrote
+	held  map[callerID]int64
 }
 
 func (s *spool) path(seg *segment) string {
@@ -107,11 +109,9 @@ func (s *spool) appendLocked(payload []byte, sum uint32, now time.Time) (uint64,
 		s.cursor.Oversize++
 		return 0, fmt.Errorf("event of %d bytes is larger than a segment of the spool", len(payload))
 	}
-	for s.bytes+need > s.maxBytes {
-		if err := s.dropOldest(); err != nil {
-			s.cursor.Disk++
-			return 0, err
-		}
+	who := s.shares.of(payload)
+	if err := s.makeRoom(who, need); err != nil {
+		return 0, err
 	}
 	if err := s.writable(need); err != nil {
 		s.cursor.Disk++
@@ -125,6 +125,7 @@ func (s *spool) appendLocked(payload []byte, sum uint32, now time.Time) (uint64,
 	seg := s.segments[len(s.segments)-1]
 	seg.size += need
 	s.bytes += need
+	s.shares.add(seg, who, need)
 	s.next++
 	s.pending.CompareAndSwap(0, h.time)
 	return h.seq, nil
@@ -223,6 +224,7 @@ func (s *spool) dropOldest() error {
 func (s *spool) forgetOldest() {
 	oldest, after := s.segments[0], s.bound(0)
 	s.bytes -= oldest.size
+	s.shares.remove(oldest)
 	s.segments = s.segments[1:]
 	if s.cursor.Seq < after || s.cursor.Segment == oldest.first {
 		s.cursor.moveTo(after, s.oldestFirst(), 0)

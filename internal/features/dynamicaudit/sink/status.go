@@ -44,6 +44,8 @@ type SinkStatus struct {
 type Drops struct {
 	// Full: the spool was full, and its oldest events made room.
 	Full uint64
+	// Share: the spool was more than half full, and the user of the event held their share of it.
+	Share uint64
 	// Disk: the event could not be written.
 	Disk uint64
 	// Oversize: the event was too large even without its bodies.
@@ -79,7 +81,7 @@ func (s *sink) fill(st *SinkStatus, now time.Time) {
 	trouble := sp.trouble
 	sp.mu.Unlock()
 	st.Delivered, st.Dropped, st.Truncated, st.Torn = c.Delivered, c.dropped(), c.Truncated, c.Torn
-	st.Drops = Drops{Full: c.Full, Disk: c.Disk, Oversize: c.Oversize, Corrupt: c.Corrupt, SetAside: c.SetAside}
+	st.Drops = Drops{Full: c.Full, Share: c.Share, Disk: c.Disk, Oversize: c.Oversize, Corrupt: c.Corrupt, SetAside: c.SetAside}
 	st.Lag = sp.lag(now)
 	st.attempts = s.delivery.attempts.counts()
 	s.delivery.mu.Lock()

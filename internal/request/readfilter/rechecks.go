@@ -1,0 +1,367 @@
+package readfilter
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+const (
+	// settleTime lets a burst of policy changes become one. The first is looked at without delay.
+	settleTime = 100 * time.Millisecond
+	// lateAfter is how long a watch may stay unchecked before it ends: with settleTime, less than the second that a
+	// revocation may take (RD-7).
+	lateAfter = 700 * time.Millisecond
+	// quickWorkers ask what takes microseconds, or waits for a webhook. What has to be computed takes one core.
+	quickWorkers = 2
+)
+
+// narrows says what a watch is narrowed to by a policy; see authorize.Gate.
+type narrows interface {
+	NarrowFor(context.Context, *snapshot.Snapshot, authorizer.Attributes) (*requestctx.Narrowing, error)
+	NarrowAgain(context.Context, *snapshot.Snapshot, authorizer.Attributes, *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, err error)
+}
+
+// rechecks asks, after a policy change, whether the callers of open watches may still see the same. Watches that were
+// asked for alike are one question. Each question is first asked in the quick way, which finds every right that is
+// gone; what then has to be computed waits in a second queue. In both the users take turns, so that a user with many
+// watches does not delay the watch of another one (NI-6).
+type rechecks struct {
+	narrows narrows
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	closed bool
+	// stale says that something is to be checked.
+	stale chan struct{}
+	// policy is what all are checked by, and began is since when; nil before the first.
+	policy    *snapshot.Snapshot
+	began     time.Time
+	questions map[digest]*question
+	users     map[digest]*asker
+	// turns are the users with questions in a queue, the next one first, without those being asked about.
+	turns [queues][]*asker
+}
+
+// The queues.
+const (
+	quick = iota
+	full
+	queues
+)
+
+// asker is a user with open watches.
+type asker struct {
+	questions int
+	waiting   [queues][]*question
+	// hasTurn tells that the user is in the turns of a queue, or is being asked about.
+	hasTurn [queues]bool
+}
+
+// question is what watches with equal callers, targets and selectors have in common.
+type question struct {
+	attrs   authorizer.Attributes
+	user    *asker
+	watches map[*watching]bool
+	waits   [queues]bool
+	// last is what was last computed; nil before that.
+	last *requestctx.Narrowing
+	// since is when it was first known that it has to be asked; zero if it does not.
+	since time.Time
+}
+
+func newRechecks(n narrows) *rechecks {
+	r := &rechecks{narrows: n, questions: map[digest]*question{}, users: map[digest]*asker{}, stale: make(chan struct{}, 1)}
+	r.wake = sync.NewCond(&r.mu)
+	return r
+}
+
+// add lets a watch be checked. It returns what takes it out again.
+func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) {
+	who, what := identify(attrs)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.questions[what]
+	if q == nil {
+		if r.users[who] == nil {
+			r.users[who] = &asker{}
+		}
+		q = &question{attrs: attrs, user: r.users[who], watches: map[*watching]bool{}}
+		q.user.questions++
+		r.questions[what] = q
+	}
+	q.watches[w] = true
+	if r.policy != nil && q.isDue(r.policy) { // it has changed since the request was authorized
+		r.ask(q, time.Now())
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if delete(q.watches, w); len(q.watches) > 0 || r.questions[what] != q {
+			return
+		}
+		delete(r.questions, what) // in a queue it has nothing to ask
+		if q.user.questions--; q.user.questions == 0 {
+			delete(r.users, who)
+		}
+	}
+}
+
+// identify tells users apart, and questions: everything that a decision can look at is in it.
+func identify(attrs authorizer.Attributes) (who, what digest) {
+	fs, fieldErr := attrs.GetFieldSelector()
+	ls, labelErr := attrs.GetLabelSelector()
+	texts := []string{attrs.GetVerb(), attrs.GetNamespace(), attrs.GetAPIGroup(), attrs.GetAPIVersion(), attrs.GetResource(), attrs.GetSubresource(), attrs.GetName(), attrs.GetPath(),
+		selectors.FieldText(fs), selectors.LabelText(ls), spell(fieldErr), spell(labelErr)}
+	name := ""
+	if u := attrs.GetUser(); u != nil {
+		name = u.GetName()
+		texts = append(texts, name, u.GetUID(), list(u.GetGroups()))
+		extra := u.GetExtra()
+		for _, key := range slices.Sorted(maps.Keys(extra)) {
+			texts = append(texts, key, list(extra[key]))
+		}
+	}
+	return digestOf(name), digestOf(texts...)
+}
+
+func list(all []string) string {
+	d := digestOf(all...)
+	return string(d[:])
+}
+
+func spell(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "error: " + err.Error()
+}
+
+// isDue reports whether one of the watches was not checked by the policy.
+func (q *question) isDue(policy *snapshot.Snapshot) bool {
+	for w := range q.watches {
+		if w.isDue(policy) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask puts a question into the quick queue, even if it waits to be computed: the right may be gone by now.
+func (r *rechecks) ask(q *question, now time.Time) {
+	if q.since.IsZero() {
+		q.since = now
+	}
+	r.enqueue(quick, q)
+	select {
+	case r.stale <- struct{}{}:
+	default:
+	}
+}
+
+func (r *rechecks) enqueue(queue int, q *question) {
+	if q.waits[queue] {
+		return
+	}
+	q.waits[queue] = true
+	u := q.user
+	u.waiting[queue] = append(u.waiting[queue], q)
+	if !u.hasTurn[queue] {
+		u.hasTurn[queue] = true
+		r.turns[queue] = append(r.turns[queue], u)
+	}
+	r.wake.Broadcast()
+}
+
+// next takes the next question of the user whose turn it is; nil if there is none.
+func (r *rechecks) next(queue int) *question {
+	if len(r.turns[queue]) == 0 {
+		return nil
+	}
+	u := r.turns[queue][0]
+	r.turns[queue] = r.turns[queue][1:]
+	q := u.waiting[queue][0]
+	u.waiting[queue] = u.waiting[queue][1:]
+	q.waits[queue] = false
+	return q
+}
+
+// asked gives the user another turn, behind all others, if there is something to ask.
+func (r *rechecks) asked(queue int, u *asker) {
+	if u.hasTurn[queue] = len(u.waiting[queue]) > 0; u.hasTurn[queue] {
+		r.turns[queue] = append(r.turns[queue], u)
+		r.wake.Broadcast()
+	}
+}
+
+// advance begins to check by another policy.
+func (r *rechecks) advance(policy *snapshot.Snapshot, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.policy != nil && covers(r.policy, policy) {
+		return
+	}
+	r.policy, r.began = policy, now
+	for _, q := range r.questions {
+		if q.isDue(policy) {
+			r.ask(q, now)
+		}
+	}
+}
+
+// expire ends the watches that were not checked in time, and reports whether others are still to be checked.
+func (r *rechecks) expire(now time.Time) (more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.questions {
+		switch {
+		case q.since.IsZero():
+		case now.Sub(q.since) < lateAfter:
+			more = true
+		default:
+			for w := range q.watches {
+				if w.isDue(r.policy) {
+					w.end()
+				}
+			}
+			q.since = time.Time{}
+		}
+	}
+	return more
+}
+
+// step asks one question of a queue. It reports false if there is none.
+func (r *rechecks) step(ctx context.Context, queue int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.next(queue)
+	if q == nil {
+		return false
+	}
+	defer r.asked(queue, q.user)
+	policy := r.policy
+	if !q.isDue(policy) {
+		return true
+	}
+	before := q.last
+	for w := range q.watches {
+		if before == nil {
+			before = w.narrowing
+		}
+	}
+	r.mu.Unlock()
+	n, settled, err := r.narrow(ctx, queue, policy, q.attrs, before)
+	r.mu.Lock()
+	if !settled {
+		r.enqueue(full, q)
+		return true
+	}
+	if n != nil {
+		q.last = n
+	}
+	for w := range q.watches {
+		switch {
+		case !w.isDue(policy):
+		case err == nil && same(n, w.narrowing):
+			w.release(policy)
+		default:
+			w.end()
+		}
+	}
+	if q.since = (time.Time{}); q.isDue(r.policy) {
+		q.since = r.began // there is a newer one by now, and it waits again
+	}
+	return true
+}
+
+// narrow asks without the lock. An authorizer that does not answer in time says no.
+func (r *rechecks) narrow(ctx context.Context, queue int, policy *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, lateAfter)
+	defer cancel()
+	if queue == quick {
+		return r.narrows.NarrowAgain(ctx, policy, attrs, before)
+	}
+	n, err := r.narrows.NarrowFor(ctx, policy, attrs)
+	return n, true, err
+}
+
+// same reports whether two watches send the same.
+func same(a, b *requestctx.Narrowing) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Box.Equal(b.Box)
+}
+
+// work asks until the end.
+func (r *rechecks) work(ctx context.Context, queue int) {
+	for {
+		for r.step(ctx, queue) {
+			continue
+		}
+		r.mu.Lock()
+		for len(r.turns[queue]) == 0 && !r.closed {
+			r.wake.Wait()
+		}
+		closed := r.closed
+		r.mu.Unlock()
+		if closed {
+			return
+		}
+	}
+}
+
+// Run ends watches whose caller may see something else, as soon as there is another snapshot.
+func (s *Stores) Run(ctx context.Context) {
+	r := s.rechecks
+	var workers sync.WaitGroup
+	for range quickWorkers {
+		workers.Go(func() { r.work(ctx, quick) })
+	}
+	workers.Go(func() { r.work(ctx, full) })
+	for ctx.Err() == nil {
+		next := s.cfg.Store.Next()
+		r.advance(s.cfg.Store.Current(), time.Now())
+		r.wait(ctx, next)
+	}
+	r.mu.Lock()
+	r.closed = true
+	r.wake.Broadcast()
+	r.mu.Unlock()
+	workers.Wait()
+}
+
+// wait returns when there is another policy, and not before this one has settled. Meanwhile it ends what is late.
+func (r *rechecks) wait(ctx context.Context, next <-chan struct{}) {
+	tick := time.After(settleTime)
+	settled := false
+	for {
+		changed := next
+		if !settled {
+			changed = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			return
+		case <-r.stale:
+			if tick == nil {
+				tick = time.After(settleTime)
+			}
+		case now := <-tick:
+			tick, settled = nil, true
+			if r.expire(now) {
+				tick = time.After(settleTime)
+			}
+		}
+	}
+}
