@@ -16,7 +16,7 @@ import (
 // What may wait. Who waits keeps a seat of priority and fairness, so that few may.
 const (
 	maxWaiting         = 10  // of one caller
-	maxWaitingTogether = 200 // of all callers
+	maxWaitingTogether = 100 // of all callers
 	retryAfter         = 1   // second
 )
 
