@@ -73,6 +73,13 @@ func indexOf(held map[string]rules) *ruleset.Index {
 	return ruleset.Build(inputOf(w))
 }
 
+// covers is Covers, and how many steps it took.
+func covers(ix *ruleset.Index, g Grant) (steps int, err error) {
+	c := &comparison{index: ix}
+	err = c.covers(g)
+	return c.budget.steps, err
+}
+
 // NI-6: a grant takes few steps, also for a writer who holds thousands of rules. Counted, not timed.
 func TestManyRulesTakeFewSteps(t *testing.T) {
 	for _, c := range manyRules() {

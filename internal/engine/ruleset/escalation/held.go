@@ -165,7 +165,7 @@ func (c *comparison) proofOf(w *writer, namespace string, shared sharedDenies) (
 	h.allow = make([]bool, len(h.rules))
 	for n, r := range h.rules {
 		h.all, h.number[r] = append(h.all, n), n
-		h.allow[n] = n >= own && !r.Deny
+		h.allow[n] = n >= own && !r.Deny && !c.everyName
 	}
 	h.names = universeOf(h.rules, func(r *matching.Rule) bool { return h.allow[h.number[r]] })
 	h.lens = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Patterns })
