@@ -18,6 +18,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/escalation"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -30,6 +31,8 @@ type Escalation struct {
 	// DeniesOnly leaves it to the API server to refuse what the writer of RBAC lacks: it checks that itself, and knows
 	// authorizers that this host does not. What a rule of Policy denies is refused here.
 	DeniesOnly bool
+	// Turns gives turns to those whose grants are compared, which takes long; nil in a command.
+	Turns *turns.Queue
 }
 
 var (
@@ -133,7 +136,13 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	if len(w.grantees) == 0 {
 		grant.Role = w.ref
 	}
-	if err := escalation.Covers(index, grant); err != nil {
+	done, err := e.Turns.Take(ctx, caller)
+	if err != nil {
+		return err
+	}
+	err = escalation.Covers(index, grant)
+	done()
+	if err != nil {
 		named := ""
 		if grant.Lifted {
 			named = ", by its name and not by *,"

@@ -14,6 +14,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/request/freshness"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
 )
 
@@ -33,6 +34,9 @@ type Config struct {
 
 	// Escalation refuses roles and role bindings that give more than the caller has.
 	Escalation Escalation
+
+	// Turns gives turns to those whose conditions are compiled, which takes long.
+	Turns *turns.Queue
 
 	// Namespaces says which namespaces there are.
 	Namespaces namespacegc.Namespaces
@@ -121,6 +125,7 @@ func (c Config) validate() error {
 	}{
 		{c.Authorizer == nil, "authorizer"},
 		{c.Escalation == nil, "escalation check"},
+		{c.Turns == nil, "turns of those who write conditions"},
 		{c.Namespaces == nil, "namespaces"},
 		{c.Roles == nil, "roles"},
 		{c.Reviewer == nil, "reviewer"},

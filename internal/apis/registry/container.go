@@ -56,7 +56,7 @@ type containers[C, V object] struct {
 	store *genericregistry.Store
 	layout[C, V]
 	places places
-	turns  turns
+	turns  courtesy
 }
 
 // context returns the context for an operation on the container itself: errors of the store name it, not the view.

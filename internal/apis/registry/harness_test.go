@@ -41,6 +41,7 @@ import (
 	"proviso.dev/proviso/api/openapi"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/selfclient"
@@ -200,7 +201,7 @@ func (w *world) config() Config {
 			}
 			return w.authorize(a), "", nil
 		}),
-		Escalation: w, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(), ShadowRules: shadow.New(time.Now),
+		Escalation: w, Turns: &turns.Queue{}, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(), ShadowRules: shadow.New(time.Now),
 		Rules: w, FieldPermissions: w,
 	}
 }

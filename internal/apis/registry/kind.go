@@ -35,6 +35,9 @@ type kind[T object] struct {
 
 	// prepare sets what the server owns. old is nil on create.
 	prepare func(obj, old T)
+	// turn waits for the caller's turn to have an object checked, if that takes long; nil checks it at once. Who is
+	// given no turn gets the error, which validate could not return.
+	turn func(ctx context.Context, obj, old T) (done func(), err error)
 	// validate checks everything. old is nil on create.
 	validate func(ctx context.Context, obj, old T) field.ErrorList
 	// warn says what is accepted but worth a word; optional.

@@ -68,6 +68,7 @@ func TestConfigNeedsEverything(t *testing.T) {
 		"maximum of audit sinks": func(c *Config) { c.MaxAuditSinks = -1 },
 		"authorizer":             func(c *Config) { c.Authorizer = nil },
 		"escalation check":       func(c *Config) { c.Escalation = nil },
+		"turns":                  func(c *Config) { c.Turns = nil },
 		"namespaces":             func(c *Config) { c.Namespaces = nil },
 		"roles":                  func(c *Config) { c.Roles = nil },
 		"reviewer":               func(c *Config) { c.Reviewer = nil },

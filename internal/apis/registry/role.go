@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 
@@ -50,6 +52,7 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 			}},
 		},
 		prepare:  func(_, _ *authz.Role) {},
+		turn:     func(ctx context.Context, r, old *authz.Role) (func(), error) { return conditionsTurn(ctx, cfg, r, old) },
 		validate: func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
 		warn: func(_ context.Context, r, old *authz.Role) []string {
 			warnings := ownersIgnored(r.ObjectMeta)
@@ -86,6 +89,19 @@ func foldedImpersonation(rules []policy.PolicyRule) (warnings []string) {
 // checkTimeout bounds what checking the conditions of one role takes, which is the writer's time alone: what is stored
 // is bounded by counting (PO-21).
 const checkTimeout = 10 * time.Second
+
+// conditionsTurn waits for the caller's turn, if there are conditions to compile.
+func conditionsTurn(ctx context.Context, cfg Config, r, old *authz.Role) (done func(), err error) {
+	conditional := func(rule policy.PolicyRule) bool { return ruleset.HasCondition(&rule) }
+	if !slices.ContainsFunc(r.Rules, conditional) || old != nil && equality.Semantic.DeepEqual(r.Rules, old.Rules) {
+		return func() {}, nil
+	}
+	caller, ok := request.UserFrom(ctx)
+	if !ok {
+		caller = &user.DefaultInfo{} // all who are not known are one
+	}
+	return cfg.Turns.Take(ctx, caller)
+}
 
 // validateRole checks a role. Rules that it had before are not compiled again.
 func validateRole(ctx context.Context, cfg Config, r, old *authz.Role) field.ErrorList {

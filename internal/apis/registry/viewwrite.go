@@ -51,7 +51,8 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 	if entry.GetGenerateName() != "" && entry.GetName() == "" {
 		entry.SetName(strategy.GenerateName(entry.GetGenerateName()))
 	}
-	if err := rest.BeforeCreate(strategy, ctx, entry); err != nil {
+	var none V
+	if err := s.inTurn(ctx, entry, none, func() error { return rest.BeforeCreate(strategy, ctx, entry) }); err != nil {
 		return nil, err
 	}
 	if validation != nil {
@@ -59,7 +60,6 @@ func (s *view[C, V]) create(ctx context.Context, entry V, validation rest.Valida
 			return nil, err
 		}
 	}
-	var none V
 	if err := s.admit(ctx, entry, none); err != nil {
 		return nil, err
 	}
@@ -177,6 +177,18 @@ func (s *view[C, V]) Update(ctx context.Context, name string, objInfo rest.Updat
 	return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("others keep adding and removing it; try again"))
 }
 
+// inTurn checks an entry when it is the caller's turn, if that takes long.
+func (s *view[C, V]) inTurn(ctx context.Context, entry, old V, check func() error) error {
+	if s.kind.turn != nil {
+		done, err := s.kind.turn(ctx, entry, old)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	return check()
+}
+
 // change replaces one entry by what the caller makes of it. Everything else in the container stays as it is at the
 // moment of the write.
 func (s *view[C, V]) change(ctx context.Context, namespace, container, name string, objInfo rest.UpdatedObjectInfo,
@@ -202,7 +214,8 @@ func (s *view[C, V]) change(ctx context.Context, namespace, container, name stri
 		default:
 			return false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("%s", genericregistry.OptimisticLockErrorMsg))
 		}
-		if err := rest.BeforeUpdate(newStrategy(s.kind), ctx, entry, current); err != nil {
+		before := func() error { return rest.BeforeUpdate(newStrategy(s.kind), ctx, entry, current) }
+		if err := s.inTurn(ctx, entry, current, before); err != nil {
 			return false, err
 		}
 		same, err := fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, entry, current)

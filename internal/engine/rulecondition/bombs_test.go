@@ -117,3 +117,16 @@ func BenchmarkChangeBesideBombs(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkConditionsOfAWrite compiles as many conditions as one write may add: 128, of 64 KiB together.
+func BenchmarkConditionsOfAWrite(b *testing.B) {
+	c := compiler(b)
+	when := strings.TrimSuffix(strings.Repeat(`object.data.x == "a" || `, 21), " || ")
+	for b.Loop() {
+		for range 128 {
+			if _, errs := c.Rule(&policyv1alpha1.PolicyRule{When: when}, nil, false); len(errs) > 0 {
+				b.Fatal(errs)
+			}
+		}
+	}
+}

@@ -300,7 +300,11 @@ func (c *compiler) add(out *role, r *matching.Rule, patterns []matching.Pattern)
 	r.Patterns = patterns
 	for i := range patterns {
 		if p := &patterns[i]; p.AnyRes {
-			t.Wild = append(t.Wild, matching.Cell{Pattern: p, Rule: r})
+			cell := matching.Cell{Pattern: p, Rule: r}
+			if p.Kind != "" {
+				cell.Hash = matching.HashOf(c.seed, p.Kind)
+			}
+			t.Wild = append(t.Wild, cell)
 		} else {
 			t.Cells = append(t.Cells, matching.Cell{Pattern: p, Hash: maphash.String(c.seed, p.Res), Rule: r})
 		}

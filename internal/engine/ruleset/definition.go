@@ -104,4 +104,4 @@ func (ix *Index) Compile(policy []policyv1alpha1.PolicyRule, rbac []rbacv1.Polic
 }
 
 // AsKind makes the request one about a resource that will be of this kind if it is ever served.
-func (q *Query) AsKind(kind string) { q.req.Kind = kind }
+func (q *Query) AsKind(kind string) { q.req.AsKind(q.ix.seed, kind) }

@@ -152,7 +152,7 @@ func fillRegistry(c *registry.Config, k *feature.Kernel, cfg Config, held *error
 		return stored
 	}
 	c.Authorizer = k.Gate.Chain
-	c.Escalation = Escalation(k)
+	c.Escalation, c.Turns = Escalation(k), &k.Turns
 	c.Namespaces, c.Roles = cfg.Namespaces, cfg.Roles
 	c.Reads = k.Gate.ConditionalReads()
 	c.Reviewer = Reviewer(k, cfg.Converter)
@@ -188,7 +188,7 @@ func (rules) CheckFieldPermission(policyv1alpha1.FieldPermissionSpec, *field.Pat
 
 // Escalation is the check of what is handed out, one for Policy and RBAC.
 func Escalation(k *feature.Kernel) *policyreview.Escalation {
-	return &policyreview.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master}
+	return &policyreview.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master, Turns: &k.Turns}
 }
 
 // Reviewer answers the reviews of authorization.proviso.dev as the host itself would decide.

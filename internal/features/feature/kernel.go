@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -59,6 +60,10 @@ type Kernel struct {
 
 	// Fresh waits for newer policy.
 	Fresh *freshness.Waiting
+
+	// Turns are those of users who write roles, of whatever API: comparing what they hand out with what they hold, and
+	// compiling conditions, takes long.
+	Turns turns.Queue
 
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]

@@ -54,11 +54,29 @@ func Role(r *authz.Role, had []policy.PolicyRule, masterNamespace string, check 
 		check = nil
 	} else if err := cmp.Or(limits.Role(r.Rules), limits.Conditions(r.Rules)); err != nil {
 		return append(errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	} else if n := newBytes(r.Rules, had); n > maxNewBytes {
+		return append(errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
+			"the conditions that this write adds or changes take %d bytes, the limit of one write is %d: write the role in several steps, or split it into several roles", n, maxNewBytes)))
 	}
 	return append(errs, Rules(r.Rules, r.Namespace == masterNamespace, path, unless(had, check))...)
 }
 
 var limits = ruleset.DefaultLimits()
+
+// maxNewBytes is how many bytes of expressions one write can have compiled, which takes about 10 µs each.
+const maxNewBytes = 64 << 10
+
+// newBytes counts the expressions that have to be compiled.
+func newBytes(rules, had []policy.PolicyRule) (n int) {
+	count := unless(had, func(r policy.PolicyRule, _ *field.Path) field.ErrorList {
+		n += len(r.Where) + len(r.When)
+		return nil
+	})
+	for i := range rules {
+		count(rules[i], nil)
+	}
+	return n
+}
 
 // unless leaves out conditions that have been checked before, since that takes long.
 func unless(had []policy.PolicyRule, check func(policy.PolicyRule, *field.Path) field.ErrorList) func(policy.PolicyRule, *field.Path) field.ErrorList {

@@ -41,3 +41,16 @@ func BenchmarkCovers(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCoversManyRules is a writer who holds many rules and hands out one, or many with conditions.
+func BenchmarkCoversManyRules(b *testing.B) {
+	for _, c := range manyRules() {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := Covers(c.index, c.grant); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -53,6 +54,11 @@ func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 // that are made of those names and of one name that no rule mentions; the answer for those is the answer for all, and
 // for everything that will ever be served.
 func Covers(ix *ruleset.Index, g Grant) error {
+	return (&comparison{index: ix}).covers(g)
+}
+
+func (c *comparison) covers(g Grant) error {
+	ix := c.index
 	if g.User == nil {
 		return &NotHeld{Reason: "there is no user"}
 	}
@@ -72,30 +78,56 @@ func Covers(ix *ruleset.Index, g Grant) error {
 	if err != nil {
 		return err
 	}
-	refusal := &NotHeld{User: g.User.GetName(), Lifted: g.Lifted}
+	c.grant, c.refusal = g, &NotHeld{User: g.User.GetName(), Lifted: g.Lifted}
+	upstream := sync.OnceValue(func() bool { return coversRBAC(w.rbac(), g.RBAC) })
 	for _, shared := range sharesOf(ix, g, w) {
-		if !w.denied(shared) && len(w.local) == 0 && (g.Lifted || coversRBAC(w.rbac(), g.RBAC)) {
+		if !w.denied(shared) && len(w.local) == 0 && (g.Lifted || upstream()) {
 			continue
 		}
-		wanted, err := wantedRules(ix, g)
-		if err != nil {
-			return err
+		if c.wanted == nil {
+			if c.wanted, err = wantedRules(ix, g); err != nil {
+				return err
+			}
 		}
-		if err := compare(ix, g, w, wanted, shared, refusal); err != nil {
+		if err := c.compare(w, g.Namespace, shared); err != nil {
 			return err
 		}
 		if len(w.local) > 0 {
-			g := g
-			g.Namespace = anyNamespace
-			if err := compare(ix, g, w.anywhere(), wanted, shared, refusal); err != nil {
+			if err := c.compare(w.anywhere(), anyNamespace, shared); err != nil {
 				return err
 			}
 		}
 	}
-	if len(refusal.Gaps) == 0 {
+	if len(c.refusal.Gaps) == 0 {
 		return nil
 	}
-	return refusal
+	return c.refusal
+}
+
+// comparison is one escalation check: what is wanted is compared with what the writer holds, where it will hold and for
+// each set of denies that the grantees share. All of it has one budget.
+type comparison struct {
+	index   *ruleset.Index
+	grant   Grant
+	wanted  *ruleset.Definition
+	budget  budget
+	refusal *NotHeld
+	// everyName looks at names that do not matter, too (see universe). A test proves by it that they do not.
+	everyName bool
+}
+
+// compare notes what is wanted and not held in a namespace.
+func (c *comparison) compare(w *writer, namespace string, shared sharedDenies) error {
+	held, err := c.proofOf(w, namespace, shared)
+	if err != nil {
+		return err
+	}
+	for _, ru := range held.wanted {
+		if !held.check(ru, c.refusal) {
+			return errTooMuch()
+		}
+	}
+	return nil
 }
 
 // Reaches reports whether any deny rule reaches the writer of a grant where it will hold. If none does, nothing is
@@ -112,29 +144,18 @@ func Reaches(ix *ruleset.Index, g Grant) bool {
 	return err != nil || len(w.local) > 0 || w.denied(nil)
 }
 
-// compare notes what is wanted and not held.
-func compare(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies, refusal *NotHeld) error {
-	held, err := proofOf(ix, g, w, wanted, shared)
-	if err != nil {
-		return err
-	}
-	for _, ru := range held.wanted {
-		if !held.check(ru, refusal) {
-			return errTooMuch()
-		}
-	}
-	return nil
-}
-
-// maxProduct is up to how many single rights rules are compared as Kubernetes does.
-const maxProduct = 1 << 20
+// maxProduct is up to how many comparisons of names rules are compared as Kubernetes does.
+const maxProduct = 1 << 21
 
 // coversRBAC is Kubernetes' own check, rule by rule. What it accepts needs no other, as long as nothing denies.
 func coversRBAC(held, wanted []rbacv1.PolicyRule) bool {
-	product := 0
+	each, product := 1, 0
+	for _, r := range held {
+		each += 1 + len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
 	for _, r := range wanted {
 		product += max(1, len(r.Verbs)) * max(1, len(r.APIGroups)) * max(1, len(r.Resources)) * max(1, len(r.ResourceNames)) * max(1, len(r.NonResourceURLs))
-		if product*max(1, len(held)) > maxProduct {
+		if product > maxProduct/each {
 			return false
 		}
 	}

@@ -71,6 +71,36 @@ func coversGainsNothing(t *testing.T, seed int64, pick refmodel.Pick) (accepted,
 	return 1, requireNoGain(t, seed, w, granted(w, g, to), g, to)
 }
 
+// PO-12: what the rules of the writer only allow by its name does not matter. A grant passes exactly if it passes when
+// every name that any rule mentions is looked at.
+func TestOnlySomeNamesMatter(t *testing.T) {
+	accepted, refused := 0, 0
+	law.Rounds(t, 1000, func(seed int64) int {
+		pick := picker(seed)
+		w := pick.World()
+		empower(pick, w)
+		ns := []string{"hammer", "master", ""}[pick(3)]
+		g := Grant{User: writing, Namespace: ns, Policy: grantable(pick, w, writing, ns), Grantees: grantees[pick(len(grantees))].named(pick), Lifted: pick(4) == 0}
+		if pick(4) == 0 {
+			g.Policy, g.RBAC = nil, []rbacv1.PolicyRule{pick.RBACRule(), pick.RBACRule()}
+		}
+		ix := ruleset.Build(inputOf(w))
+		short, long := Covers(ix, g), (&comparison{index: ix, everyName: true}).covers(g)
+		if (short == nil) != (long == nil) {
+			t.Errorf("seed %d: %v, and with every name %v", seed, short, long)
+		}
+		if short == nil {
+			accepted++
+		} else {
+			refused++
+		}
+		return 1
+	})
+	if accepted < 50 || refused < 50 {
+		law.TooFew(t, "%d grants were accepted and %d refused: too few to prove anything", accepted, refused)
+	}
+}
+
 // writing is who writes the grants.
 var writing = &user.DefaultInfo{Name: "bob", Groups: []string{"team-b", "system:authenticated"}}
 

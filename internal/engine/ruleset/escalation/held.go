@@ -9,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -27,10 +26,22 @@ type proof struct {
 	names  universe
 	// lens and negations find the patterns of the rules by place.
 	lens, negations lens
-	// verbs and objectNames are the names of the universe as the rules see them.
-	verbs, objectNames sights
-	budget             budget
-	seed               maphash.Seed // of nothing: places are compared by name
+	// all are the numbers of all rules, and allow those with which the writer is allowed something; codes and matched
+	// are for look.
+	number       map[*matching.Rule]int
+	all, matched []int
+	allow        []bool
+	codes        []byte
+	// What was found out before: the places of a pattern, the first place that is seen in some way, how some rules see
+	// verbs and names, and what the writer holds. pathVerbs is how rules with paths see verbs.
+	byPattern map[string][]*place
+	bySight   map[string]*place
+	views     map[string]*view
+	holdings  map[question]*holding
+	implied   map[implication]bool
+	pathVerbs *view
+	budget    *budget
+	seed      maphash.Seed // of nothing: places are compared by name
 }
 
 // maxRoles limits the check: who has more roles in one place than that is asked to have them put together.
@@ -113,28 +124,64 @@ func (w *writer) rbac() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// proofOf prepares the comparison of what is wanted with what the writer holds.
-func proofOf(ix *ruleset.Index, g Grant, w *writer, wanted *ruleset.Definition, shared sharedDenies) (*proof, error) {
-	h := &proof{grant: g, user: &user.DefaultInfo{Name: "writer"}, seed: maphash.MakeSeed()}
-	in := writerInput(ix, g.Namespace, w.roles)
+// weight is how many steps it takes to compile what the writer has.
+func (w *writer) weight() (steps int) {
+	for _, roles := range w.roles {
+		for _, d := range roles {
+			steps += weight(d)
+		}
+	}
+	return steps
+}
+
+func weight(d *ruleset.Definition) (steps int) {
+	for _, r := range d.Rules {
+		steps += perRule
+		if r != nil {
+			steps += perEntry * (len(r.Patterns) + len(r.Negs) + len(r.Names) + len(r.URLs) + len(r.Verbs.Named))
+		}
+	}
+	return steps
+}
+
+// proofOf prepares the comparison of what is wanted with what the writer holds in a namespace.
+func (c *comparison) proofOf(w *writer, namespace string, shared sharedDenies) (*proof, error) {
+	h := &proof{grant: c.grant, user: &user.DefaultInfo{Name: "writer"}, seed: maphash.MakeSeed(), budget: &c.budget,
+		number: map[*matching.Rule]int{}, byPattern: map[string][]*place{}, bySight: map[string]*place{},
+		views: map[string]*view{}, holdings: map[question]*holding{}, implied: map[implication]bool{}}
+	h.grant.Namespace = namespace
+	if h.budget.charge(w.weight() + weight(c.wanted)); h.budget.spent() {
+		return nil, errTooMuch()
+	}
+	ix := c.index
+	in := writerInput(ix, namespace, w.roles)
 	in.Kinds, in.Future = ix.Kinds(), true
 	in.Skip = func(ref ruleset.RoleRef, i int) bool { return shared.has(ix.Definition(ref), i) }
 	h.ix = ruleset.Build(in)
-	h.take(wanted)
+	h.take(c.wanted)
 	h.wanted = slices.DeleteFunc(slices.Clone(h.rules), func(r *matching.Rule) bool { return r.Deny })
+	own := len(h.rules)
 	h.ix.Definitions(h.take)
-	h.names = universeOf(h.rules)
-	named := 0
-	for _, r := range h.rules {
-		named += len(r.Verbs.Named) + len(r.Verbs.Negated) + 1
+	h.allow = make([]bool, len(h.rules))
+	for n, r := range h.rules {
+		h.all, h.number[r] = append(h.all, n), n
+		h.allow[n] = n >= own && !r.Deny && !c.everyName
 	}
-	if named*len(h.names.verbs) > maxSteps || len(h.rules)*len(h.names.names) > maxSteps {
-		return nil, errTooMuch()
-	}
+	h.names = universeOf(h.rules, func(r *matching.Rule) bool { return h.allow[h.number[r]] })
 	h.lens = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Patterns })
 	h.negations = newLens(h.rules, func(r *matching.Rule) []matching.Pattern { return r.Negs })
-	h.verbs = newSights(h.rules, h.names.verbs, seesVerb)
-	h.objectNames = newSights(h.rules, h.names.names, seesName)
+	h.codes = make([]byte, len(h.rules))
+	var paths []int
+	for n, r := range h.rules {
+		if len(r.URLs) > 0 {
+			paths = append(paths, n)
+		}
+		h.budget.charge(len(r.Patterns) + len(r.Negs) + len(r.Names) + len(r.URLs))
+	}
+	h.pathVerbs = &view{verbs: h.verbsSeen(paths)}
+	if h.budget.spent() {
+		return nil, errTooMuch()
+	}
 	return h, nil
 }
 
@@ -200,41 +247,6 @@ func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}, RoleRef: define(d), Subjects: subjects})
 	}
 	return in
-}
-
-// why tells why a request does not count as held by the writer for a wanted rule, or "" if it does.
-func (h *proof) why(w *matching.Rule, a authorizer.AttributesRecord, at *place) string {
-	a.User = h.user
-	var q ruleset.Query
-	q.Reset(h.ix, a)
-	q.AsKind(at.kind)
-	if h.grant.Lifted {
-		return whyDenied(&q)
-	}
-	v := q.Decide(nil)
-	switch {
-	case v.Certainty == ruleset.Always:
-		return ""
-	case v.Certainty == ruleset.Never && v.Deny.Found():
-		return deniedBy(v.Deny)
-	case v.Certainty == ruleset.Never:
-		return "no rule allows it"
-	}
-	for _, c := range v.Conditions {
-		if c.Effect() == ruleset.Denies {
-			return deniedBy(c)
-		}
-	}
-	first := fmt.Sprintf("held only under the condition of %s, rule %d", v.Conditions[0].Role(), v.Conditions[0].RuleIndex())
-	if w.RBAC {
-		return first + ", and RBAC has no conditions: grant it by a role of Policy"
-	}
-	for _, c := range v.Conditions {
-		if written, ok := w.Cond.(asWritten); ok && h.grant.Implies(written.PolicyRule, c.PolicyRule()) {
-			return ""
-		}
-	}
-	return first + ", and the condition of the new rule is not known to imply it: repeat that condition word for word, without asking who the caller is"
 }
 
 // whyDenied tells which deny rule reaches the request, under a condition or not, or "". Nothing has to allow it.

@@ -13,9 +13,12 @@ import (
 // other stands for a name that no rule mentions. No object and no rule can have it.
 const other = "\x00other"
 
-// universe holds, for each part of a request, every name that some rule mentions, and other.
+// universe holds, for each part of a request, every name that matters, and other. Those matter that a wanted rule or a
+// deny rule mentions, or that a rule of the writer makes an exception of. What a rule of the writer only allows by its
+// name does not: rules that want it without saying so want all other names, too, and whatever is held of those is held
+// of this one, since another allow rule never takes anything away.
 type universe struct {
-	verbs, groups, subs, names []string
+	groups, subs []string
 	// resources and kinds are by API group, since a rule about another group does not make a name worth looking at. A
 	// kind is one that a resource could have if it were served; "" is none of them.
 	resources, kinds byGroup
@@ -30,8 +33,16 @@ var (
 	builtinResources = []string{"pods", "services", "nodes", other}
 )
 
-// byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all.
-type byGroup map[string]set
+// byGroup holds names that are mentioned for one API group, and under "*" those that are mentioned for all. listed are
+// those of a group in order, once they have been asked for.
+type byGroup struct {
+	names  map[string]set
+	listed map[string][]string
+}
+
+func newByGroup() byGroup {
+	return byGroup{names: map[string]set{"*": {}}, listed: map[string][]string{}}
+}
 
 // add notes a name for the groups of a pattern and its rule.
 func (b byGroup) add(name string, p *matching.Pattern, r *matching.Rule) {
@@ -43,20 +54,24 @@ func (b byGroup) add(name string, p *matching.Pattern, r *matching.Rule) {
 		groups = []string{"*"}
 	}
 	for _, g := range groups {
-		if b[g] == nil {
-			b[g] = set{}
+		if b.names[g] == nil {
+			b.names[g] = set{}
 		}
-		b[g].add(name)
+		b.names[g].add(name)
 	}
 }
 
 // in lists the names that are mentioned for a group.
 func (b byGroup) in(group string) []string {
-	all := maps.Clone(b["*"])
-	for name := range b[group] {
+	if list, ok := b.listed[group]; ok {
+		return list
+	}
+	all := maps.Clone(b.names["*"])
+	for name := range b.names[group] {
 		all.add(name)
 	}
-	return all.sorted()
+	b.listed[group] = all.sorted()
+	return b.listed[group]
 }
 
 type set map[string]bool
@@ -70,26 +85,34 @@ func (s set) add(names ...string) {
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 // universeOf collects the names of the rules.
-func universeOf(rules []*matching.Rule) universe {
-	verbs, groups, subs, names, urls := set{}, set{}, set{}, set{}, set{}
-	resources, kinds := byGroup{"*": {}}, byGroup{"*": {}}
-	verbs.add(builtinVerbs...)
+func universeOf(rules []*matching.Rule, allows func(*matching.Rule) bool) universe {
+	groups, subs, urls := set{}, set{}, set{}
+	resources, kinds := newByGroup(), newByGroup()
 	groups.add("", other)
-	resources["*"].add(builtinResources...)
+	resources.names["*"].add(builtinResources...)
 	subs.add("", other)
 	subs.add(connect.Subresources()...)
 	subs.add(matching.SubEviction)
-	names.add("", other)
-	kinds["*"].add("")
+	kinds.names["*"].add("")
 	urls.add(other)
 	closed := set{}
 	paths := 0
 	for _, r := range rules {
-		verbs.add(r.Verbs.Named...)
-		verbs.add(r.Verbs.Negated...)
-		groups.add(r.Groups...)
-		names.add(r.Names...)
-		for _, p := range slices.Concat(r.Patterns, r.Negs) {
+		paths += len(r.URLs) + len(r.Prefixes)
+		matters := slices.Concat(r.Patterns, r.Negs)
+		if allows(r) {
+			matters = r.Negs
+		} else {
+			groups.add(r.Groups...)
+			urls.add(r.URLs...)
+			for _, p := range r.Prefixes {
+				urls.add(p, p+other)
+			}
+		}
+		for _, p := range r.Patterns {
+			closed.add(slices.Collect(maps.Keys(p.NotIn))...)
+		}
+		for _, p := range matters {
 			if !p.AnyGroup {
 				groups.add(p.Group)
 			}
@@ -100,14 +123,7 @@ func universeOf(rules []*matching.Rule) universe {
 				kinds.add(p.Kind, &p, r)
 			}
 			subs.add(p.Sub)
-			if p.NotIn != nil {
-				closed.add(slices.Collect(maps.Keys(p.NotIn))...)
-			}
-		}
-		urls.add(r.URLs...)
-		paths += len(r.URLs) + len(r.Prefixes)
-		for _, p := range r.Prefixes {
-			urls.add(p, p+other)
+			closed.add(slices.Collect(maps.Keys(p.NotIn))...)
 		}
 	}
 	// Groups that some names stop short of are worth looking at, also if no rule mentions them: the guarded ones, and
@@ -124,10 +140,10 @@ func universeOf(rules []*matching.Rule) universe {
 		}
 	}
 	// A * in a request is a question about everything, not a name.
-	for _, s := range []set{verbs, groups, subs} {
+	for _, s := range []set{groups, subs} {
 		delete(s, "*")
 	}
-	return universe{verbs.sorted(), groups.sorted(), subs.sorted(), names.sorted(), resources, kinds, urls.sorted(), paths}
+	return universe{groups.sorted(), subs.sorted(), resources, kinds, urls.sorted(), paths}
 }
 
 // show words a name of the universe for people.

@@ -49,7 +49,7 @@ const (
 // Cell is one kind pattern of a rule, in the place where a request for the resource finds it.
 type Cell struct {
 	*Pattern
-	Hash uint64 // of res
+	Hash uint64 // of res, or of kind where the pattern has one
 	Rule *Rule
 }
 

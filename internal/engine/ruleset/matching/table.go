@@ -67,6 +67,9 @@ func (t *Table) Match(q *Request) (r *Rule, conditional bool) {
 		}
 	}
 	for i := range t.Wild {
+		if t.Wild[i].elsewhere(q) {
+			continue
+		}
 		switch t.Wild[i].Check(q) {
 		case Applies:
 			return t.Wild[i].Rule, conditional
@@ -104,9 +107,15 @@ func (t *Table) direct(q *Request, visit func(*Rule, Fit)) {
 		}
 	}
 	for i := range t.Wild {
-		try(&t.Wild[i])
+		if !t.Wild[i].elsewhere(q) {
+			try(&t.Wild[i])
+		}
 	}
 }
+
+// elsewhere is true of a cell with any resource that is about another kind, which Check would find, too: an escalation
+// check passes over thousands of these.
+func (c *Cell) elsewhere(q *Request) bool { return c.Hash != 0 && c.Hash != q.kindHash && !q.Wild }
 
 func (t *Table) Sort() {
 	slices.SortStableFunc(t.Cells, func(a, b Cell) int { return cmp.Compare(a.Hash, b.Hash) })

@@ -114,9 +114,9 @@ func (d *Decider) lifted(request authorizer.Attributes, v authorize.Verdict) str
 	return ""
 }
 
-// forbidden is a refusal: the error itself if it is one.
+// forbidden is a refusal: the error itself if it is one, or says when to try again.
 func forbidden(err error, refuse func(string) error) error {
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) {
 		return err
 	}
 	return refuse(err.Error())

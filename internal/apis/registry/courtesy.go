@@ -9,11 +9,11 @@ import (
 // patience is how long a writer waits for its turn.
 const patience = time.Second
 
-// turns lets the writers of one container go one after the other, which saves them from doing their work again and
+// courtesy lets the writers of one container go one after the other, which saves them from doing their work again and
 // again whenever another was faster. It is a courtesy, not a lock: what keeps writers from overwriting each other is
 // the store, and who has waited too long — behind a slow admission webhook, or one that writes to the same container
 // itself — goes ahead.
-type turns struct {
+type courtesy struct {
 	mu     sync.Mutex
 	queues map[string]*queue
 }
@@ -24,7 +24,7 @@ type queue struct {
 }
 
 // take waits for the turn. The result ends it.
-func (t *turns) take(ctx context.Context, key string) (done func()) {
+func (t *courtesy) take(ctx context.Context, key string) (done func()) {
 	t.mu.Lock()
 	if t.queues == nil {
 		t.queues = map[string]*queue{}
