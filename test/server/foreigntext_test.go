@@ -94,7 +94,7 @@ func TestForeignTextForgesNothing(t *testing.T) {
 	for _, run := range runs {
 		out, errOut, err := s.run(t, run.command, run.args...)
 		if err != nil {
-			errOut += string(sentence(err))
+			errOut += sentence(err)
 		}
 		if strings.Contains(out+errOut, forged) {
 			named++

@@ -39,9 +39,6 @@ func restarts(r *reply) bool {
 	return strings.HasPrefix(r.body, "ERROR ") && strings.Contains(r.body, "what you may see has changed: list again")
 }
 
-// collects reports whether the step is a deletecollection.
-func (f openStep) collects() bool { return f.Method == http.MethodDelete && f.ref.Name == "" }
-
 // known names the entry of a find.
 func known(c *Case, step int, a, b *reply) string {
 	s := c.Steps[step]

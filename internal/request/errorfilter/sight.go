@@ -58,7 +58,7 @@ func (f *Filter) deletion(ctx context.Context, holder *requestctx.State, state r
 	if !ok || pending == nil || s.Object == nil {
 		return requestctx.Outcome{}
 	}
-	s.Operation = authorizer.AdmissionOperation(admission.Delete)
+	s.Operation = admission.Delete
 	return pending.Resolve(ctx, readfilter.Facts(ctx, s))
 }
 

@@ -62,7 +62,7 @@ func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) au
 }
 
 // gone reports whether the state is one that a deletion leaves behind.
-func (f *facts) gone() bool { return f.Operation == authorizer.AdmissionOperation(admission.Delete) }
+func (f *facts) gone() bool { return f.Operation == admission.Delete }
 
 // Trusted implements authorize.Facts.
 func (f *facts) Trusted() error { return nil }
