@@ -48,7 +48,12 @@ func Execute(root *cobra.Command, errOut io.Writer) int {
 		if strings.HasPrefix(message, "unknown ") && !strings.Contains(message, "--help") { // a command or a flag
 			message += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
 		}
-		terminal.Fprintf(errOut, "proviso: %s\n", message)
+		// What the server says may have several lines; none of them begins as the first one does.
+		lines := strings.Split(message, "\n")
+		for i := range lines {
+			lines[i] = terminal.Text(lines[i])
+		}
+		terminal.Fprintf(errOut, "proviso: %s\n", terminal.Lines(strings.Join(lines, "\n  ")))
 	}
 	var coded interface{ ExitCode() int }
 	if errors.As(err, &coded) {

@@ -177,7 +177,7 @@ func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule 
 	if err != nil {
 		return err
 	}
-	terminal.Fprintf(out, "This will be enforced:\n\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  "))
+	terminal.Fprintf(out, "This will be enforced:\n\n  %s\n\n", terminal.Lines(strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  ")))
 	list := &authz.ShadowRuleList{}
 	path := shadowPath(namespace)
 	if kind, _, _ := strings.Cut(name, "."); kind == "clusterprotectedattribute" || kind == "fieldpermission" {

@@ -241,7 +241,7 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 			kind, name = "", ""
 		}
 		if c.NarrowedTo != "" {
-			terminal.Fprintf(w, "%s\t%s\t%s\n", kind, name, narrowing("narrowed to\t", c.NarrowedTo))
+			terminal.Fprintf(w, "%s\t%s\t%s\n", kind, name, terminal.Lines(narrowing("narrowed to\t", terminal.Text(c.NarrowedTo))))
 		}
 	}
 	for _, b := range s.BlockedBy {

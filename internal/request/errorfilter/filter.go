@@ -56,7 +56,7 @@ func New(cfg Config) *Filter {
 func (f *Filter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
-		if holder != nil && r.Method == http.MethodPost && strings.Contains(r.URL.RawQuery, "dryRun") {
+		if attrs := attributesOf(holder); attrs != nil && attrs.GetVerb() == verbs.Create && attrs.GetSubresource() == "" && strings.Contains(r.URL.RawQuery, "dryRun") {
 			requestctx.NotesOf(r.Context()).Keep(tries{}, func() any { return true })
 		}
 		if holder == nil || !open(holder) {
@@ -70,6 +70,13 @@ func (f *Filter) Wrap(next http.Handler) http.Handler {
 		}
 		f.hold(next, w, r, holder)
 	})
+}
+
+func attributesOf(holder *requestctx.State) authorizer.Attributes {
+	if holder == nil {
+		return nil
+	}
+	return holder.Attributes()
 }
 
 // open reports whether a request is a write that is not allowed yet.
