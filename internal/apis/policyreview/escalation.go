@@ -140,9 +140,8 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	if err != nil {
 		return err
 	}
-	err = escalation.Covers(index, grant)
-	done()
-	if err != nil {
+	defer done() // also if it panics: a turn that never ends would stop all writes of policy
+	if err := escalation.Covers(index, grant); err != nil {
 		named := ""
 		if grant.Lifted {
 			named = ", by its name and not by *,"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,7 +55,7 @@ func New(cfg Config) *Filter {
 func (f *Filter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
-		if attrs := attributesOf(holder); attrs != nil && attrs.GetVerb() == verbs.Create && attrs.GetSubresource() == "" && strings.Contains(r.URL.RawQuery, "dryRun") {
+		if attrs := attributesOf(holder); attrs != nil && attrs.GetVerb() == verbs.Create && attrs.GetSubresource() == "" && r.URL.Query().Has("dryRun") {
 			requestctx.NotesOf(r.Context()).Keep(tries{}, func() any { return true })
 		}
 		if holder == nil || !open(holder) {

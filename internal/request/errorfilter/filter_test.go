@@ -337,7 +337,7 @@ func TestTakenNames(t *testing.T) {
 		told              bool
 	}{
 		{"ann", "a", "", true}, {"ann", "b", "", false}, {"wes", "a", "", false},
-		{"ann", "a", "?dryRun=All", true}, {"ann", "b", "?dryRun=All", false},
+		{"ann", "a", "?dryRun=All", true}, {"ann", "b", "?dryRun=All", false}, {"ann", "b", "?dry%52un=All", false},
 	} {
 		w := newWorld(t)
 		w.store.filter, w.stored.all = w.filter, []*corev1.ConfigMap{object("x", tc.team, "1")}

@@ -18,7 +18,7 @@ type Ledger struct {
 	looked     map[types.UID]runtime.Object
 	lists      bool
 	listed     []runtime.Object
-	admitted   map[types.UID]string
+	admitted   map[state]bool
 	whole      bool
 	stream     bool
 	refused    bool
@@ -27,7 +27,7 @@ type Ledger struct {
 
 // NewLedger begins a record, of a collection or of one object.
 func NewLedger(collection bool) *Ledger {
-	return &Ledger{collection: collection, looked: map[types.UID]runtime.Object{}, admitted: map[types.UID]string{}}
+	return &Ledger{collection: collection, looked: map[types.UID]runtime.Object{}, admitted: map[state]bool{}}
 }
 
 // Look records that the request has read a stored state, which the ledger keeps. An object that does not exist yet is a
@@ -44,12 +44,12 @@ func (l *Ledger) Look(state runtime.Object) {
 		clear(l.admitted)
 		l.unreadable = false
 	}
-	uid, _, ok := identity(state)
+	is, ok := identity(state)
 	if !ok {
 		l.unreadable = true
 		return
 	}
-	l.looked[uid] = state
+	l.looked[is.uid] = state
 }
 
 // List records states that the response of a collection is made of.
@@ -71,18 +71,17 @@ func (l *Ledger) Admit(old runtime.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused = false
-	var uid types.UID
-	var version string
+	var is state
 	if old != nil {
 		var ok bool
-		if uid, version, ok = identity(old); !ok {
+		if is, ok = identity(old); !ok {
 			return
 		}
 	}
-	l.admitted[uid] = version
-	if seen, ok := l.looked[uid]; ok {
-		if _, at, _ := identity(seen); at == version {
-			delete(l.looked, uid)
+	l.admitted[is] = true
+	if seen, ok := l.looked[is.uid]; ok {
+		if at, _ := identity(seen); at == is {
+			delete(l.looked, is.uid)
 		}
 	}
 }
@@ -153,24 +152,30 @@ func (l *Ledger) Open() (states []runtime.Object, complete bool) {
 		states = append(states, state)
 	}
 	for _, state := range l.listed {
-		uid, version, ok := identity(state)
+		is, ok := identity(state)
 		if !ok {
 			return nil, false
 		}
-		if at, known := l.admitted[uid]; !known || at != version {
+		if !l.admitted[is] {
 			states = append(states, state)
 		}
 	}
 	return states, !l.unreadable
 }
 
-func identity(state runtime.Object) (types.UID, string, bool) {
-	if state == nil {
-		return "", "", false
+// state names one state of an object; the zero value that of an object which does not exist yet.
+type state struct {
+	uid     types.UID
+	version string
+}
+
+func identity(object runtime.Object) (state, bool) {
+	if object == nil {
+		return state{}, false
 	}
-	m, err := meta.Accessor(state)
+	m, err := meta.Accessor(object)
 	if err != nil {
-		return "", "", false
+		return state{}, false
 	}
-	return m.GetUID(), m.GetResourceVersion(), true
+	return state{m.GetUID(), m.GetResourceVersion()}, true
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func state(uid, version string) runtime.Object {
+func stateOf(uid, version string) runtime.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}}
 }
 
@@ -24,44 +24,51 @@ func TestLedger(t *testing.T) {
 		admitted   bool
 	}{
 		{name: "nothing", do: func(*Ledger) {}},
-		{name: "admitted", do: func(l *Ledger) { l.Look(state("a", "1")); l.Admit(state("a", "1")) }, admitted: true},
-		{name: "another state", do: func(l *Ledger) { l.Look(state("a", "2")); l.Admit(state("a", "1")) }, open: 1, admitted: true},
-		{name: "another object", do: func(l *Ledger) { l.Look(state("a", "1")); l.Admit(state("b", "1")) }, open: 1, admitted: true},
-		{name: "tried again", do: func(l *Ledger) { l.Look(state("a", "1")); l.Admit(state("a", "1")); l.Look(state("a", "2")) }, open: 1},
+		{name: "admitted", do: func(l *Ledger) { l.Look(stateOf("a", "1")); l.Admit(stateOf("a", "1")) }, admitted: true},
+		{name: "another state", do: func(l *Ledger) { l.Look(stateOf("a", "2")); l.Admit(stateOf("a", "1")) }, open: 1, admitted: true},
+		{name: "another object", do: func(l *Ledger) { l.Look(stateOf("a", "1")); l.Admit(stateOf("b", "1")) }, open: 1, admitted: true},
+		{name: "tried again", do: func(l *Ledger) { l.Look(stateOf("a", "1")); l.Admit(stateOf("a", "1")); l.Look(stateOf("a", "2")) }, open: 1},
 		{name: "tried again, and admitted", do: func(l *Ledger) {
-			l.Look(state("a", "1"))
-			l.Look(state("b", "2"))
-			l.Admit(state("b", "2"))
+			l.Look(stateOf("a", "1"))
+			l.Look(stateOf("b", "2"))
+			l.Admit(stateOf("b", "2"))
 		}, admitted: true},
-		{name: "cannot be read", do: func(l *Ledger) { l.Look(state("a", "1")); l.Admit(state("a", "1")); l.Look(nil) }, incomplete: true},
-		{name: "read after all", do: func(l *Ledger) { l.Look(nil); l.Look(state("a", "1")); l.Admit(state("a", "1")) }, admitted: true},
-		{name: "created by an update", do: func(l *Ledger) { l.Look(state("", "")); l.Admit(nil) }, admitted: true},
-		{name: "created, but it is there", do: func(l *Ledger) { l.Look(state("", "")); l.Admit(nil); l.Look(state("a", "1")) }, open: 1},
-		{name: "about no stored object", do: func(l *Ledger) { l.AdmitWhole(false); l.Look(state("a", "1")) }, admitted: true},
+		{name: "cannot be read", do: func(l *Ledger) { l.Look(stateOf("a", "1")); l.Admit(stateOf("a", "1")); l.Look(nil) }, incomplete: true},
+		{name: "read after all", do: func(l *Ledger) { l.Look(nil); l.Look(stateOf("a", "1")); l.Admit(stateOf("a", "1")) }, admitted: true},
+		{name: "created by an update", do: func(l *Ledger) { l.Look(stateOf("", "")); l.Admit(nil) }, admitted: true},
+		{name: "created, but it is there", do: func(l *Ledger) { l.Look(stateOf("", "")); l.Admit(nil); l.Look(stateOf("a", "1")) }, open: 1},
+		{name: "about no stored object", do: func(l *Ledger) { l.AdmitWhole(false); l.Look(stateOf("a", "1")) }, admitted: true},
 		{name: "an empty collection", collection: true, do: func(l *Ledger) { l.List(nil) }, admitted: true},
 		{name: "a collection", collection: true, do: func(l *Ledger) {
-			l.List([]runtime.Object{state("a", "1"), state("b", "1")})
+			l.List([]runtime.Object{stateOf("a", "1"), stateOf("b", "1")})
 			for _, s := range []string{"a", "b"} {
-				l.Look(state(s, "1"))
-				l.Admit(state(s, "1"))
+				l.Look(stateOf(s, "1"))
+				l.Admit(stateOf(s, "1"))
 			}
 		}, admitted: true},
 		{name: "one of a collection is not", collection: true, do: func(l *Ledger) {
-			l.List([]runtime.Object{state("a", "1"), state("b", "1")})
-			l.Look(state("a", "1"))
-			l.Admit(state("a", "1"))
-			l.Look(state("b", "1"))
+			l.List([]runtime.Object{stateOf("a", "1"), stateOf("b", "1")})
+			l.Look(stateOf("a", "1"))
+			l.Admit(stateOf("a", "1"))
+			l.Look(stateOf("b", "1"))
 		}, open: 2, admitted: true},
 		{name: "a collection of old states", collection: true, do: func(l *Ledger) {
-			l.List([]runtime.Object{state("a", "1")})
-			l.Look(state("a", "2"))
-			l.Admit(state("a", "2"))
+			l.List([]runtime.Object{stateOf("a", "1")})
+			l.Look(stateOf("a", "2"))
+			l.Admit(stateOf("a", "2"))
 		}, open: 1, admitted: true},
+		{name: "a collection that is deleted in two steps", collection: true, do: func(l *Ledger) {
+			l.List([]runtime.Object{stateOf("a", "1")})
+			for _, version := range []string{"1", "2"} { // the grace period first, which writes the object
+				l.Look(stateOf("a", version))
+				l.Admit(stateOf("a", version))
+			}
+		}, admitted: true},
 		{name: "one of a collection cannot be read", collection: true, do: func(l *Ledger) {
 			l.List(nil)
 			l.Look(nil)
-			l.Look(state("a", "1"))
-			l.Admit(state("a", "1"))
+			l.Look(stateOf("a", "1"))
+			l.Admit(stateOf("a", "1"))
 		}, incomplete: true, admitted: true},
 	} {
 		l := NewLedger(tc.collection)
@@ -81,9 +88,9 @@ func TestLedgerRefusals(t *testing.T) {
 		want bool
 	}{
 		{func() { l.Refuse() }, true},
-		{func() { l.Look(state("a", "2")) }, false},
+		{func() { l.Look(stateOf("a", "2")) }, false},
 		{func() { l.Refuse() }, true},
-		{func() { l.Admit(state("a", "2")) }, false},
+		{func() { l.Admit(stateOf("a", "2")) }, false},
 		{func() { l.Refuse() }, true},
 		{func() { l.AdmitWhole(true) }, false},
 	} {
