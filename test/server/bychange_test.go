@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// NI-4: whoever is denied to delete a token secret cannot have the token controller delete it, and whoever is denied to
-// change an aggregated cluster role cannot have the aggregation controller change it.
+// NI-4: a deny to delete a token secret holds for what the token controller deletes, and a deny to change a cluster role
+// for what the aggregation controller changes.
 func TestDenyHoldsByChange(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)
@@ -32,7 +32,12 @@ func TestDenyHoldsByChange(t *testing.T) {
 	part := func(name, label string) *rbacv1.ClusterRole {
 		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bychange": label}}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
 	}
-	for _, role := range []*rbacv1.ClusterRole{gathering, part("bychange-part", "yes"), part("bychange-other", "no")} {
+	// Of three: the first gathers the second, which gathers all with the label.
+	first := gathering.DeepCopy()
+	first.Name, first.AggregationRule.ClusterRoleSelectors[0].MatchLabels = "bychange-first", map[string]string{"bychange": "second"}
+	second := gathering.DeepCopy()
+	second.Name, second.Labels, second.AggregationRule.ClusterRoleSelectors[0].MatchLabels = "bychange-second", map[string]string{"bychange": "second"}, map[string]string{"bychange": "third"}
+	for _, role := range []*rbacv1.ClusterRole{gathering, first, second, part("bychange-part", "yes"), part("bychange-other", "no")} {
 		if _, err := admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +46,8 @@ func TestDenyHoldsByChange(t *testing.T) {
 	policies := dynamic.NewForConfigOrDie(s.admin)
 	grantReads(t, policies, "bychange", "bychange-carl", all,
 		map[string]any{"verbs": []any{"delete"}, "resourceKinds": []any{"secrets"}, "resourceNames": []any{"bychange"}, "deny": true},
-		map[string]any{"verbs": []any{"update", "patch"}, "resourceKinds": []any{"clusterroles.rbac.authorization.k8s.io"}, "resourceNames": []any{"bychange-all"}, "deny": true})
+		map[string]any{"verbs": []any{"update"}, "resourceKinds": []any{"clusterroles.rbac.authorization.k8s.io"}, "resourceNames": []any{"bychange-all"}, "deny": true},
+		map[string]any{"verbs": []any{"patch"}, "resourceKinds": []any{"clusterroles.rbac.authorization.k8s.io"}, "resourceNames": []any{"bychange-first"}, "deny": true})
 	grantReads(t, policies, "bychange-free", "bychange-dave", all)
 	dry := []string{"All"}
 	annotate := func(ctx context.Context, who kubernetes.Interface, body string) error {
@@ -72,6 +78,7 @@ func TestDenyHoldsByChange(t *testing.T) {
 			"another uid":                {annotate(ctx, who.client, `{"metadata":{"annotations":{"kubernetes.io/service-account.uid":"x"}}}`), false},
 			"another annotation":         {annotate(ctx, who.client, `{"metadata":{"annotations":{"other":"x"}}}`), true},
 			"a new part":                 {create("bychange-new", "yes"), false},
+			"a new part of a part":       {create("bychange-new", "third"), false},
 			"a new role":                 {create("bychange-new", "no"), true},
 			"a role becomes a part":      {relabel("bychange-other", "yes"), false},
 			"a part is none any more":    {relabel("bychange-part", "no"), false},

@@ -394,22 +394,22 @@ func readsOfPods(t *testing.T, s *instance, admin dynamic.Interface) {
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(s.admin)
 	s.accountForPods(t)
-	for name, node := range map[string]string{"p1": "n1", "p2": "n2", "p3": ""} {
+	for name, node := range map[string]string{"p1": "reads-n1", "p2": "reads-n2", "p3": ""} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	grantReads(t, admin, "kubelet", "agent", map[string]any{"verbs": []any{"get", "list", "watch"}, "resourceKinds": []any{"pods", "pods/status", "pods/log", "pods/ephemeralcontainers"},
-		"where": `resource.spec.nodeName == "n1"`})
+		"where": `resource.spec.nodeName == "reads-n1"`})
 	agent := newReader(t, s.as("agent"))
 	const all = "/api/v1/namespaces/default/pods"
 	s.await("the right to list", func() (bool, error) { return agent.get(all).code == http.StatusOK, nil })
 	if got := agent.get(all).names(t); !slices.Equal(got, []string{"p1"}) {
-		t.Errorf("pods of n1: %s", got)
+		t.Errorf("pods of reads-n1: %s", got)
 	}
-	if got := agent.get(all + "?fieldSelector=spec.nodeName%3Dn2").names(t); len(got) != 0 {
-		t.Errorf("pods of n2: %s", got)
+	if got := agent.get(all + "?fieldSelector=spec.nodeName%3Dreads-n2").names(t); len(got) != 0 {
+		t.Errorf("pods of reads-n2: %s", got)
 	}
 	for path, code := range map[string]int{"/p1": 200, "/p2": 404, "/p3": 404, "/p1/status": 200, "/p2/status": 404, "/p1/ephemeralcontainers": 200, "/p2/ephemeralcontainers": 404,
 		"/p2/log": 404, "/nosuch/log": 404,
@@ -419,12 +419,12 @@ func readsOfPods(t *testing.T, s *instance, admin dynamic.Interface) {
 			t.Errorf("%s: %d %s, want %d", path, got.code, got.body, code)
 		}
 	}
-	// n1 does not exist, so that there is no log; but it was looked for.
+	// reads-n1 does not exist, so that there is no log; but it was looked for.
 	if got := agent.get(all + "/p1/log"); got.code == http.StatusNotFound && strings.Contains(got.body, `pods \"p1\" not found`) || got.code == http.StatusForbidden {
 		t.Errorf("log of p1: %d %s", got.code, got.body)
 	}
 	// The old path of watches.
-	for _, path := range []string{"/api/v1/watch/namespaces/default/pods/p2?timeoutSeconds=1", "/api/v1/watch/namespaces/default/pods?fieldSelector=spec.nodeName%3Dn2&timeoutSeconds=1"} {
+	for _, path := range []string{"/api/v1/watch/namespaces/default/pods/p2?timeoutSeconds=1", "/api/v1/watch/namespaces/default/pods?fieldSelector=spec.nodeName%3Dreads-n2&timeoutSeconds=1"} {
 		if got := agent.get(path); strings.Contains(got.body, "p2") {
 			t.Errorf("%s: %d %s", path, got.code, got.body)
 		}

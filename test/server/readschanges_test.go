@@ -15,7 +15,7 @@ import (
 // change of a pod that he may see, and of one that is not there yet; of another pod only that it is wrong (CA-6, RD-4).
 func changesTellWhatMayBeSeen(t *testing.T, s *instance, admin dynamic.Interface) {
 	t.Helper()
-	const own = `resource.spec.nodeName == "n1"`
+	const own = `resource.spec.nodeName == "reads-n1"`
 	grantReads(t, admin, "menders", "mel", readRule(own, "pods"), map[string]any{"verbs": []any{"patch", "create"}, "resourceKinds": []any{"pods"}, "where": own})
 	grantReads(t, admin, "writers", "wes", map[string]any{"verbs": []any{"patch"}, "resourceKinds": []any{"pods"}, "where": own})
 	mel, wes := kubernetes.NewForConfigOrDie(s.as("mel")), kubernetes.NewForConfigOrDie(s.as("wes"))
@@ -29,7 +29,7 @@ func changesTellWhatMayBeSeen(t *testing.T, s *instance, admin dynamic.Interface
 	}
 	const immutable = `{"spec":{"hostname":"other"}}`
 	const test = `[{"op":"test","path":"/spec/nodeName","value":"wrong"}]`
-	const broken = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"fresh"},"spec":{"nodeName":"n1","containers":[{"name":"NOT A NAME","image":"i"}]}}`
+	const broken = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"fresh"},"spec":{"nodeName":"reads-n1","containers":[{"name":"NOT A NAME","image":"i"}]}}`
 	s.await("the right to change p1", func() (bool, error) {
 		return apierrors.IsInvalid(change(mel, "p1", types.MergePatchType, immutable)) && apierrors.IsInvalid(change(wes, "p1", types.MergePatchType, immutable)), nil
 	})
@@ -49,7 +49,7 @@ func changesTellWhatMayBeSeen(t *testing.T, s *instance, admin dynamic.Interface
 		{"a pod, by who may see none", wes, "p1", types.MergePatchType, immutable, "why is not shown"},
 	} {
 		err := change(tc.client, tc.name, tc.kind, tc.patch)
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) || tc.want == "why is not shown" && (strings.Contains(err.Error(), "n2") || strings.Contains(err.Error(), "nodeName")) {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) || tc.want == "why is not shown" && (strings.Contains(err.Error(), "reads-n2") || strings.Contains(err.Error(), "nodeName")) {
 			t.Errorf("%s: %v, want %q", tc.what, err, tc.want)
 		}
 	}

@@ -25,14 +25,16 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}, keep: {type: string}, level: {type: string}}}}
+    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}, keep: {type: string}, level: {type: string}, spec: {type: object, properties: {replicas: {type: integer}}}}}}
+    subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
   - name: v1beta1
     served: true
     storage: false
-    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}}}}
+    schema: {openAPIV3Schema: {type: object, properties: {note: {type: string}, spec: {type: object, properties: {replicas: {type: integer}}}}}}
+    subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
 `
 
-// NI-5: a rule means the same in every version. Version v1beta1 drops what the rules look at: whoever a rule concerns
+// NI-5: a rule means the same in every version. Version v1beta1 drops what the rules look at: a caller whom a rule concerns
 // is refused there, instead of getting past it, and cannot take the field out of the schema either.
 func TestOneMeaningInEveryVersion(t *testing.T) {
 	t.Parallel()
@@ -59,7 +61,7 @@ func TestOneMeaningInEveryVersion(t *testing.T) {
 	}
 	s.await("a shape that is kept", make("kept"))
 	s.await("a shape that is not", make("loose"))
-	all := map[string]any{"verbs": []any{"get", "create", "update", "patch", "delete", "deletecollection"}, "resourceKinds": []any{"shapes.versions.example.com"}}
+	all := map[string]any{"verbs": []any{"get", "create", "update", "patch", "delete", "deletecollection"}, "resourceKinds": []any{"shapes.versions.example.com", "shapes.versions.example.com/scale"}}
 	grantReads(t, admin, "versions-keep", "vera", all, map[string]any{"verbs": []any{"update", "patch", "delete", "deletecollection"}, "resourceKinds": []any{"shapes.versions.example.com"}, "deny": true,
 		"where": `has(resource.keep) && resource.keep == "yes"`}, map[string]any{"verbs": []any{"get", "update", "patch"}, "resourceKinds": []any{"customresourcedefinitions.apiextensions.k8s.io"}})
 	grantReads(t, admin, "versions-all", "walt", all, map[string]any{"verbs": []any{"get", "update", "patch"}, "resourceKinds": []any{"customresourcedefinitions.apiextensions.k8s.io"}})
@@ -73,6 +75,10 @@ func TestOneMeaningInEveryVersion(t *testing.T) {
 
 	patch := func(who string, in schema.GroupVersionResource, name, body string) error {
 		_, err := dynamic.NewForConfigOrDie(s.as(who)).Resource(in).Namespace("default").Patch(ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{"All"}})
+		return err
+	}
+	scale := func(who string, in schema.GroupVersionResource, name string) error {
+		_, err := dynamic.NewForConfigOrDie(s.as(who)).Resource(in).Namespace("default").Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{DryRun: []string{"All"}}, "scale")
 		return err
 	}
 	remove := func(who string, in schema.GroupVersionResource, name string) error {
@@ -97,6 +103,8 @@ func TestOneMeaningInEveryVersion(t *testing.T) {
 		{"delete without a deny, in the older version", remove("walt", older, "kept"), true},
 		{"write beside an exclusive field", patch("walt", v1, "kept", note), true},
 		{"write in a version that drops an exclusive field", patch("walt", older, "kept", note), false},
+		{"scale beside an exclusive field", scale("walt", v1, "kept"), true},
+		{"scale in a version that drops an exclusive field", scale("walt", older, "kept"), false},
 		{"a single label", patch("xena", v1, "kept", `{"metadata":{"labels":{"own":"y"}}}`), true},
 		{"a single label in a version that drops more", patch("xena", older, "kept", `{"metadata":{"labels":{"own":"y"}}}`), false},
 	} {
@@ -112,6 +120,20 @@ func TestOneMeaningInEveryVersion(t *testing.T) {
 	const hide = `[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/keep"}]`
 	if err := reshape("vera", hide); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), ".keep of version v1 would be hidden from rules") {
 		t.Errorf("take a field out of the schema that a deny looks at: %v", err)
+	}
+	const more = `{"op":"add","path":"/spec/versions/0","value":{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{"note":{"type":"string"}}}}}}`
+	for name, body := range map[string]string{
+		"another version that is preferred": `[` + more + `]`,
+		"a version that stores":             `[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`,
+		"a version that is not served":      `[{"op":"replace","path":"/spec/versions/0/served","value":false}]`,
+		"a webhook":                         `[{"op":"add","path":"/spec/conversion","value":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://localhost:1/"}}}}]`,
+	} {
+		if err := reshape("vera", body); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "would be hidden from rules") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := reshape("walt", body); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for who, body := range map[string]string{"walt": hide, "vera": `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/more","value":{"type":"string"}}]`} {
 		if err := reshape(who, body); err != nil {

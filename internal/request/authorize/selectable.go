@@ -65,7 +65,7 @@ func seenAsSelected(c *ruleCondition, req *expr.Request, served *snapshot.Served
 	if err != nil {
 		return err
 	}
-	if served.Lost(resource, req.APIVersion, seen.Version) {
+	if served.Hides(resource, req.APIVersion, seen.Version, version) {
 		return fmt.Errorf("version %s of the resource has another schema: read it in version %s, which the condition is about", req.APIVersion, seen.Version)
 	}
 	if served.Converted(resource) && seen.Version != req.APIVersion {

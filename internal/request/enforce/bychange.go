@@ -3,10 +3,12 @@ package enforce
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,57 +46,77 @@ func (c *cause) rehomes(ctx context.Context, was, is metav1.Object) error {
 	return nil
 }
 
-// aggregates refuses to write or delete a cluster role that is gathered by another one which the caller is denied to
-// change: the aggregation controller changes that one.
+// aggregates refuses to write or delete a cluster role if another one gathers it, be it by way of a third, which the
+// caller is denied to change: the aggregation controller changes that one.
 func (c *cause) aggregates(ctx context.Context, sets ...labels.Set) error {
 	if c.GetResource().GroupResource() != clusterRoles.GroupResource() || c.GetSubresource() != "" {
 		return nil
 	}
 	rules, request := c.snapshot().Rules, c.deletes(clusterRoles, "", "")
-	request.Verb = verbs.Update
-	if _, may := rules.MayDeny(request); !may {
+	mayDeny := func(name, verb string) bool {
+		request.Name, request.Verb = name, verb
+		_, may := rules.MayDeny(request)
+		return may
+	}
+	changing := []string{verbs.Update, verbs.Patch}
+	if !slices.ContainsFunc(changing, func(verb string) bool { return mayDeny("", verb) }) {
 		return nil
 	}
-	refuse := func(why string) error {
-		return forbidden(c, "rules deny you changes of cluster roles, and the server cannot tell which of them gather this one: "+why)
+	gathering, err := c.gathering(ctx, sets)
+	if err != nil {
+		return forbidden(c, "rules deny you changes of cluster roles, and the server cannot tell which of them gather this one: "+err.Error())
 	}
-	all, more, err := c.Stored.List(ctx, clusterRoles, "", maxListed)
-	switch {
-	case err != nil:
-		return refuse(err.Error())
-	case more:
-		return refuse(fmt.Sprintf("there are more than %d", maxListed))
-	}
-	for i := range all {
-		request.Name = all[i].Name
-		if _, may := rules.MayDeny(request); !may || request.Name == c.name() {
-			continue
-		}
-		stored, err := c.Stored.Get(ctx, clusterRoles, "", request.Name)
-		if err != nil {
-			return refuse(err.Error())
-		}
-		var role rbacv1.ClusterRole
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, &role); err != nil {
-			return refuse(err.Error())
-		}
-		if gathers, err := gathers(&role, sets); err != nil {
-			return refuse(err.Error())
-		} else if !gathers {
-			continue
-		}
-		kind := schema.GroupVersionKind{Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRole"}
-		out, denied := c.Denials.Denied(ctx, request, &facts{
-			Attributes: admission.NewAttributesRecord(stored, stored, kind, "", request.Name, clusterRoles, "", admission.Update, &metav1.UpdateOptions{}, c.IsDryRun(), c.GetUserInfo()),
-			data: expr.NewData(expr.DataConfig{Operation: string(admission.Update), Objects: expr.Static{New: stored, Old: stored}, OwnKind: true,
-				Options: &metav1.UpdateOptions{}, Shared: expr.BudgetOf(ctx)}),
-		})
-		if denied {
-			c.by.Rules, c.by.Ask = out.Conditions, &denial.Question{Attributes: request}
-			return forbidden(c, fmt.Sprintf("cluster role %q gathers this one by its labels and would change; a rule denies you that: %s", request.Name, out.Reason))
+	kind := schema.GroupVersionKind{Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRole"}
+	for _, role := range gathering {
+		for _, verb := range changing {
+			if !mayDeny(role.GetName(), verb) {
+				continue
+			}
+			out, denied := c.Denials.Denied(ctx, request, &facts{
+				Attributes: admission.NewAttributesRecord(role, role, kind, "", request.Name, clusterRoles, "", admission.Update, &metav1.UpdateOptions{}, c.IsDryRun(), c.GetUserInfo()),
+				data: expr.NewData(expr.DataConfig{Operation: string(admission.Update), Objects: expr.Static{New: role, Old: role}, OwnKind: true,
+					Options: &metav1.UpdateOptions{}, Shared: expr.BudgetOf(ctx)}),
+			})
+			if denied {
+				c.by.Rules, c.by.Ask = out.Conditions, &denial.Question{Attributes: request}
+				return forbidden(c, fmt.Sprintf("cluster role %q gathers this one by its labels and would change; a rule denies you that: %s", request.Name, out.Reason))
+			}
 		}
 	}
 	return nil
+}
+
+// gathering are the other cluster roles that change with the one of the request, which has these sets of labels.
+func (c *cause) gathering(ctx context.Context, sets []labels.Set) (found []*unstructured.Unstructured, err error) {
+	all, more, err := c.Stored.Objects(ctx, clusterRoles, maxListed)
+	switch {
+	case err != nil:
+		return nil, err
+	case more:
+		return nil, fmt.Errorf("there are more than %d", maxListed)
+	}
+	seen := map[string]bool{c.name(): true}
+	for len(sets) > 0 {
+		var next []labels.Set
+		for i := range all {
+			if seen[all[i].GetName()] {
+				continue
+			}
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[i].Object, &role); err != nil {
+				return nil, err
+			}
+			switch gathers, err := gathers(&role, sets); {
+			case err != nil:
+				return nil, err
+			case gathers:
+				seen[role.Name] = true
+				found, next = append(found, &all[i]), append(next, role.Labels)
+			}
+		}
+		sets = next
+	}
+	return found, nil
 }
 
 // gathers reports whether a cluster role takes its rules from others with one of these sets of labels.

@@ -46,6 +46,8 @@ type Denials interface {
 type Stored interface {
 	// List gives the metadata of at most so many objects, of a namespace or ("") of all, and whether there are more.
 	List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) (_ []metav1.PartialObjectMetadata, more bool, _ error)
+	// Objects gives at most so many objects of all namespaces, and whether there are more.
+	Objects(ctx context.Context, resource schema.GroupVersionResource, limit int) (_ []unstructured.Unstructured, more bool, _ error)
 	Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 }
 
@@ -157,11 +159,15 @@ func (o onlyOld) OldObject(version string) (runtime.Object, error) { return o.ol
 // read is a stored object that is read when a condition asks for it, in the version it asks for.
 func (c *cause) read(ctx context.Context, resource snapshot.Resource, namespace, name string) expr.Objects {
 	return onlyOld{func(version string) (runtime.Object, error) {
+		named := version
 		gk := schema.GroupKind{Group: resource.Group, Kind: resource.Kind}
 		if version == "" {
 			if version = c.snapshot().Served.PreferredVersion(gk); version == "" {
 				return nil, fmt.Errorf("%s is not known to be served: the version in which conditions see it is unknown", gk)
 			}
+		}
+		if served := c.snapshot().Served; named == "" && served.LostInStorage(resource.GroupResource(), version) {
+			return nil, lostError(version, version)
 		}
 		object, err := c.Stored.Get(ctx, resource.GroupResource().WithVersion(version), namespace, name)
 		if err != nil {

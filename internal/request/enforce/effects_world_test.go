@@ -102,6 +102,21 @@ func (w *effectsWorld) List(_ context.Context, resource schema.GroupVersionResou
 	return all, false, nil
 }
 
+// Objects implements Stored.
+func (w *effectsWorld) Objects(_ context.Context, resource schema.GroupVersionResource, limit int) (all []unstructured.Unstructured, more bool, _ error) {
+	w.lists++
+	for _, o := range w.objects {
+		if w.resource(o).GroupVersionResource != resource {
+			continue
+		}
+		if len(all) == limit {
+			return all, true, nil
+		}
+		all = append(all, *o)
+	}
+	return all, false, nil
+}
+
 // Get implements Stored.
 func (w *effectsWorld) Get(_ context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	w.gets++

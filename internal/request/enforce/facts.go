@@ -116,7 +116,7 @@ func (p *Plugin) facts(holder *requestctx.State, attrs admission.Attributes, obj
 
 // lostError says that the version of a request does not show all that a rule may look at. What fails here fails closed.
 func lostError(request, rule string) error {
-	return fmt.Errorf("version %s of the resource has another schema than version %s, which the rule is about: send the request in version %s", request, rule, rule)
+	return fmt.Errorf("version %s of the resource does not show all that the rule about version %s may look at: send the request in the version in which objects are stored", request, rule)
 }
 
 // versions converts the objects of an admission to the version that a condition is written for: its own, or the
@@ -143,7 +143,7 @@ func (v *versions) convert(object runtime.Object, apiVersion string) (runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	if resource := v.attrs.GetResource(); kind.Group == resource.Group && v.served.Lost(resource.GroupResource(), v.attrs.GetKind().Version, kind.Version) {
+	if resource := v.attrs.GetResource(); kind.Group == resource.Group && v.served.Hides(resource.GroupResource(), v.attrs.GetKind().Version, kind.Version, apiVersion) {
 		return nil, lostError(v.attrs.GetKind().Version, kind.Version)
 	}
 	return admission.ConvertToGVK(object, kind, v.objects)

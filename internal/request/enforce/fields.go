@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -161,6 +162,15 @@ func (w *fieldWrite) decide(table *fieldperm.Table) (result fieldperm.Result, lo
 	target, mode := fieldTarget(w.holder.Snapshot.Served, w.known), w.known.mode
 	if source := table.Unreadable(target.Resource); source != "" && !w.everywhere(w.ctx, w.holder) {
 		return result, false, forbidden(w.known, UnreadableReason(source))
+	}
+	if of := w.known.GetResource(); w.holder.Snapshot.Served.LostInStorage(of.GroupResource(), of.Version) {
+		// Whatever part of the object the request is about, all of it is stored again.
+		whole := target
+		whole.Subresource = ""
+		if mode == fieldperm.General && !table.Guards(whole) {
+			return result, false, nil
+		}
+		return fieldperm.Result{Err: fmt.Errorf("version %s of the resource has another schema than the one in which objects are stored: what the write drops is not known", of.Version)}, true, nil
 	}
 	target.Copied = mode == fieldperm.General && copies(w.known)
 	if mode == fieldperm.General && !table.Guards(target) {

@@ -124,9 +124,6 @@ func (w *fieldWrite) pair(apiVersion string) (old, new runtime.Object, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	if from := w.known.GetKind(); from.Group == w.known.GetResource().Group && w.holder.Snapshot.Served.LostInStorage(w.known.GetResource().GroupResource(), from.Version) {
-		return nil, nil, fmt.Errorf("version %s of the resource has another schema than the one in which it is stored: what the write drops is not known", from.Version)
-	}
 	if new, err = w.in(version, w.known.GetObject(), w.known.data.Object); err != nil || new == nil {
 		return nil, nil, fmt.Errorf("the object is not available: %w", orNone(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/verbs"
@@ -42,20 +43,46 @@ func (c *cause) reshapes(ctx context.Context) error {
 
 // hiddenBy names something that a version keeps now and would drop after the change; empty if there is nothing.
 func hiddenBy(was, is *apiextensions.CustomResourceDefinition) string {
-	if unpruned(was) && !unpruned(is) {
+	switch {
+	case unpruned(was) && !unpruned(is):
 		return "every field without a schema"
+	case is.Spec.Conversion != nil && is.Spec.Conversion.Strategy == apiextensions.WebhookConverter && !equality.Semantic.DeepEqual(was.Spec.Conversion, is.Spec.Conversion):
+		return "what the webhook of the conversion leaves out"
+	case unpruned(is):
+		return ""
 	}
+	anyToAny := remixed(was, is)
 	for i := range was.Spec.Versions {
 		old := &was.Spec.Versions[i]
-		at := slices.IndexFunc(is.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Name == old.Name })
-		if at < 0 || unpruned(is) {
-			continue // it is not served, or drops nothing
+		if !old.Served && !old.Storage {
+			continue
 		}
-		if path := dropped(schemaOf(was, old), schemaOf(is, &is.Spec.Versions[at]), ""); path != "" {
-			return fmt.Sprintf("%s of version %s", path, old.Name)
+		for k := range is.Spec.Versions {
+			now := &is.Spec.Versions[k]
+			if now.Name != old.Name && (!anyToAny || !now.Served && !now.Storage) {
+				continue
+			}
+			if path := dropped(schemaOf(was, old), schemaOf(is, now), ""); path != "" {
+				return fmt.Sprintf("%s of version %s", path, old.Name)
+			}
 		}
 	}
 	return ""
+}
+
+// remixed reports whether objects may be read and written in other versions than before, or rules see them in another.
+func remixed(was, is *apiextensions.CustomResourceDefinition) bool {
+	type use struct{ served, storage bool }
+	uses := func(d *apiextensions.CustomResourceDefinition) map[string]use {
+		all := map[string]use{}
+		for i := range d.Spec.Versions {
+			if v := &d.Spec.Versions[i]; v.Served || v.Storage {
+				all[v.Name] = use{v.Served, v.Storage}
+			}
+		}
+		return all
+	}
+	return !maps.Equal(uses(was), uses(is)) || !equality.Semantic.DeepEqual(was.Spec.Conversion, is.Spec.Conversion)
 }
 
 func unpruned(d *apiextensions.CustomResourceDefinition) bool {

@@ -56,7 +56,7 @@ func TestWhatASchemaHides(t *testing.T) {
 		d.Spec.PreserveUnknownFields = unpruned
 		for _, name := range []string{"v1", "v2"} {
 			if s, ok := versions[name]; ok {
-				d.Spec.Versions = append(d.Spec.Versions, apiextensions.CustomResourceDefinitionVersion{Name: name, Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &s}})
+				d.Spec.Versions = append(d.Spec.Versions, apiextensions.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: name == "v1", Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &s}})
 			}
 		}
 		return d
@@ -70,6 +70,17 @@ func TestWhatASchemaHides(t *testing.T) {
 		{"the same", define(nil, both), define(nil, both), ""},
 		{"one version", define(nil, both), define(nil, less), ".b of version v2"},
 		{"a version is gone", define(nil, both), define(nil, map[string]props{"v1": ab}), ""},
+		{"a version is gone whose schema had more", define(nil, map[string]props{"v1": a, "v2": ab}), define(nil, map[string]props{"v1": a}), ".b of version v2"},
+		{"a version more", define(nil, map[string]props{"v1": ab}), define(nil, both), ""},
+		{"a version more that drops", define(nil, map[string]props{"v1": ab}), define(nil, less), ".b of version v1"},
+		{"versions that differ, as before", define(nil, less), define(nil, less), ""},
+		{"stored in another version", define(nil, less), stored(define(nil, less), "v2"), ".b of version v1"},
+		{"no longer served", define(nil, less), unserved(define(nil, less), "v1"), ".b of version v1"},
+		{"no longer served, nor stored", define(nil, less), unserved(define(nil, less), "v2"), ""},
+		{"was not served", unserved(define(nil, less), "v2"), define(nil, both), ""},
+		{"another webhook", define(nil, both), byWebhook(define(nil, both)), "what the webhook of the conversion leaves out"},
+		{"the webhook as before", byWebhook(define(nil, both)), byWebhook(define(nil, both)), ""},
+		{"no webhook any more", byWebhook(define(nil, less)), define(nil, less), ".b of version v1"},
 		{"nothing is dropped", define(ptr.To(true), both), define(ptr.To(true), less), ""},
 		{"dropped from now on", define(ptr.To(true), both), define(nil, both), "every field without a schema"},
 	} {
@@ -78,7 +89,7 @@ func TestWhatASchemaHides(t *testing.T) {
 		}
 	}
 	shared := define(nil, map[string]props{})
-	shared.Spec.Versions = []apiextensions.CustomResourceDefinitionVersion{{Name: "v1"}}
+	shared.Spec.Versions = []apiextensions.CustomResourceDefinitionVersion{{Name: "v1", Served: true}}
 	shared.Spec.Validation = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &ab}
 	if got := hiddenBy(shared, define(nil, map[string]props{"v1": a})); got != ".b of version v1" {
 		t.Errorf("a schema that all versions share: %q", got)
@@ -87,4 +98,25 @@ func TestWhatASchemaHides(t *testing.T) {
 
 func anyMap(of props) props {
 	return props{Type: "object", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: &of}}
+}
+
+func stored(d *apiextensions.CustomResourceDefinition, version string) *apiextensions.CustomResourceDefinition {
+	for i := range d.Spec.Versions {
+		d.Spec.Versions[i].Storage = d.Spec.Versions[i].Name == version
+	}
+	return d
+}
+
+func unserved(d *apiextensions.CustomResourceDefinition, version string) *apiextensions.CustomResourceDefinition {
+	for i := range d.Spec.Versions {
+		if d.Spec.Versions[i].Name == version {
+			d.Spec.Versions[i].Served = false
+		}
+	}
+	return d
+}
+
+func byWebhook(d *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	d.Spec.Conversion = &apiextensions.CustomResourceConversion{Strategy: apiextensions.WebhookConverter}
+	return d
 }

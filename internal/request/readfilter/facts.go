@@ -122,12 +122,12 @@ func (v *versions) OldObject(apiVersion string) (runtime.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("a custom resource is read as %T", v.object)
 	}
+	if v.served.Hides(schema.GroupResource{Group: v.kind.Group, Resource: v.resource}, v.kind.Version, seen.Version, apiVersion) {
+		return nil, fmt.Errorf("version %s of the resource does not show all that the condition about version %s may look at", v.kind.Version, seen.Version)
+	}
 	if seen.Version != v.kind.Version {
 		if v.converted {
 			return nil, fmt.Errorf("a webhook converts the versions of the resource: the condition is about %s, and the request about %s", seen.Version, v.kind.Version)
-		}
-		if resource := (schema.GroupResource{Group: v.kind.Group, Resource: v.resource}); v.served.Lost(resource, v.kind.Version, seen.Version) {
-			return nil, fmt.Errorf("version %s of the resource has another schema than version %s, which the condition is about", v.kind.Version, seen.Version)
 		}
 		renamed := &unstructured.Unstructured{Object: make(map[string]any, len(u.Object))}
 		for name, value := range u.Object {

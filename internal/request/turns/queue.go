@@ -42,7 +42,7 @@ type lane struct {
 	waiting []chan struct{}
 }
 
-// keyOf is the user, or the namespace of a service account: who can make service accounts makes as many as he likes.
+// keyOf is the user, or the namespace of a service account: anybody who can make service accounts can make many.
 func keyOf(u user.Info) key {
 	if namespace, _, err := serviceaccount.SplitUsername(u.GetName()); err == nil {
 		return sha256.Sum256([]byte("namespace " + namespace))

@@ -39,6 +39,19 @@ func (s *Stored) List(ctx context.Context, resource schema.GroupVersionResource,
 	return list.Items, list.Continue != "" || len(list.Items) > limit, nil
 }
 
+// Objects gives at most so many objects of all namespaces, and whether there are more.
+func (s *Stored) Objects(ctx context.Context, resource schema.GroupVersionResource, limit int) ([]unstructured.Unstructured, bool, error) {
+	client, err := s.dynamic()
+	if err != nil {
+		return nil, false, err
+	}
+	list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: int64(limit)})
+	if err != nil {
+		return nil, false, err
+	}
+	return list.Items, list.GetContinue() != "" || len(list.Items) > limit, nil
+}
+
 // Get reads one object.
 func (s *Stored) Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	client, err := s.dynamic()

@@ -97,6 +97,13 @@ func (s *Served) Lost(gr schema.GroupResource, read, wanted string) bool {
 	return !known || !too || a != b
 }
 
+// Hides reports whether a rule may not see, in an object that was read in one version, what it is about: seen is the
+// version in which it sees objects. A rule that names no version is about what is stored, whichever version is preferred
+// at the moment.
+func (s *Served) Hides(gr schema.GroupResource, read, seen, named string) bool {
+	return s.Lost(gr, read, seen) || named == "" && s.LostInStorage(gr, read)
+}
+
 // Differs reports whether the versions of a custom resource have different schemas.
 func (s *Served) Differs(gr schema.GroupResource) bool {
 	if s == nil {
