@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// NI-4: a deny to delete a token secret holds for what the token controller deletes, and a deny to change a cluster role
-// for what the aggregation controller changes.
+// NI-4: a deny to delete a token secret holds for what the token controller deletes, and a deny to change a cluster
+// role for what the aggregation controller changes.
 func TestDenyHoldsByChange(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)

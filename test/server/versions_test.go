@@ -34,8 +34,8 @@ spec:
     subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
 `
 
-// NI-5: a rule means the same in every version. Version v1beta1 drops what the rules look at: a caller whom a rule concerns
-// is refused there, instead of getting past it, and cannot take the field out of the schema either.
+// NI-5: a rule means the same in every version. Version v1beta1 drops what the rules look at: a caller whom a rule
+// concerns is refused there, instead of getting past it, and cannot take the field out of the schema either.
 func TestOneMeaningInEveryVersion(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)
