@@ -98,8 +98,8 @@ func (s *Served) Lost(gr schema.GroupResource, read, wanted string) bool {
 }
 
 // Hides reports whether a rule may not see, in an object that was read in one version, what it is about: seen is the
-// version in which it sees objects. A rule that names no version is about what is stored, whichever version is preferred
-// at the moment.
+// version in which it sees objects. A rule that names no version is about what is stored, whichever version is
+// preferred at the moment.
 func (s *Served) Hides(gr schema.GroupResource, read, seen, named string) bool {
 	return s.Lost(gr, read, seen) || named == "" && s.LostInStorage(gr, read)
 }
