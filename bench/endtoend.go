@@ -57,7 +57,7 @@ func endToEnd(b *bench) error {
 	}
 	workloads := make([]*workload, len(servers))
 	for i, s := range servers {
-		if workloads[i], err = newWorkload(b.ctx, s, i == len(servers)-1, sink.URL, b.clients); err != nil {
+		if workloads[i], err = newWorkload(b.ctx, s, i == len(servers)-1, sink.URL, b.clients, b.stored); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}

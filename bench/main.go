@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	bindings := flags.Int("scale", 0, "measure only a live server with so many bindings")
 	replicas := flags.Int("replicas", 0, "measure only two replicas on three members of etcd with so many bindings")
 	watches := flags.Int("watches", 0, "measure only a live server with so many watches, and a fifth as many clients")
+	stored := flags.Int("stored", 0, "e2e: store so many config maps besides")
 	switch err := flags.Parse(args); {
 	case err == flag.ErrHelp:
 		return nil
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	b := &bench{rounds: 31, turn: 20 * time.Millisecond, budget: 8 * time.Second, patience: 15 * time.Second,
 		sizes: []int{100, 1_000, 10_000, 100_000}, all: []int{100, 1_000, 10_000, 100_000, 1_000_000},
 		variables: []int{4, 60, 620, 6_200},
-		clients:   4, turns: 9, stretch: 400 * time.Millisecond, starts: 3, idle: 10 * time.Second, crowd: 20_000, writes: 200, ctx: ctx, match: match}
+		clients:   4, turns: 9, stretch: 400 * time.Millisecond, starts: 3, idle: 10 * time.Second, crowd: 20_000, writes: 200, stored: *stored, ctx: ctx, match: match}
 	if *quick {
 		b.rounds, b.turn, b.budget, b.sizes = 5, 2*time.Millisecond, time.Second, []int{100, 10_000}
 		b.all, b.variables = b.sizes, []int{4, 500}
@@ -89,12 +90,20 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// measure runs everything, the in-process engines first.
+// measure runs everything, the in-process engines first. A measure that fails does not keep the others from running.
 func measure(b *bench) error {
+	var failed []error
 	for _, group := range []func(*bench) error{authorizing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads} {
 		if err := group(b); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			failed = append(failed, err)
+		}
+		if err := b.ctx.Err(); err != nil {
 			return err
 		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d groups of measures failed, the first: %w", len(failed), failed[0])
 	}
 	return nil
 }

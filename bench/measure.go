@@ -32,6 +32,8 @@ type bench struct {
 	starts int
 	// idle is how long a server is left alone before its memory is looked at.
 	idle time.Duration
+	// stored is how many config maps there are besides, end to end.
+	stored int
 	// crowd is the larger number of cluster role bindings on a running server, and writes how often a role is changed
 	// there.
 	crowd, writes int

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// workspace is where edgar writes, and library where he reads lists of a hundred objects.
-	workspace, library = "workspace", "library"
-	librarySize        = 100
+	// workspace is where edgar writes, library where he reads lists of a hundred objects, and store has what nobody
+	// touches.
+	workspace, library, store = "workspace", "library", "store"
+	librarySize               = 100
 )
 
 // workload is edgar, who works with config maps of about a kilobyte on one server. So does dora, to whom a rule denies
@@ -38,7 +39,7 @@ type workload struct {
 
 // newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with
 // a condition on what he writes.
-func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients int) (*workload, error) {
+func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients, stored int) (*workload, error) {
 	w := &workload{server: s, clients: clients, created: make([][]string, clients)}
 	var err error
 	if w.edgar, err = s.User("edgar", "team-a"); err != nil {
@@ -47,7 +48,7 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	if w.dora, err = s.User("dora", "team-a"); err != nil {
 		return nil, err
 	}
-	for _, ns := range []string{workspace, library} {
+	for _, ns := range []string{workspace, library, store} {
 		if err := s.Admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			return nil, err
 		}
@@ -62,6 +63,11 @@ func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, c
 	}
 	if err := live.Times(ctx, clients, librarySize, func(ctx context.Context, i int) error {
 		return s.Admin.Create(ctx, maps(library), configMap(fmt.Sprint("c", i), 0))
+	}); err != nil {
+		return nil, err
+	}
+	if err := live.Times(ctx, clients, stored, func(ctx context.Context, i int) error {
+		return s.Admin.Create(ctx, maps(store), configMap(fmt.Sprint("s", i), 0))
 	}); err != nil {
 		return nil, err
 	}

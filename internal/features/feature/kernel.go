@@ -15,6 +15,7 @@ import (
 	"proviso.dev/proviso/internal/request/shadow"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/owners"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -64,6 +65,9 @@ type Kernel struct {
 	// Turns are those of users who write roles, of whatever API: comparing what they hand out with what they hold, and
 	// compiling conditions, takes long.
 	Turns turns.Queue
+
+	// Owners finds what an owner owns, of all that is stored in this process.
+	Owners owners.Index
 
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]

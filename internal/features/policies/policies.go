@@ -5,12 +5,16 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/component-base/featuregate"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
+	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -44,7 +48,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			c.Explain = true
 			c.After = append(c.After, enforce.Immortal{Namespace: k.Master})
 			if k.Clients != nil {
-				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored()}
+				c.Effects = &enforce.Effects{Denials: k.Gate, Namespaces: k.Namespaces, Stored: k.Clients.Stored(), Owners: &k.Owners}
 			}
 		},
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
@@ -52,6 +56,20 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Replicas) }
 			return []feature.Runner{feature.RunnerFunc(defaults), reporter}, err
 		},
+	}
+	if k.Clients != nil {
+		for _, view := range []string{"roles", "rolebindings"} {
+			k.Owners.HasNone(authz.Resource(view))
+		}
+		s.Storage = func(inner generic.RESTOptionsGetter, _ readfilter.Converter) generic.RESTOptionsGetter {
+			return k.Owners.Decorate(inner)
+		}
+		s.Registry = func(c *registry.Config) {
+			around := c.Storage
+			c.Storage = func(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+				return around(k.Owners.Decorate(inner))
+			}
+		}
 	}
 	if cfg.GuardRBAC != nil {
 		s.Provide = map[string]func(feature.Provider) (feature.Provider, error){rbacv1.GroupName: cfg.GuardRBAC}

@@ -22,8 +22,9 @@ const (
 
 const leaveThem = "; delete with propagationPolicy Orphan (kubectl delete --cascade=orphan) to leave them"
 
-// dependents refuses if the caller is denied to delete something that would go with the owner.
-func (c *cause) dependents(ctx context.Context, owner types.UID) error {
+// dependents refuses if the caller is denied to delete something that would go with the owner, which is of a kind, or
+// one of many ("").
+func (c *cause) dependents(ctx context.Context, kind string, owner types.UID) error {
 	namespace := c.GetNamespace()
 	if c.GetResource().GroupResource() == namespaceResource {
 		namespace = "" // upstream gives a namespace itself as its namespace
@@ -31,11 +32,11 @@ func (c *cause) dependents(ctx context.Context, owner types.UID) error {
 	if !c.reached(namespace) {
 		return nil
 	}
-	family := c.family(ctx, namespace)
-	if family.err != nil {
-		return forbidden(c, "rules deny you some deletes, and the server cannot tell whether the garbage collector would make one of them: "+family.err.Error()+leaveThem)
+	below, err := c.below(ctx, namespace, kind, owner)
+	if err != nil {
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell whether the garbage collector would make one of them: "+err.Error()+leaveThem)
 	}
-	return c.each(ctx, family.below[owner], leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
+	return c.each(ctx, below, leaveThem, "the garbage collector would delete %s that the object owns, which you are denied: %s")
 }
 
 // each refuses if the caller is denied to delete one of the objects. Their names are not said: the caller need not be
@@ -58,6 +59,15 @@ func (c *cause) each(ctx context.Context, objects []member, advice, refusal stri
 type member struct {
 	resource        snapshot.Resource
 	namespace, name string
+}
+
+// below are the objects of kinds that the caller's denies cover which would go with the owner.
+func (c *cause) below(ctx context.Context, namespace, kind string, owner types.UID) ([]member, error) {
+	if kind != "" && c.indexed(ctx) {
+		return c.descend(ctx, namespace, kind, owner)
+	}
+	family := c.family(ctx, namespace)
+	return family.below[owner], family.err
 }
 
 // family is what of those kinds is below which owner, directly or through others.

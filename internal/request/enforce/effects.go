@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -18,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/owners"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -30,6 +32,8 @@ type Effects struct {
 	Denials Denials
 	// Stored reads what is stored.
 	Stored Stored
+	// Owners finds what an owner owns; without it, all objects are listed that the caller's denies could be about.
+	Owners Owners
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
 }
@@ -49,6 +53,14 @@ type Stored interface {
 	// Objects gives at most so many objects of all namespaces, and whether there are more.
 	Objects(ctx context.Context, resource schema.GroupVersionResource, limit int) (_ []unstructured.Unstructured, more bool, _ error)
 	Get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// Owners finds what an owner owns.
+type Owners interface {
+	// Knows reports whether the objects of a resource are found.
+	Knows(resource schema.GroupResource) bool
+	// Owned gives the objects that name an owner, whose kind has this name in any group.
+	Owned(ctx context.Context, kind string, owner types.UID) ([]owners.Object, error)
 }
 
 // check looks at what a request sets in motion. It runs when everything else about the request is allowed.

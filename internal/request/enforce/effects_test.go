@@ -42,8 +42,17 @@ func usual(t *testing.T) *effectsWorld {
 	})
 }
 
-// expect tells whether a request is refused or not, as it should be.
+// expect tells whether a request is refused or not, as it should be, with the index of owners and without.
 func (w *effectsWorld) expect(name string, refused bool, r request) {
+	w.t.Helper()
+	w.effects.Owners = w
+	w.scan(name+", by the index,", refused, r)
+	w.effects.Owners = nil
+	w.scan(name, refused, r)
+}
+
+// scan is without the index.
+func (w *effectsWorld) scan(name string, refused bool, r request) {
 	w.t.Helper()
 	err := w.ask(r)
 	if apierrors.IsForbidden(err) != refused || err != nil && !refused {
@@ -226,7 +235,10 @@ func TestDependentsAreBounded(t *testing.T) {
 	for i := range maxListed {
 		w.put("v1", "ConfigMap", "hammer", fmt.Sprint("d", i), nil)
 	}
-	w.expect("more than can be listed", true, request{who: "edgar", operation: admission.Delete, old: other})
+	w.scan("more than can be listed", true, request{who: "edgar", operation: admission.Delete, old: other})
+	w.effects.Owners = w
+	w.scan("more than can be listed, by the index", false, request{who: "edgar", operation: admission.Delete, old: other})
+	w.effects.Owners = nil
 	w.expect("and nothing denied", false, request{who: "free", operation: admission.Delete, old: other})
 	w.expect("or orphaning", false, request{who: "edgar", operation: admission.Delete, old: other, options: orphan()})
 }

@@ -22,6 +22,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/owners"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -117,6 +118,21 @@ func (w *effectsWorld) Objects(_ context.Context, resource schema.GroupVersionRe
 	return all, false, nil
 }
 
+// Knows implements Owners.
+func (w *effectsWorld) Knows(schema.GroupResource) bool { return true }
+
+// Owned implements Owners.
+func (w *effectsWorld) Owned(_ context.Context, kind string, owner types.UID) (all []owners.Object, _ error) {
+	for _, o := range w.objects {
+		for _, ref := range o.GetOwnerReferences() {
+			if ref.UID == owner && ref.Kind == kind {
+				all = append(all, owners.Object{Resource: w.resource(o).GroupResource(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()})
+			}
+		}
+	}
+	return all, nil
+}
+
 // Get implements Stored.
 func (w *effectsWorld) Get(_ context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	w.gets++
@@ -138,13 +154,13 @@ func (w *effectsWorld) resource(o *unstructured.Unstructured) snapshot.Resource 
 }
 
 // put stores an object, whose UID is its name, below its owners.
-func (w *effectsWorld) put(apiVersion, kind, namespace, name string, labels map[string]string, owners ...*unstructured.Unstructured) *unstructured.Unstructured {
-	o := thing(apiVersion, kind, namespace, name, labels, owners...)
+func (w *effectsWorld) put(apiVersion, kind, namespace, name string, labels map[string]string, below ...*unstructured.Unstructured) *unstructured.Unstructured {
+	o := thing(apiVersion, kind, namespace, name, labels, below...)
 	w.objects[fmt.Sprint(kind, "/", namespace, "/", name)] = o
 	return o
 }
 
-func thing(apiVersion, kind, namespace, name string, labels map[string]string, owners ...*unstructured.Unstructured) *unstructured.Unstructured {
+func thing(apiVersion, kind, namespace, name string, labels map[string]string, below ...*unstructured.Unstructured) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
@@ -153,7 +169,7 @@ func thing(apiVersion, kind, namespace, name string, labels map[string]string, o
 	o.SetUID(types.UID(kind + "-" + name))
 	o.SetLabels(labels)
 	var refs []metav1.OwnerReference
-	for _, owner := range owners {
+	for _, owner := range below {
 		refs = append(refs, metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()})
 	}
 	o.SetOwnerReferences(refs)

@@ -112,7 +112,7 @@ func (c *cause) ownedBy(ctx context.Context, w *climb, r snapshot.Resource) erro
 		return forbidden(c, unknownObjects+err.Error())
 	}
 	for _, owner := range owners {
-		if err := c.dependents(ctx, owner.UID); err != nil {
+		if err := c.dependents(ctx, "", owner.UID); err != nil {
 			return err
 		}
 	}

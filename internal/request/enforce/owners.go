@@ -54,7 +54,7 @@ func (c *cause) update(ctx context.Context) error {
 		return nil
 	}
 	// Without the orphan finalizer, what the object owns goes with it, whoever deletes it.
-	return c.dependents(ctx, was.GetUID())
+	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
 func sameOwner(a, b metav1.OwnerReference) bool {
@@ -99,7 +99,7 @@ func (c *cause) delete(ctx context.Context) error {
 	if c.orphans(was) {
 		return nil
 	}
-	return c.dependents(ctx, was.GetUID())
+	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
 // orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication

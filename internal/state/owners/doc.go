@@ -1,0 +1,8 @@
+// Package owners finds the stored objects that an owner owns (PO-20): those that the garbage collector would delete
+// with it. The watch cache of each resource gets an index by the owners' UIDs, so that a search costs what it finds,
+// however many objects are stored.
+//
+// The index of a resource is read consistently. Only resources are searched of which some object has an owner of that
+// kind. This is noted when an object is written here and when the watch cache learns of it; what other replicas wrote
+// is at most a second late, since every watch cache must have caught up with etcd within the last second.
+package owners
