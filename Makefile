@@ -123,7 +123,7 @@ vet: ## go vet of every package, the nested modules' too
 lint: ## golangci-lint, pinned; says so where it cannot be fetched or built
 	@GO='$(GO)' GOLANGCI_VERSION='$(GOLANGCI_VERSION)' hack/lint.sh
 
-# docs/laws.md lists what is tried.
+# docs/explanation/laws.md lists what is tried.
 .PHONY: fuzz
 fuzz: ## Try every law and fuzz target on new inputs for FUZZTIME each (FUZZ=regexp picks some)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' FUZZ='$(or $(FUZZ),.)' LAWS='$(or $(LAWS),yes)' hack/fuzz.sh

@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-//go:generate go run . ../../docs/reference/field-permissions.md
+//go:generate go run . ../../docs/reference/declared-permissions.md
 
 func main() {
 	if len(os.Args) != 2 {

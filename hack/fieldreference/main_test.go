@@ -13,7 +13,7 @@ import (
 // FP-12: the reference page is made from the table, and up to date.
 func TestPage(t *testing.T) {
 	table, _ := fieldperm.New(fieldperm.Config{})
-	written, err := os.ReadFile("../../docs/reference/field-permissions.md")
+	written, err := os.ReadFile("../../docs/reference/declared-permissions.md")
 	if err != nil {
 		t.Fatal(err)
 	}

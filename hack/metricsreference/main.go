@@ -189,7 +189,7 @@ const introduction = "<!-- Written by hack/metricsreference; `make generate` wri
 
 Proviso serves these at ` + "`/metrics`" + `, beside those of kube-apiserver, which keep their names. All of them are of the
 stability level ALPHA: they can change from release to release, and the changelog says so.
-[Monitoring](../guide/monitoring.md) shows what to look at.
+[Monitoring](../how-to/monitoring.md) shows what to look at.
 
 | metric | type | labels | what it says |
 |---|---|---|---|

@@ -20,8 +20,8 @@ const (
 	chromium      // there is a browser, or the tests that want one skip and say so
 )
 
-// proofs are listed in the order in which a reader would look for them. docs/testing.md and docs/benchmarks.md have
-// figures.
+// proofs are listed in the order in which a reader would look for them. docs/explanation/testing.md and
+// docs/benchmarks.md have figures.
 var proofs = []proof{
 	// ---- Parts of make verify ----
 	{"browser", "1 min", "the explorer in a real browser; installs Chromium where it may, and says so where it skips", chromium,
@@ -76,7 +76,7 @@ cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user t
 	{"revisions", "26 min", "revoke on one replica, ask another with late watches: never the old answer", nothing,
 		[]variable{{"TRIES", "10000"}},
 		`PROVISO_REVISION_TRIES=$TRIES $TEST -count=1 -timeout 4h -v -run TestRevisionsAcrossReplicas ./test/server`},
-	{"hunt", "10 min", "search for sequences of requests that get round access control (finds are kept in dist/hunt; docs/testing.md)", nothing,
+	{"hunt", "10 min", "search for sequences of requests that get round access control (finds are kept in dist/hunt; docs/explanation/testing.md)", nothing,
 		[]variable{{"HUNT_TIME", "10m"}, {"HUNT_SEED", ""}, {"HUNT_THEMES", ""}, {"HUNT_LANES", ""}, {"HUNT_CASE", ""}},
 		`mkdir -p dist/hunt
 HUNT_KEEP=$PWD/dist/hunt $TEST -count=1 -timeout 0 -v -run TestAdversary ./test/adversary`},

@@ -151,7 +151,8 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 }
 
 // orphaned tells whether all that has changed is that references to owners are gone, which were deleted in the same
-// steps: a deletion that orphans is the way to delete an owner of what one is denied to delete (docs/effects.md).
+// steps: a deletion that orphans is the way to delete an owner of what one is denied to delete
+// (docs/explanation/effects.md).
 func orphaned(before, after map[string]any, all []*doing) bool {
 	if !slices.Equal(game.Changed(before, after), []string{".metadata.ownerReferences"}) {
 		return false

@@ -82,7 +82,7 @@ func readPage(t *testing.T, path string) *page {
 func TestDocumentsCanBePasted(t *testing.T) {
 	t.Parallel()
 	paths := []string{"README.md"}
-	for _, pattern := range []string{"docs/tutorial/*.md", "docs/guide/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"docs/tutorial/*.md", "docs/how-to/*.md", "docs/reference/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -245,7 +245,7 @@ func (p *page) run(t *testing.T, root string, release func()) []string {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Dir = root
-	if p.path != "README.md" { // docs/guide/README.md tells the reader to do so
+	if p.path != "README.md" { // docs/how-to/README.md tells the reader to do so
 		if strings.HasPrefix(p.path, "examples/") {
 			cmd.Dir = filepath.Join(root, filepath.Dir(p.path))
 		}

@@ -14,9 +14,9 @@ var (
 	quoted    = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 )
 
-// docs/laws.md names every fuzz target, and nothing that does not exist.
+// docs/explanation/laws.md names every fuzz target, and nothing that does not exist.
 func TestLawsAreListed(t *testing.T) {
-	page, err := os.ReadFile("../../docs/laws.md")
+	page, err := os.ReadFile("../../docs/explanation/laws.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestLawsAreListed(t *testing.T) {
 		for _, m := range functions.FindAllStringSubmatch(string(text), -1) {
 			name := m[1] + m[2]
 			if exist[name] = true; m[1] == "Fuzz" && !strings.Contains(string(page), "`"+name+"`") {
-				t.Errorf("%s: docs/laws.md does not say what %s proves", path, name)
+				t.Errorf("%s: docs/explanation/laws.md does not say what %s proves", path, name)
 			}
 		}
 		return nil
@@ -49,10 +49,10 @@ func TestLawsAreListed(t *testing.T) {
 	listed := quoted.FindAllStringSubmatch(string(page), -1)
 	for _, m := range listed {
 		if !exist[m[1]] {
-			t.Errorf("docs/laws.md lists %s, which does not exist", m[1])
+			t.Errorf("docs/explanation/laws.md lists %s, which does not exist", m[1])
 		}
 	}
 	if len(listed) < 20 {
-		t.Errorf("docs/laws.md lists %d laws: it is not read rightly", len(listed))
+		t.Errorf("docs/explanation/laws.md lists %d laws: it is not read rightly", len(listed))
 	}
 }

@@ -58,7 +58,7 @@ func TestAlerts(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	guide, err := os.ReadFile("../../docs/guide/monitoring.md")
+	guide, err := os.ReadFile("../../docs/how-to/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}

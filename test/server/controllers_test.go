@@ -69,16 +69,16 @@ func (d *deedTrail) seen() []string {
 	return slices.Sorted(maps.Keys(d.deeds))
 }
 
-// listedDeeds is the table of docs/effects.md: by whom, verbs, resources; * is any resource.
+// listedDeeds is the table of docs/explanation/effects.md: by whom, verbs, resources; * is any resource.
 func listedDeeds(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/effects.md")
+	text, err := os.ReadFile("../../docs/explanation/effects.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text), "\n## What the server's own controllers write\n")
 	if !found {
-		t.Fatal("docs/effects.md lists no controllers")
+		t.Fatal("docs/explanation/effects.md lists no controllers")
 	}
 	all := map[string]bool{}
 	for line := range strings.SplitSeq(table, "\n") {
@@ -178,7 +178,7 @@ func TestControllersDoOnlyWhatIsListed(t *testing.T) {
 	for _, deed := range deeds.seen() {
 		words := strings.Fields(deed)
 		if !listed[deed] && !listed[words[0]+" "+words[1]+" *"] {
-			t.Errorf("not in docs/effects.md: %s", deed)
+			t.Errorf("not in docs/explanation/effects.md: %s", deed)
 		}
 	}
 	for deed := range listed {
@@ -189,7 +189,7 @@ func TestControllersDoOnlyWhatIsListed(t *testing.T) {
 		if !slices.ContainsFunc(deeds.seen(), func(done string) bool {
 			return done == deed || words[2] == "*" && strings.HasPrefix(done, words[0]+" "+words[1]+" ")
 		}) {
-			t.Errorf("in docs/effects.md, and not done: %s", deed)
+			t.Errorf("in docs/explanation/effects.md, and not done: %s", deed)
 		}
 	}
 }

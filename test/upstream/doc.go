@@ -1,6 +1,6 @@
 // Package upstream runs test/integration of Kubernetes against Proviso and against stock kube-apiserver, with the same
 // test binary, and compares them test by test (SV-13). `go run ./hack/prove upstream UPSTREAM=auth` calls ./run.
-// docs/testing.md has figures.
+// docs/explanation/testing.md has figures.
 //
 // Kubernetes' tests start API servers inside of the test process, in three places. testdata/kubernetes.patch changes
 // these in a copy of the module, so that an environment variable chooses which server is started. The changed packages

@@ -38,7 +38,7 @@ func TestStoredFieldsOfReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guide, err := os.ReadFile("../../../docs/guide/upgrade.md")
+	guide, err := os.ReadFile("../../../docs/how-to/upgrade.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestStoredFieldsOfReleases(t *testing.T) {
 	}
 	for field := range now {
 		if !known[field] && !strings.Contains(string(guide), "`"+field+"`") {
-			t.Errorf("%s is not known to the release before, which quarantines what has it: name it in docs/guide/upgrade.md", field)
+			t.Errorf("%s is not known to the release before, which quarantines what has it: name it in docs/how-to/upgrade.md", field)
 		}
 	}
 }

@@ -45,7 +45,7 @@ type entry struct{ Title, Href string }
 var sections = []struct{ title, prefix string }{
 	{"Begin", "README.md"},
 	{"Tutorial", "docs/tutorial/"},
-	{"How to", "docs/guide/"},
+	{"How to", "docs/how-to/"},
 	{"Examples", "examples/"},
 	{"Reference", "docs/reference/"},
 	{"Reference", "commands/"},

@@ -33,7 +33,7 @@ func TestTheSiteOfTheRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"index.html", "docs/guide/index.html", "docs/reference/metrics.html", "docs/reference/lint.html", "commands/proviso-who-can.html", "ARCHITECTURE.html", "style.css", "search.js"} {
+	for _, file := range []string{"index.html", "docs/how-to/index.html", "docs/reference/metrics.html", "docs/reference/lint.html", "commands/proviso-who-can.html", "ARCHITECTURE.html", "style.css", "search.js"} {
 		if len(site[file]) == 0 {
 			t.Errorf("there is no %s", file)
 		}

@@ -190,7 +190,7 @@ items:
 func TestLintPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go test ./internal/cli/policytools -run LintPage -update. -->\n\n# What proviso lint finds\n\n" +
-		"`proviso lint` is described in [a guide](../guide/lint-policy.md). A code never changes its meaning, and is never given away again.\n\n| code | finds | at worst |\n|---|---|---|\n")
+		"`proviso lint` is described in [a guide](../how-to/lint-policy.md). A code never changes its meaning, and is never given away again.\n\n| code | finds | at worst |\n|---|---|---|\n")
 	for _, c := range lint.Codes() {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", c.ID, strings.ToLower(c.ID), c.Title, c.Worst)
 	}

@@ -10,7 +10,7 @@ import (
 
 // SC-9: the page lists every exception, and what happens instead is what happens.
 func TestExceptionsAreListed(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/guide/stock-clusters.md")
+	text, err := os.ReadFile("../../../docs/how-to/stock-clusters.md")
 	if err != nil {
 		t.Fatal(err)
 	}

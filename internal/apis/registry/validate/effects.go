@@ -8,7 +8,7 @@ import (
 )
 
 // unstopped are kinds whose objects controllers delete for reasons that no deny of delete can see, with what to deny as
-// well (PO-20). docs/effects.md has the whole list.
+// well (PO-20). docs/explanation/effects.md has the whole list.
 var unstopped = []struct {
 	names  []string
 	effect string

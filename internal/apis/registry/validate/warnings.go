@@ -47,7 +47,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 			}
 		}
 		if how := effects(rule); how != "" {
-			warn(": controllers can still delete %s; deny what sets them in motion too (docs/effects.md)", how)
+			warn(": controllers can still delete %s; deny what sets them in motion too (docs/explanation/effects.md)", how)
 		}
 		if !reads && !rule.Deny && slices.Contains(rule.Verbs, "get") && (rule.Where != "" || strings.Contains(strings.ToLower(rule.When), "object")) {
 			warn(": get is never allowed by a rule whose condition needs the object: reads are not checked against it; grant get in a rule without a condition")
