@@ -92,6 +92,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	if s.kernel, err = base.NewKernel(kernel); err != nil {
 		return nil, err
 	}
+	s.kernel.Owners.Alone = !opts.own.external()
 	cfg, err := s.lineupConfig(opts, generic, informers)
 	if err != nil {
 		return nil, err

@@ -4,5 +4,5 @@
 //
 // The index of a resource is read consistently. Only resources are searched of which some object has an owner of that
 // kind. This is noted when an object is written here and when the watch cache learns of it; what other replicas wrote
-// is at most a second late, since every watch cache must have caught up with etcd within the last second.
+// is at most some seconds late, since every watch cache must have caught up with etcd a short while ago.
 package owners

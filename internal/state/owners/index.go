@@ -25,12 +25,16 @@ const (
 	maxKinds = 256
 	// maxLength is how long their names may be.
 	maxLength = 128
-	// caughtUp is how long a watch cache counts as up to date.
-	caughtUp = time.Second
+	// caughtUp is how long a watch cache counts as up to date, if other replicas write too.
+	caughtUp = 5 * time.Second
 )
 
 // Index finds what an owner owns, in all resources whose storage it decorates. Its zero value is ready for use.
 type Index struct {
+	// Alone says that no other process writes to the storage. It is set before the index is used.
+	Alone bool
+
+	catchingUp sync.Mutex
 	mu     sync.RWMutex
 	stores map[schema.GroupResource][]*indexed // a custom resource has one for each version
 	owners map[schema.GroupResource]*kinds
@@ -71,7 +75,7 @@ func (x *Index) Owned(ctx context.Context, kind string, owner types.UID) ([]Obje
 	}
 	x.mu.RUnlock()
 	ctx = bare{ctx}
-	if err := catchUp(ctx, all); err != nil {
+	if err := x.catchUp(ctx, all); err != nil {
 		return nil, err
 	}
 	var found []Object
@@ -94,8 +98,13 @@ type bare struct{ context.Context }
 // Value implements context.Context.
 func (bare) Value(any) any { return nil }
 
-// catchUp waits until every watch cache has been up to date within the last second.
-func catchUp(ctx context.Context, all []*indexed) error {
+// catchUp waits until every watch cache has been up to date a short while ago. What this process wrote was noted then.
+func (x *Index) catchUp(ctx context.Context, all []*indexed) error {
+	if x.Alone || !slices.ContainsFunc(all, (*indexed).late) {
+		return nil
+	}
+	x.catchingUp.Lock()
+	defer x.catchingUp.Unlock()
 	late := slices.DeleteFunc(slices.Clone(all), func(s *indexed) bool { return !s.late() })
 	errs := make([]error, len(late))
 	workqueue.ParallelizeUntil(ctx, 8, len(late), func(i int) { _, errs[i] = late[i].owned(ctx, "none") })
