@@ -17,5 +17,7 @@ func main() {
 	plugin := cli.NewPlugin(streams)
 	plugin.AddCommand(policytools.Commands(streams)...)
 	plugin.AddCommand(explorer.NewCommand(streams, cli.Runner(cli.Commands, policytools.Keeping())))
+	cli.Group(plugin)
+	cli.Logging(plugin.Commands()...)
 	os.Exit(cli.Execute(plugin, streams.ErrOut))
 }

@@ -42,6 +42,8 @@ func main() {
 	case "kubectl-proviso":
 		plugin := provisocli.NewPlugin(streams)
 		addTools(plugin, streams)
+		provisocli.Group(plugin)
+		provisocli.Logging(plugin.Commands()...)
 		os.Exit(provisocli.Execute(plugin, streams.ErrOut))
 	}
 	// kubectl parses its own command line, global flags included.
@@ -71,8 +73,8 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 		return nil, err
 	}
 	provisocli.FailsWith(serve, 1)
-	beside, backups := sidecar.NewCommand(streams, apiserver.Kinds), etcdbackup.NewCommand(streams)
-	for _, cmd := range slices.Concat(beside.Commands(), backups.Commands(), []*cobra.Command{beside, backups}) {
+	beside, backups, former := sidecar.NewCommand(streams, apiserver.Kinds), etcdbackup.NewCommand(streams), etcdbackup.NewFormerCommand(streams)
+	for _, cmd := range slices.Concat(beside.Commands(), backups.Commands(), former.Commands(), []*cobra.Command{beside, backups, former}) {
 		provisocli.FailsWith(cmd, 1)
 	}
 	var version bool
@@ -107,7 +109,9 @@ func newCommand(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	addTools(root, streams)
 	site := docsite.NewCommand(streams, documents.Documents)
 	provisocli.FailsWith(site, 1)
-	root.AddCommand(site)
+	root.AddCommand(site, former)
+	provisocli.Group(root)
+	provisocli.Logging(slices.DeleteFunc(slices.Clone(root.Commands()), func(cmd *cobra.Command) bool { return cmd == serve || cmd == beside })...)
 	return root, nil
 }
 

@@ -31,3 +31,30 @@ func NewPlugin(streams genericiooptions.IOStreams) *cobra.Command {
 	root.AddCommand(Commands(streams)...)
 	return root
 }
+
+// The groups in which the help of the program shows its commands.
+const (
+	groupRun, groupAsk, groupChange, groupWatch = "run", "ask", "change", "watch"
+)
+
+// Group sorts the commands of a program by what they are for. What is in no group is shown last.
+func Group(root *cobra.Command) {
+	groups := map[string]string{
+		"serve": groupRun, "sidecar": groupRun, "kubeconfig": groupRun, "backup": groupRun, "kubectl": groupRun,
+		"who-can": groupAsk, "can-i": groupAsk, "explain": groupAsk, "matrix": groupAsk, "permissions": groupAsk, "explorer": groupAsk,
+		"policy": groupChange, "plan": groupChange, "test": groupChange, "lint": groupChange, "suggest": groupChange, "dump": groupChange, "rollback": groupChange,
+		"history": groupWatch, "shadow": groupWatch, "audit": groupWatch,
+	}
+	for _, group := range []*cobra.Group{{ID: groupRun, Title: "Run a server:"}, {ID: groupAsk, Title: "Ask who can do what, and why:"},
+		{ID: groupChange, Title: "Change policy:"}, {ID: groupWatch, Title: "See what happened:"}} {
+		for _, cmd := range root.Commands() {
+			if groups[cmd.Name()] != group.ID {
+				continue
+			}
+			if !root.ContainsGroup(group.ID) {
+				root.AddGroup(group)
+			}
+			cmd.GroupID = group.ID
+		}
+	}
+}

@@ -73,6 +73,9 @@ func sentence(err error) string {
 		if u, err := url.Parse(server); err == nil {
 			server = u.Scheme + "://" + u.Host
 		}
+		if why := noKubeconfig(); server == defaultServer && why != "" {
+			return why
+		}
 		return fmt.Sprintf("the server at %s does not answer: connection refused; is it running, and is KUBECONFIG that of the server?", server)
 	}
 	message, suggestion, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")

@@ -49,7 +49,7 @@ is there stays, the current context too.`,
   kubectl --context edgar@proviso get pods
 
   # Another data directory, one hour, for clients that reach the server at another address
-  proviso kubeconfig --data-dir /var/lib/proviso --user ci --ttl 1h --server https://api.example.com:6443 -o ci.kubeconfig`,
+  proviso kubeconfig --data-dir /var/lib/proviso --user ci --ttl 1h --server https://api.example.com:6443 --out ci.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.Run() },
 	}
@@ -60,8 +60,11 @@ is there stays, the current context too.`,
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long the certificate is valid.")
 	fs.StringVar(&o.Server, "server", "", "URL of the server. Default: the one in the administrator's kubeconfig.")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the context.")
-	fs.BoolVar(&o.Merge, "merge", false, "Add it to the kubeconfig that kubectl uses, or to the file of -o, instead of replacing it.")
-	fs.StringVarP(&o.Output, "output", "o", "", "File to write (mode 0600) instead of standard output.")
+	fs.BoolVar(&o.Merge, "merge", false, "Add it to the kubeconfig that kubectl uses, or to the file of --out, instead of replacing it.")
+	fs.StringVar(&o.Output, "out", "", "File to write (mode 0600) instead of standard output.")
+	fs.StringVarP(&o.Output, "output", "o", "", "The former name of --out.")
+	_ = fs.MarkDeprecated("output", "use --out")
+	_ = fs.MarkShorthandDeprecated("output", "use --out")
 	return cmd
 }
 

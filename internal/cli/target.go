@@ -3,13 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/platform/editdistance"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -76,9 +74,6 @@ func (c *client) parseTarget(args []string, subresource string) (target, error) 
 
 // resolve finds the resource as kubectl does, with its short names.
 func (c *client) resolve(t *target, resource string) error {
-	// A server that does not answer is an error, which is printed once.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
 	mapper, err := c.config.ToRESTMapper()
 	if err != nil {
 		return err

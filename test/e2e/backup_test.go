@@ -14,7 +14,7 @@ func TestBackupBringsPolicyBack(t *testing.T) {
 	root := tempDir(t)
 	dir, file := filepath.Join(root, "d"), filepath.Join(root, "backup.db")
 	snapshot := func(args ...string) (string, error) {
-		text, err := exec.Command(binary(t), append([]string{"snapshot"}, args...)...).CombinedOutput()
+		text, err := exec.Command(binary(t), append([]string{"backup"}, args...)...).CombinedOutput()
 		return string(text), err
 	}
 	kept := keptRelease(t, root)

@@ -222,7 +222,7 @@ func TestObjectsOfANewerVersion(t *testing.T) {
 	}
 	t.Run("as it arrives", check)
 	// OP-4: another release finds all of it before it serves.
-	text, err := exec.Command(binary(t), "snapshot", "check", "--data-dir", dir).CombinedOutput()
+	text, err := exec.Command(binary(t), "backup", "check", "--data-dir", dir).CombinedOutput()
 	for _, want := range []string{"unknown onlyOnSundays", "policies.policy.proviso.dev future/default: ", "policybindings.policy.proviso.dev bound/bound: ",
 		"clusterprotectedattributes.policy.proviso.dev tier: ", "fieldpermissions.policy.proviso.dev sealed: ", "not understood by this release"} {
 		if err == nil || !strings.Contains(string(text), want) {

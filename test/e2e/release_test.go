@@ -34,7 +34,7 @@ func TestKeepRelease(t *testing.T) {
 	s.apply(string(manifest))
 	s.servesKept()
 	s.stop()
-	if text, err := exec.Command(binary(t), "snapshot", "save", file, "--data-dir", dir).CombinedOutput(); err != nil {
+	if text, err := exec.Command(binary(t), "backup", "save", file, "--data-dir", dir).CombinedOutput(); err != nil {
 		t.Fatalf("save: %v\n%s", err, text)
 	}
 	data, err := os.ReadFile(file)

@@ -278,7 +278,7 @@ func TestAnInterruptedRestoreIsNoticed(t *testing.T) {
 	if err := os.Mkdir(data+".restored", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := localetcd.Start(t.Context(), localetcd.Config{Dir: data}); err == nil || !strings.Contains(err.Error(), "was interrupted: run `proviso snapshot restore` again") {
+	if _, err := localetcd.Start(t.Context(), localetcd.Config{Dir: data}); err == nil || !strings.Contains(err.Error(), "was interrupted: run `proviso backup restore` again") {
 		t.Fatalf("started: %v", err)
 	}
 	mustRun(t, "restore", file, "--data-dir", dir)

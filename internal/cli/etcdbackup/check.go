@@ -18,7 +18,7 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// Checked is what `proviso snapshot check` found.
+// Checked is what `proviso backup check` found.
 type Checked struct {
 	// Objects is how many objects of Proviso's own kinds were read.
 	Objects int `json:"objects"`
@@ -50,10 +50,10 @@ policy.proviso.dev and auditregistration.k8s.io as the server would, from a back
 directory. A server quarantines what it does not understand: such allow rules grant nothing, such deny rules deny without
 their condition. The command fails if there is any.`,
 		Example: `  # The new release looks at what the old one, which is running, has stored
-  ./new/proviso snapshot check --data-dir proviso-data
+  ./new/proviso backup check --data-dir proviso-data
 
   # A backup, for example one of etcdctl
-  proviso snapshot check backup.db`,
+  proviso backup check backup.db`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "table" && format != "json" {

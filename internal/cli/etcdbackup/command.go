@@ -21,10 +21,21 @@ import (
 // server writes that much between a backup and its use.
 const ahead = 1_000_000_000
 
-// NewCommand returns `proviso snapshot`.
+// NewFormerCommand returns `proviso snapshot`, the name that `proviso backup` had.
+func NewFormerCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := NewCommand(streams)
+	cmd.Use, cmd.Hidden = "snapshot", true
+	for _, sub := range cmd.Commands() {
+		sub.Deprecated = fmt.Sprintf("use `proviso backup %s`.", sub.Name())
+		sub.Hidden = true
+	}
+	return cmd
+}
+
+// NewCommand returns `proviso backup`.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "snapshot",
+		Use:   "backup",
 		Short: "Back up the embedded etcd, and restore it",
 		Long: `Back up the embedded etcd, and restore it.
 
@@ -46,10 +57,10 @@ func newSave(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "save FILE",
 		Short: "Write a backup, while the server runs or while it does not",
 		Example: `  # While the server runs: nobody notices
-  proviso snapshot save backup.db
+  proviso backup save backup.db
 
   # Another data directory, a file for every day
-  proviso snapshot save --data-dir /var/lib/proviso /backup/proviso-$(date +%F).db`,
+  proviso backup save --data-dir /var/lib/proviso /backup/proviso-$(date +%F).db`,
 		Args: file,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := save(cmd.Context(), dir, args[0])
@@ -69,8 +80,8 @@ func newStatus(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status FILE",
 		Short: "Check that a backup is whole, and say what it holds",
-		Example: `  proviso snapshot status backup.db
-  proviso snapshot status backup.db -o json | jq .revision`,
+		Example: `  proviso backup status backup.db
+  proviso backup status backup.db -o json | jq .revision`,
 		Args: file,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "table" && format != "json" {
@@ -101,11 +112,11 @@ func newRestore(streams genericiooptions.IOStreams) *cobra.Command {
 It refuses a data directory that is in use, and one that is newer than the backup unless --discard-newer says that what
 was written since may go. The revision is moved ahead, so that clients that have seen newer objects list them again.`,
 		Example: `  # Back to the state of the backup: stop the server, then
-  proviso snapshot restore backup.db --discard-newer
+  proviso backup restore backup.db --discard-newer
 
   # On a new machine, with the certificates and keys of the old one
   cp -rp /backup/pki proviso-data/pki
-  proviso snapshot restore /backup/proviso.db`,
+  proviso backup restore /backup/proviso.db`,
 		Args: file,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Now = time.Now()

@@ -228,7 +228,7 @@ func checkRestored(dir string) error {
 		return nil // what it has is served; a restore that did not come so far is without effect
 	}
 	if _, err := os.Stat(made); err == nil {
-		return fmt.Errorf("a restore into %s was interrupted: run `proviso snapshot restore` again, or remove %s", dir, made)
+		return fmt.Errorf("a restore into %s was interrupted: run `proviso backup restore` again, or remove %s", dir, made)
 	}
 	return nil
 }

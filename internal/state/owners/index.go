@@ -35,10 +35,10 @@ type Index struct {
 	Alone bool
 
 	catchingUp sync.Mutex
-	mu     sync.RWMutex
-	stores map[schema.GroupResource][]*indexed // a custom resource has one for each version
-	owners map[schema.GroupResource]*kinds
-	views  map[schema.GroupResource]bool
+	mu         sync.RWMutex
+	stores     map[schema.GroupResource][]*indexed // a custom resource has one for each version
+	owners     map[schema.GroupResource]*kinds
+	views      map[schema.GroupResource]bool
 }
 
 // Object is a stored object with an owner.
