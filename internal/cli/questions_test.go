@@ -233,7 +233,7 @@ func TestWhoCanOutput(t *testing.T) {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 	out, errOut, err = answers(status).runBoth(t, "who-can", "get", "pods", "-o", "name", "--hide-system")
-	if err != nil || errOut != "3 users and groups of the system are hidden.\n"+warnings || out != "user/edgar\nuser/system:serviceaccount:hammer:builder\ngroup/team-a\nuser/clark\n" {
+	if err != nil || errOut != "Hidden: 3 of the system's users and groups.\n"+warnings || out != "user/edgar\nuser/system:serviceaccount:hammer:builder\ngroup/team-a\nuser/clark\n" {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 	for want, status := range map[int]authz.ResourceAccessReviewStatus{0: {GroupNames: []string{"system:masters"}}, 1: {}, 2: {Conditional: status.Conditional}} {

@@ -109,7 +109,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	code := whoCanCode(review.Status) // what is hidden counts
 	if o.HideSystem {
 		if n := hideSystem(&review.Status); n > 0 {
-			terminal.Fprintf(o.ErrOut, "%d users and groups of the system are hidden.\n", n)
+			terminal.Fprintf(o.ErrOut, "Hidden: %d of the system's users and groups.\n", n)
 		}
 	}
 	switch o.format {

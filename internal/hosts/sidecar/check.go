@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,8 +87,11 @@ func check(ctx context.Context, dir string) (problems, warnings []string) {
 		return []string{err.Error()}, nil
 	}
 	c := &checker{dir: dir, settings: set, files: pki.BesideFiles(dir), now: time.Now}
-	for _, one := range []func(context.Context) []string{c.written, c.certificates, c.apiServer, c.registered, c.running, c.peers} {
-		problems = append(problems, one(ctx)...)
+	// Each of them relies on those before: what one finds is the cause of what the others would.
+	for _, one := range []func(context.Context) []string{c.written, c.certificates, c.reached, c.running, c.apiServer, c.registered, c.peers} {
+		if problems = one(ctx); len(problems) > 0 {
+			break
+		}
 	}
 	if len(problems) == 0 {
 		warnings = c.reviews(ctx)
@@ -146,6 +151,36 @@ func (c *checker) config(cert, key string) *rest.Config {
 	config := s.config(cert, key)
 	config.Timeout = checkTimeout
 	return config
+}
+
+// reached connects to the API server.
+func (c *checker) reached(ctx context.Context) []string {
+	if err := reach(ctx, c.settings.Server, c.files.ClusterCACert); err != nil {
+		return []string{fmt.Sprintf("the API server at %s cannot be asked: %s", c.settings.Server, explain(err))}
+	}
+	return nil
+}
+
+// reach is an error if a server does not answer, or has a certificate of another authority or for another name.
+func reach(ctx context.Context, server, caFile string) error {
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
+	}
+	roots, err := certutil.NewPool(caFile)
+	if err != nil {
+		return err
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), "443")
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: &tls.Config{RootCAs: roots, ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
 }
 
 // apiServer looks at the API server itself.

@@ -36,18 +36,28 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is no directory of a side-car") {
 		t.Errorf("an empty directory: %v", problems)
 	}
-	// Another server's certificate.
-	stranger := httptest.NewTLSServer(http.NotFoundHandler())
+	// Another server's certificate: it is the cause, and what follows from it is not listed (SC-20).
+	address := free(t)
+	dir := initialized(t, func(s *settings) { s.Server, s.Listen = "https://"+address, address })
+	if problems, _ := check(t.Context(), dir); len(problems) != 1 || !has(problems, "connection refused") {
+		t.Errorf("no server: %v", problems)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.NotFoundHandler(), ErrorLog: log.New(io.Discard, "", 0)}}
+	stranger.StartTLS()
 	defer stranger.Close()
-	dir := initialized(t, func(s *settings) { s.Server = stranger.URL; s.Listen = strings.TrimPrefix(stranger.URL, "https://") })
-	problems, _ := check(t.Context(), dir)
-	if !has(problems, "another authority than that of --pki-dir") || !has(problems, "the side-car at") {
+	if problems, _ := check(t.Context(), dir); len(problems) != 1 || !has(problems, "another authority than that of --pki-dir") {
 		t.Errorf("another server: %v", problems)
 	}
 	c := &checker{dir: dir, files: pki.BesideFiles(dir), now: time.Now}
-	var err error
 	if c.settings, err = readSettings(dir); err != nil {
 		t.Fatal(err)
+	}
+	if problems := c.running(t.Context()); !has(problems, "the side-car at") {
+		t.Errorf("another server in the place of the side-car: %v", problems)
 	}
 	if problems := append(c.written(t.Context()), c.certificates(t.Context())...); len(problems) > 0 {
 		t.Errorf("nothing is wrong with the files: %v", problems)
@@ -79,6 +89,17 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	if problems := c.written(t.Context()); !has(problems, "is missing") {
 		t.Errorf("no static manifest: %v", problems)
 	}
+}
+
+// free is an address at which nothing listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // answering is an API server of a cluster that gives prepared answers, for what no real one can be brought to say.
@@ -150,7 +171,9 @@ func TestCheckTellsACertificateForAnotherName(t *testing.T) {
 	s := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.NotFoundHandler(), ErrorLog: log.New(io.Discard, "", 0)}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
 	s.StartTLS()
 	defer s.Close()
-	if problems := checkerOf(t, cluster, s.URL).apiServer(t.Context()); len(problems) != 1 || !has(problems, "its certificate is for another name") {
+	c := checkerOf(t, cluster, "https://"+free(t))
+	c.settings.Server = s.URL
+	if problems := c.reached(t.Context()); len(problems) != 1 || !has(problems, "its certificate is for another name") {
 		t.Errorf("another name: %v", problems)
 	}
 }

@@ -2,10 +2,14 @@ package sidecar
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -162,7 +166,7 @@ func (s *settings) kubeconfig(files *pki.Beside) ([]byte, error) {
 
 // initialize writes a side-car's directory. What exists is replaced by rename, and certificates are kept while they are
 // good.
-func initialize(dir, pkiDir string, s *settings) error {
+func initialize(dir, pkiDir string, s *settings) (failed error) {
 	if err := s.validate(); err != nil {
 		return err
 	}
@@ -172,6 +176,13 @@ func initialize(dir, pkiDir string, s *settings) error {
 	}
 	if strings.ContainsAny(dir, " \t\n\"'") {
 		return fmt.Errorf("--out %s: choose a path without spaces and quotes", dir)
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		defer func() {
+			if failed != nil {
+				_ = os.RemoveAll(dir) // nothing half-made stays behind
+			}
+		}()
 	}
 	for _, below := range []string{staticDir, patchDir} {
 		if err := os.MkdirAll(filepath.Join(dir, below), 0o700); err != nil {
@@ -183,6 +194,9 @@ func initialize(dir, pkiDir string, s *settings) error {
 	if err != nil {
 		return err
 	}
+	if err := s.probe(files); err != nil {
+		return err
+	}
 	content, err := s.render(files)
 	if err != nil {
 		return err
@@ -191,6 +205,22 @@ func initialize(dir, pkiDir string, s *settings) error {
 		if err := atomicfile.Replace(filepath.Join(dir, name), data, whole); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// probe is an error if another server than that of the cluster answers. One that does not run yet is none.
+func (s *settings) probe(files *pki.Beside) error {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	err := reach(ctx, s.Server, files.ClusterCACert)
+	var verification *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &verification):
+		return fmt.Errorf("--server %s is not the API server of this cluster, or --pki-dir is another cluster's: %s", s.Server, explain(err))
+	case errors.As(err, &record):
+		return fmt.Errorf("--server %s does not speak TLS: name the API server of this machine", s.Server)
 	}
 	return nil
 }

@@ -1,7 +1,11 @@
 package sidecar
 
 import (
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,5 +117,29 @@ func TestInitRefuses(t *testing.T) {
 	ok := &settings{Server: "https://x", Listen: "127.0.0.1:1", Namespace: "a", MasterNamespace: "b", AuditLevel: "Metadata"}
 	if err := initialize(t.TempDir(), t.TempDir(), ok); err == nil || !strings.Contains(err.Error(), "--pki-dir") {
 		t.Errorf("without an authority: %v", err)
+	}
+}
+
+// SC-20: init takes no other server for the API server, and leaves no half-made directory behind.
+func TestInitProbesTheServer(t *testing.T) {
+	cluster := newCluster(t)
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
+	stranger.StartTLS()
+	defer stranger.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for server, want := range map[string]string{
+		stranger.URL: "is not the API server of this cluster", strings.Replace(plain.URL, "http:", "https:", 1): "does not speak TLS",
+		answering(t, cluster, nil).URL: "", "https://" + free(t): "",
+	} {
+		dir := filepath.Join(t.TempDir(), "new")
+		err := initialize(dir, filepath.Dir(cluster.CACert), &settings{Server: server, Listen: "127.0.0.1:1", Namespace: "a", MasterNamespace: "b", AuditLevel: "Metadata"})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", server, err, want)
+		}
+		if _, there := os.Stat(dir); (there == nil) != (err == nil) {
+			t.Errorf("%s: the directory: %v", server, there)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func loadSigner(certPath, keyPath, remedy string) (*signer, error) {
 			return nil, &FileError{certPath, "is corrupt: " + err.Error(), remedy}
 		}
 	}
-	if !a.cert.IsCA || a.cert.KeyUsage&x509.KeyUsageCertSign == 0 {
+	if usage := a.cert.KeyUsage; !a.cert.IsCA || usage != 0 && usage&x509.KeyUsageCertSign == 0 { // none may be named
 		return nil, &FileError{certPath, "is not the certificate of an authority", remedy}
 	}
 	if !samePublic(a.cert.PublicKey, key.Public()) {
