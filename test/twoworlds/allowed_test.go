@@ -46,7 +46,7 @@ var allowed = []row{
 		what: "a refusal because something denied depends on the object (PO-20)",
 		why:  "a deny holds by effect, and says that something depends on the object, never what",
 		excuses: func(_ *Case, _ Step, a, b *reply) bool {
-			return eitherSays(a, b, http.StatusForbidden, "rules deny you", "a rule denies you", "this would delete")
+			return eitherSays(a, b, http.StatusForbidden, "rules deny you", "a rule denies you", "this would delete", "the garbage collector would delete")
 		},
 	},
 	{
