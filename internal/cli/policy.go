@@ -24,6 +24,8 @@ type PolicyOptions struct {
 	ServiceAccounts []string
 	// Binding is the name of the role binding.
 	Binding string
+	// Open opens the namespace first.
+	Open bool
 
 	genericiooptions.IOStreams
 }
@@ -94,14 +96,7 @@ be written there. The users and groups that are named become its admins: they ar
 		ValidArgsFunction: o.completeNamespaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace := args[0]
-			policy := &policyv1alpha1.Policy{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "Policy"),
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
-			bindings := &policyv1alpha1.PolicyBinding{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "PolicyBinding"),
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}}
-			if err := o.create(cmd.Context(), "policies", policy, policy.ObjectMeta); err != nil {
-				return err
-			}
-			if err := o.create(cmd.Context(), "policybindings", bindings, bindings.ObjectMeta); err != nil {
+			if err := o.open(cmd.Context(), namespace); err != nil {
 				return err
 			}
 			if len(o.Users)+len(o.Groups)+len(o.ServiceAccounts) == 0 {
@@ -116,6 +111,30 @@ be written there. The users and groups that are named become its admins: they ar
 	o.addPolicyFlags(cmd)
 	o.addSubjectFlags(cmd)
 	return cmd
+}
+
+// open makes the containers of a namespace that are not there.
+func (o *PolicyOptions) open(ctx context.Context, namespace string) error {
+	policy := &policyv1alpha1.Policy{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "Policy"),
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+	bindings := &policyv1alpha1.PolicyBinding{TypeMeta: typeMeta(policyv1alpha1.SchemeGroupVersion.String(), "PolicyBinding"),
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}}
+	if err := o.create(ctx, "policies", policy, policy.ObjectMeta); err != nil {
+		return err
+	}
+	return o.create(ctx, "policybindings", bindings, bindings.ObjectMeta)
+}
+
+// openFirst opens the namespace if --open says so.
+func (o *PolicyOptions) openFirst(ctx context.Context, namespace string) error {
+	if !o.Open {
+		return nil
+	}
+	return o.open(ctx, namespace)
+}
+
+func (o *PolicyOptions) addOpenFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.Open, "open", false, "Open the namespace for policies first, as 'proviso policy open' does.")
 }
 
 func newGrantCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -140,6 +159,9 @@ none of that name, of the master namespace, such as view, edit and admin. In the
 			if err != nil {
 				return err
 			}
+			if err := o.openFirst(cmd.Context(), namespace); err != nil {
+				return err
+			}
 			ref, err := o.findRole(cmd.Context(), namespace, args[0])
 			if err != nil {
 				return err
@@ -153,6 +175,7 @@ none of that name, of the master namespace, such as view, edit and admin. In the
 	}
 	o.addPolicyFlags(cmd)
 	o.addSubjectFlags(cmd)
+	o.addOpenFlag(cmd)
 	cmd.Flags().StringVar(&o.Binding, "binding", "", "Name of the role binding. Default: the name of the role.")
 	cmd.ValidArgsFunction = o.completeRoles
 	return cmd

@@ -50,11 +50,12 @@ which admins of the namespace have. 'proviso policy revoke ROLE' is the way back
 	}
 	o.addPolicyFlags(cmd)
 	o.addSubjectFlags(cmd)
+	o.addOpenFlag(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as exec, status or scale.")
 	fs.StringVar(&o.Where, "where", "", "Only for objects like this, in CEL: resource.spec.storageClassName == \"dev\".")
 	fs.StringArrayVar(&o.Labels, "with-label", nil, "Only for objects with this label, as KEY or KEY=VALUE; may be repeated.")
-	fs.StringVar(&o.Description, "description", "", "Shown to whoever is refused.")
+	fs.StringVar(&o.Description, "description", "", "Shown to callers who are refused.")
 	fs.StringVar(&o.Role, "role", "", "Name of the role and of the role binding. Default: deny-VERB-RESOURCE.")
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
@@ -89,6 +90,9 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 	}
 	role := &authz.Role{TypeMeta: typeMeta(authz.SchemeGroupVersion.String(), "Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Rules: []policyv1alpha1.PolicyRule{rule}}
+	if err := o.openFirst(ctx, namespace); err != nil {
+		return err
+	}
 	if !o.DryRun {
 		var there authz.Role
 		err := o.get(ctx, rolesPath(namespace, "roles")+"/"+name, nil, &there)

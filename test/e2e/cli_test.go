@@ -127,6 +127,10 @@ func TestDailyChores(t *testing.T) {
 		step{s.kubeconfig, "policy grant edit --user edgar --serviceaccount hammer:bot -n hammer", 0, "rolebinding.authorization.proviso.dev/edit created"},
 		step{s.kubeconfig, "policy grant edit --user edgar -n hammer", 0, "unchanged"},
 		step{s.kubeconfig, "policy grant edit --group team-a -n hammer", 0, "configured"},
+		// A namespace that is not open: the refusal offers to open it, and --open does.
+		step{s.kubeconfig, "policy deny delete secrets --user edgar -n default", 3, "`proviso policy open default`"},
+		step{s.kubeconfig, "policy deny delete secrets --user edgar -n default --open", 0, "policybinding.policy.proviso.dev/default created\nrole.authorization.proviso.dev/deny-delete-secrets created"},
+		step{s.kubeconfig, "policy grant deny-delete-secrets --group team-z -n default --open", 0, "policy.policy.proviso.dev/default unchanged"},
 		step{s.kubeconfig, "policy open nowhere", 3, `namespaces "nowhere" not found`},
 		step{s.kubeconfig, "policy grant edit --user edgar -n nowhere", 3, `namespaces "nowhere" not found`},
 		step{s.kubeconfig, "policy grant nosuch --user edgar -n hammer", 3, `there is no role "nosuch" in namespace hammer or master`},

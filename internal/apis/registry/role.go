@@ -215,7 +215,7 @@ func (s *roles) open(ctx context.Context, r *authz.Role, _ bool) error {
 		return err
 	}
 	return apierrors.NewInvalid(authz.Kind("Role"), r.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), r.Namespace,
-		fmt.Sprintf("the namespace cannot hold roles yet: a cluster admin has to create its Policy %q (policies.%s) first", policy.PolicyName, policy.GroupName))})
+		fmt.Sprintf("the namespace cannot hold roles yet: a cluster admin has to create its Policy %q first, with `proviso policy open %s`", policy.PolicyName, r.Namespace))})
 }
 
 // admit refuses rules that give more than the caller has. Rules that stay the same give nothing.

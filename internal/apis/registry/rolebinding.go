@@ -126,7 +126,7 @@ func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bo
 	}
 	if b.RoleRef.Namespace != s.cfg.MasterNamespace {
 		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "namespace"), b.RoleRef.Namespace, fmt.Sprintf(
-			"the namespace cannot bind roles of its own yet: a cluster admin has to create its PolicyBinding %q (policybindings.%s) first", b.RoleRef.Namespace, policy.GroupName)))
+			"the namespace cannot bind roles of its own yet: a cluster admin has to create its PolicyBinding %q first, with `proviso policy open %s`", b.RoleRef.Namespace, b.Namespace)))
 	}
 	if dryRun {
 		return nil
