@@ -1,8 +1,6 @@
 package twoworlds
 
 import (
-	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -25,10 +23,6 @@ type openStep struct {
 
 // open lists them. The change that closes one removes its entry here, and the mark in its kept cases.
 var open = []openFind{
-	{"error-kind", "a patch is applied and checked before admission: 409 and 422 instead of 403 tell what is stored", func(f openStep) bool {
-		refusal := func(r *reply) bool { return slices.Contains([]int{403, 409, 422}, r.code) }
-		return f.ref.Name == f.changed.Name && f.Method != http.MethodGet && f.a.code != f.b.code && refusal(f.a) && refusal(f.b)
-	}},
 	{"watch-restart", "of a watch that was not seen before, a change of anybody's policy counts as a change of the caller's: it gets 410", func(f openStep) bool {
 		return f.Watch && restarts(f.a) != restarts(f.b)
 	}},

@@ -88,7 +88,12 @@ func (f *Filter) stateOf(holder *requestctx.State, state runtime.Object) (readfi
 func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger, code int) error {
 	attrs := holder.Attributes()
 	switch code {
-	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+	case http.StatusConflict, http.StatusUnprocessableEntity:
+		if out, sure := f.refusedAnyway(ctx, holder, ledger); sure {
+			return enforce.Refusal(attrs, out, f.cfg.Gate.Explains())
+		}
+		return unsaid(attrs, code)
+	case http.StatusNotFound:
 		return unsaid(attrs, code)
 	}
 	if states, _ := ledger.Open(); verbs.Deletes(attrs.GetVerb()) && code < http.StatusBadRequest {
@@ -99,6 +104,24 @@ func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *
 		}
 	}
 	return apierrors.NewForbidden(resourceOf(attrs), attrs.GetName(), errUnadmitted)
+}
+
+// refusedAnyway is what the enforcer would say to any change of the stored state, if that is certain. A change that
+// fails before comes to the same: whether it is a conflict, or not valid, would tell what is stored.
+func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger) (out requestctx.Outcome, sure bool) {
+	states, complete := ledger.Open()
+	pending := holder.Get(requestctx.Request).Pending()
+	if !complete || len(states) != 1 || pending == nil {
+		return out, false
+	}
+	s, ok := f.stateOf(holder, states[0])
+	if !ok || s.Object == nil {
+		return out, false
+	}
+	s.Operation, s.Changes = admission.Update, true
+	data := readfilter.Facts(ctx, s)
+	out = pending.Resolve(ctx, data)
+	return out, out.Decision != authorizer.DecisionAllow && readfilter.Certain(data, out)
 }
 
 // as is the same request with another verb, about one whole object.

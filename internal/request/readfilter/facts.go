@@ -2,6 +2,7 @@ package readfilter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,8 @@ type State struct {
 	// Operation is what conditions see. A deletion has no new object.
 	Operation authorizer.AdmissionOperation
 	Object    runtime.Object
+	// Changes says that another object takes the place of the state, which is not known: what looks at it fails.
+	Changes bool
 	// Convert is nil for custom resources.
 	Convert Converter
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
@@ -40,7 +43,7 @@ func Facts(ctx context.Context, s State) authorizer.ConditionsData {
 	served := s.Holder.Snapshot.Served
 	asked := schema.GroupResource{Group: s.Attributes.GetAPIGroup(), Resource: s.Attributes.GetResource()}
 	f := &facts{State: s, kind: schema.GroupVersionKind{Group: asked.Group, Version: s.Attributes.GetAPIVersion(), Kind: served.OwnKind(asked)}}
-	objects := &versions{object: s.Object, kind: f.kind, resource: asked.Resource, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone()}
+	objects := &versions{object: s.Object, kind: f.kind, resource: asked.Resource, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone(), changes: s.Changes}
 	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx), Objects: objects}
 	if name := s.Attributes.GetNamespace(); name != "" && s.Namespaces != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return s.Namespaces.Namespace(name) }
@@ -53,6 +56,15 @@ type facts struct {
 	State
 	kind schema.GroupVersionKind
 	data *expr.Data
+	// guessed is set when somebody took a new object that is not known for none.
+	guessed bool
+}
+
+// Certain reports whether what was decided with these facts holds for every new object. A condition of our rules fails
+// if it needs the new object; others who evaluate conditions get none, and may answer anything.
+func Certain(data authorizer.ConditionsData, out requestctx.Outcome) bool {
+	f, ok := data.(*facts)
+	return ok && !f.guessed && out.Detail == nil
 }
 
 var _ authorize.Facts = (*facts)(nil)
@@ -75,7 +87,10 @@ func (f *facts) GetNamespace() string   { return f.Attributes.GetNamespace() }
 func (f *facts) GetSubresource() string { return f.Attributes.GetSubresource() }
 func (f *facts) GetUserInfo() user.Info { return f.Attributes.GetUser() }
 func (f *facts) GetObject() runtime.Object {
-	if f.gone() {
+	if f.Changes {
+		f.guessed = true
+	}
+	if f.gone() || f.Changes {
 		return nil
 	}
 	return f.Object
@@ -99,12 +114,19 @@ type versions struct {
 	convert   Converter
 	// gone is set for a deletion: there is an old object only.
 	gone bool
+	// changes is set for a change: the new object is not known.
+	changes bool
 }
+
+var errNotKnown = errors.New("the new object is not known")
 
 // Object implements expr.Objects.
 func (v *versions) Object(apiVersion string) (runtime.Object, error) {
-	if v.gone {
+	switch {
+	case v.gone:
 		return nil, nil
+	case v.changes:
+		return nil, errNotKnown
 	}
 	return v.OldObject(apiVersion)
 }
