@@ -141,7 +141,7 @@ prove: ## List the long proofs, measurements and chores: go run ./hack/prove NAM
 
 # ---- Generated files --------------------------------------------------------
 .PHONY: generate
-generate: ## Write all generated files anew (go generate)
+generate: ## Write all generated files again (go generate)
 	$(GO) generate ./... ./api/...
 
 .PHONY: generate-check
@@ -157,7 +157,7 @@ generate-check: ## Fail when generated files are stale
 	fi
 
 .PHONY: golden
-golden: ## Write the golden files of the drift tests anew, after reading what changed
+golden: ## Write the golden files of the drift tests again, after reading what changed
 	$(GO) test ./test/drift -update
 
 .PHONY: clean

@@ -55,7 +55,7 @@ func inverse(b *bench) error {
 }
 
 // changes is a change of the role that all bindings refer to, and of one binding, until the next index can be
-// published. The peer builds that index anew.
+// published. The peer builds that index again.
 func changes(b *bench) error {
 	const role, binding = "role-change", "binding-change"
 	if !b.wanted(role) && !b.wanted(binding) {

@@ -32,7 +32,7 @@ func write(file string) error {
 	return os.WriteFile(file, []byte(page(table)), 0o644) //nolint:gosec // a page of documentation, for everybody
 }
 
-const introduction = `<!-- Written by hack/fieldreference; ` + "`make generate`" + ` writes it anew. -->
+const introduction = `<!-- Written by hack/fieldreference; ` + "`make generate`" + ` writes it again. -->
 
 # Shipped field permissions
 

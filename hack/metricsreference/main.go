@@ -185,7 +185,7 @@ func literal(e ast.Expr) (string, error) {
 	return strconv.Unquote(text.Value)
 }
 
-const introduction = "<!-- Written by hack/metricsreference; `make generate` writes it anew. -->\n\n" + `# Metrics
+const introduction = "<!-- Written by hack/metricsreference; `make generate` writes it again. -->\n\n" + `# Metrics
 
 Proviso serves these at ` + "`/metrics`" + `, beside those of kube-apiserver, which keep their names. All of them are of the
 stability level ALPHA: they can change from release to release, and the changelog says so.

@@ -51,21 +51,21 @@ var proofs = []proof{
 		`$GO run ./test/upstream/run -packages ` + upstreamFull + ` -spool $UPSTREAMFLAGS`},
 
 	// ---- Beside a stock kube-apiserver ----
-	{"conformance-sidecar", "5 min", "the conformance tests on a stock kube-apiserver with a side-car (MODES=on,off: and on one alone)", binaries,
+	{"conformance-sidecar", "5 min", "the conformance tests on a stock kube-apiserver with a sidecar (MODES=on,off: and on one alone)", binaries,
 		[]variable{{"MODES", "on"}, {"PROCS", "6"}, {"SPECS", "specs"}},
 		`export PROVISO_SOURCE=$PWD
 $GO build -o $BIN/stock-pair ./test/stock/run
 $BIN/stock-pair build
 cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/stock-pair -user tester -modes $MODES -procs $PROCS -specs testdata/$SPECS.txt`},
-	{"examples-sidecar", "minutes", "the examples of conditional authorization on a stock kube-apiserver with a side-car", binaries, nil,
+	{"examples-sidecar", "minutes", "the examples of conditional authorization on a stock kube-apiserver with a sidecar", binaries, nil,
 		`PROVISO_BESIDE=$PROVISO_BIN $TEST -count=1 -timeout 1h -v -run 'TestExamples$' ./test/server`},
-	{"hunt-sidecar", "6 min", "every way to every endpoint of a stock kube-apiserver with a side-car (PROVISO_HUNT is a regexp)", binaries,
+	{"hunt-sidecar", "6 min", "every way to every endpoint of a stock kube-apiserver with a sidecar (PROVISO_HUNT is a regexp)", binaries,
 		[]variable{{"PROVISO_HUNT", ""}},
 		`PROVISO_BESIDE=$PROVISO_BIN $TEST -count=1 -timeout 2h -v -run TestBypassHunt ./test/bypass`},
-	{"differ-sidecar", "12 min", "the same random requests to a server of ours and to a stock one with a side-car, from world FROM on", binaries,
+	{"differ-sidecar", "12 min", "the same random requests to a server of ours and to a stock one with a sidecar, from world FROM on", binaries,
 		[]variable{{"REQUESTS", "100000"}, {"FROM", "1"}},
 		`PROVISO_DIFFER=$REQUESTS PROVISO_DIFFER_FROM=$FROM $TEST -count=1 -timeout 4h -v -run TestSidecarDecidesAsAServerDoes ./test/e2e`},
-	{"faults-sidecar", "7 min", "forbidden requests fail while the parts of a stock kube-apiserver with a side-car are killed", binaries,
+	{"faults-sidecar", "7 min", "forbidden requests fail while the parts of a stock kube-apiserver with a sidecar are killed", binaries,
 		[]variable{{"ROUNDS", "20"}},
 		`PROVISO_SOAK=$ROUNDS $TEST -count=1 -timeout 2h -v -run 'TestSidecarBesideAStockServer|TestSidecarTwoOfEach' ./test/e2e`},
 
@@ -129,7 +129,7 @@ $GO test -run xxx -bench 'Build|RBAC|Memory' ./internal/engine/ruleset`},
 	{"bench-explorer", "minutes", "the explorer with a hundred thousand bindings (EX-3)", chromium,
 		[]variable{{"BINDINGS", "100000"}},
 		`PROVISO_BINDINGS=$BINDINGS $GO -C test/browser test -count=1 -timeout 60m -v -run TestManyBindings ./...`},
-	{"bench-sidecar", "minutes", "what a side-car costs, beside a stock kube-apiserver alone and one with idle webhooks (COSTFLAGS='-sets 1')", binaries,
+	{"bench-sidecar", "minutes", "what a sidecar costs, beside a stock kube-apiserver alone and one with idle webhooks (COSTFLAGS='-sets 1')", binaries,
 		[]variable{{"COSTFLAGS", ""}},
 		`$GO run ./test/stock/cost $COSTFLAGS`},
 }

@@ -116,7 +116,7 @@ func (o *AuditTailOptions) Run(ctx context.Context) error {
 	return unlessEnded(ctx, o.show(resp.Body))
 }
 
-// openTail asks a server of ours, and the side-car behind a stock one if that is what it is. Who is refused by both
+// openTail asks a server of ours, and the sidecar behind a stock one if that is what it is. Who is refused by both
 // hears the first, unless there is none.
 func openTail(ctx context.Context, client *http.Client, base *url.URL, query url.Values) (*http.Response, error) {
 	ask := func(path string) (*http.Response, error) {

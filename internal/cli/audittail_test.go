@@ -54,7 +54,7 @@ func TestTailShows(t *testing.T) {
 	}
 }
 
-// DA-13, SC-10: a stock server does not know the path, and passes another one on to its side-car. Who is refused by
+// DA-13, SC-10: a stock server does not know the path, and passes another one on to its sidecar. Who is refused by
 // both hears the refusal of the server that has live events.
 func TestTailAsksBesideAStockServer(t *testing.T) {
 	for name, tc := range map[string]struct {

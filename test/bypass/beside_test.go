@@ -8,7 +8,7 @@ import (
 	"proviso.dev/proviso/test/stock/beside"
 )
 
-// besideStock is set if the hunt is on a stock server with a side-car (SC-11).
+// besideStock is set if the hunt is on a stock server with a sidecar (SC-11).
 func besideStock() bool { return beside.Program() != "" }
 
 // tells are the answers by which a stock server shows a conditional caller that something exists, or what is wrong with

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // upstream is one module of Kubernetes as go.mod selects it.
 type upstream struct{ path, version, dir string }

@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/test/stock"
 )
 
-// pair is a stock kube-apiserver and a side-car that `sidecar init` alone has set up.
+// pair is a stock kube-apiserver and a sidecar that `sidecar init` alone has set up.
 type pair struct {
 	*stock.Pair
 	*server
@@ -51,7 +51,7 @@ func TestSidecarBesideAStockServer(t *testing.T) {
 	p.faults(t)
 }
 
-// SC-2, SC-3, SC-10, SC-12: the same for an API server that routes to endpoints and has no audit log: the side-car is
+// SC-2, SC-3, SC-10, SC-12: the same for an API server that routes to endpoints and has no audit log: the sidecar is
 // found by the machine's address, takes events from the webhook, and keeps policy in the cluster's etcd.
 func TestSidecarByAddress(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func (p *pair) audit(sink *collector) {
 	})
 }
 
-// tail: DA-13 beside a stock server. Live events come from the side-car, to whoever may write a sink and nobody else.
+// tail: DA-13 beside a stock server. Live events come from the sidecar, to whoever may write a sink and nobody else.
 func (p *pair) tail() {
 	p.t.Helper()
 	tail := spawn(p.t, binary(p.t), "audit", "tail", "--kubeconfig", p.kubeconfig, "--resource", "configmaps", "-n", "team")
@@ -327,7 +327,7 @@ func (p *pair) serve(t *testing.T) {
 	p.await("readiness", func() bool { _, err := p.try("", "get", "--raw", "/readyz"); return err == nil })
 }
 
-// run starts the side-car, in turn with exactly the command of the unit and of the static pod that init wrote (SC-4).
+// run starts the sidecar, in turn with exactly the command of the unit and of the static pod that init wrote (SC-4).
 func (p *pair) run(t *testing.T) {
 	t.Helper()
 	command := p.unitCommand(t)
@@ -335,7 +335,7 @@ func (p *pair) run(t *testing.T) {
 		command = p.podCommand(t)
 	}
 	if !slices.Equal(command, p.Car) {
-		t.Errorf("the side-car would be started with %q, want %q", command, p.Car)
+		t.Errorf("the sidecar would be started with %q, want %q", command, p.Car)
 	}
 	p.car = spawn(t, command[0], command[1:]...)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // faults: SC-7, SC-13. Each part fails and comes back while somebody tries forbidden things all the time. Nothing
-// passes, but for what was on its way when root took the manifest away, until the side-car sees it; and the pair
+// passes, but for what was on its way when root took the manifest away, until the sidecar sees it; and the pair
 // recovers by itself.
 func (p *pair) faults(t *testing.T) {
 	t.Helper()
@@ -41,7 +41,7 @@ func (p *pair) faults(t *testing.T) {
 		p.serve(t)
 		recovered()
 
-		// The side-car has read nothing when the API server begins to ask it.
+		// The sidecar has read nothing when the API server begins to ask it.
 		p.car.kill()
 		p.process.kill()
 		p.run(t)
@@ -54,7 +54,7 @@ func (p *pair) faults(t *testing.T) {
 		if err := os.Rename(manifest, away); err != nil {
 			t.Fatal(err)
 		}
-		p.await("the side-car to see it", func() bool {
+		p.await("the sidecar to see it", func() bool {
 			out, _ := p.check()
 			return strings.Contains(out, "proviso.yaml is missing") && strings.Contains(out, "conditions are not honoured")
 		})
@@ -158,14 +158,14 @@ func (pr *prober) nothing(when string) {
 	}
 }
 
-// end stops. What passed began between the removal of the manifest and the moment at which the side-car had seen it.
+// end stops. What passed began between the removal of the manifest and the moment at which the sidecar had seen it.
 func (pr *prober) end(removed, noticed time.Time) (tries int, window time.Duration) {
 	pr.t.Helper()
 	pr.stop()
 	pr.done.Wait()
 	for _, a := range pr.passed {
 		if a.began.After(noticed) {
-			pr.t.Errorf("labels %s passed %s after the manifest was removed, and %s after the side-car had seen it", a.what, a.began.Sub(removed), a.began.Sub(noticed))
+			pr.t.Errorf("labels %s passed %s after the manifest was removed, and %s after the sidecar had seen it", a.what, a.began.Sub(removed), a.began.Sub(noticed))
 		}
 		window = max(window, a.began.Sub(removed))
 	}

@@ -13,8 +13,8 @@ import (
 	"proviso.dev/proviso/test/stock"
 )
 
-// SC-3, SC-13: two kube-apiservers of one cluster, each with its side-car, on one etcd. Each may fail while the other
-// goes on; a side-car that is cut off from its etcd decides by what it knew for as long as `init` said, and no longer;
+// SC-3, SC-13: two kube-apiservers of one cluster, each with its sidecar, on one etcd. Each may fail while the other
+// goes on; a sidecar that is cut off from its etcd decides by what it knew for as long as `init` said, and no longer;
 // and while all that happens nobody gets by what is forbidden.
 func TestSidecarTwoOfEach(t *testing.T) {
 	if os.Getenv("PROVISO_SOAK") == "" {
@@ -54,24 +54,24 @@ func TestSidecarTwoOfEach(t *testing.T) {
 		p.allowed("anna", fresh(p))
 	}
 
-	// The second side-car hears nothing more, without knowing it, and anna loses her right.
+	// The second sidecar hears nothing more, without knowing it, and anna loses her right.
 	line.hold()
 	cut := time.Now()
 	one.kubectl("-n", "team", "delete", "rolebinding.authorization.proviso.dev", "small")
 	one.refused("anna", fresh(one), "cannot create")
 	last := cut
-	two.await("the second side-car to refuse", func() bool {
+	two.await("the second sidecar to refuse", func() bool {
 		began := time.Now()
 		out, err := two.as("anna", fresh(two))
 		if err == nil {
 			last = began
 			if began.Sub(cut) > limit {
-				t.Fatalf("anna is allowed %s after the side-car was cut off", began.Sub(cut))
+				t.Fatalf("anna is allowed %s after the sidecar was cut off", began.Sub(cut))
 			}
 		}
 		return strings.Contains(out, "has not heard from etcd")
 	})
-	t.Logf("a side-car that was cut off let the last request pass that began %s later, with a limit of %s", last.Sub(cut).Round(time.Millisecond), limit)
+	t.Logf("a sidecar that was cut off let the last request pass that began %s later, with a limit of %s", last.Sub(cut).Round(time.Millisecond), limit)
 	two.refused("rob", sized("rbac", "small"), "has not heard from etcd")
 	one.allowed("rob", fresh(one))
 	two.kubectl("get", "namespace", "team") // a cluster admin mends it

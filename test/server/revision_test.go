@@ -27,7 +27,7 @@ import (
 )
 
 // slowWatches delays every piece of what watches of the server on itself bring, and now and then lets one end or be
-// told that its revision is gone, so that everything is listed anew.
+// told that its revision is gone, so that everything is listed again.
 type slowWatches struct {
 	next http.RoundTripper
 	// broken counts the watches that were ended.
@@ -144,9 +144,9 @@ func (a asker) allowed(atLeast string) (yes bool, token string) {
 	}
 }
 
-// TR-13, TR-14: what is written on one replica is asked for on another, whose watches are late, end and begin anew: the
-// answer is never the old one. PROVISO_REVISION_TRIES says how often; `go run ./hack/prove revisions` does it 10,000
-// times.
+// TR-13, TR-14: what is written on one replica is asked for on another, whose watches are late, end and begin again:
+// the answer is never the old one. PROVISO_REVISION_TRIES says how often; `go run ./hack/prove revisions` does it
+// 10,000 times.
 func TestRevisionsAcrossReplicas(t *testing.T) {
 	tries, err := strconv.Atoi(os.Getenv("PROVISO_REVISION_TRIES"))
 	if err != nil {

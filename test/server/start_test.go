@@ -38,7 +38,7 @@ func start(t testing.TB, configure ...func(*apiserver.Options)) *instance {
 	return s
 }
 
-// startHost is start, or a stock server with a side-car if somebody wants that: `go run ./hack/prove examples-sidecar`.
+// startHost is start, or a stock server with a sidecar if somebody wants that: `go run ./hack/prove examples-sidecar`.
 func startHost(t *testing.T) *instance {
 	t.Helper()
 	if !isBeside() {

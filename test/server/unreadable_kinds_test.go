@@ -86,7 +86,7 @@ func unreadableKinds(t *testing.T, s *instance, admin *caller, etcd *clientv3.Cl
 	await("readyz to name both", func() bool {
 		return strings.Contains(notice(), "roles roles/lost") && strings.Contains(notice(), "clusterrolebindings garbage")
 	})
-	// It can be written anew, and deleted.
+	// It can be written again, and deleted.
 	admin.must(t, "PUT", rbac+"/namespaces/roles/roles/lost", `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: lost, namespace: roles}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`)
 	await("the role again", func() bool { return may("lena", "get", "secrets", "") })
 	admin.must(t, "DELETE", rbac+"/clusterrolebindings/garbage", "")

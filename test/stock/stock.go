@@ -1,4 +1,4 @@
-// Package stock sets up a stock kube-apiserver, an etcd and a side-car, all from the modules of this repository, for
+// Package stock sets up a stock kube-apiserver, an etcd and a sidecar, all from the modules of this repository, for
 // tests that need the real ones. It says which processes to start; whoever asks starts them.
 package stock
 
@@ -24,20 +24,20 @@ type Config struct {
 	Port int
 	// Init and Server are further flags of `sidecar init` and of kube-apiserver.
 	Init, Server []string
-	// SharedEtcd lets the side-car keep policy in the API server's etcd.
+	// SharedEtcd lets the sidecar keep policy in the API server's etcd.
 	SharedEtcd bool
-	// Of makes it one more API server of a cluster, with a side-car of its own: with the same authorities and etcd.
+	// Of makes it one more API server of a cluster, with a sidecar of its own: with the same authorities and etcd.
 	Of *Pair
 }
 
-// Pair is a stock kube-apiserver and a side-car that `sidecar init` alone has set up.
+// Pair is a stock kube-apiserver and a sidecar that `sidecar init` alone has set up.
 type Pair struct {
-	// Side is the side-car's directory, and Dir that of everything.
+	// Side is the sidecar's directory, and Dir that of everything.
 	Dir, Side string
 	// Kubeconfig is that of a member of system:masters.
 	Kubeconfig string
 	Port       int
-	// Listen is where the side-car listens.
+	// Listen is where the sidecar listens.
 	Listen string
 	Files  *pki.Files
 	// Etcd, Car and Server are the commands to start, in this order.
@@ -112,7 +112,7 @@ func (p *Pair) identify(other *Pair) (err error) {
 	return os.WriteFile(p.Kubeconfig, data, 0o600)
 }
 
-// Alone is the API server without the side-car: its own authorizers, no webhooks, and the same audit log.
+// Alone is the API server without the sidecar: its own authorizers, no webhooks, and the same audit log.
 func (p *Pair) Alone() []string {
 	var flags []string
 	for _, f := range p.Server {

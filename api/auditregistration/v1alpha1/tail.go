@@ -4,7 +4,7 @@ package v1alpha1
 const (
 	// TailPath is where a server of ours streams them.
 	TailPath = "/proviso/audit/tail"
-	// TailBesidePath is where a stock server passes the question on, to the side-car that serves this group: as the
+	// TailBesidePath is where a stock server passes the question on, to the sidecar that serves this group: as the
 	// verb watch on auditsinks/tail, which is not cut off as a request that takes too long.
 	TailBesidePath = "/apis/" + GroupName + "/v1alpha1/watch/auditsinks/-/tail"
 )

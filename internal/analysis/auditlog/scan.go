@@ -236,7 +236,7 @@ func keyOf(raw []byte) string {
 	return text
 }
 
-// keys are those that count, so that they are not made anew for every event.
+// keys are those that count, so that they are not made again for every event.
 var keys = func() map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{"kind", "apiVersion", "metadata", "items", "level", "auditID", "stage", "requestURI", "verb", "user", "impersonatedUser", "sourceIPs", "userAgent", "objectRef",

@@ -128,7 +128,7 @@ func (s guardedStorage) Create(ctx context.Context, obj runtime.Object, validate
 	return s.inside.Create(ctx, obj, s.guard.onCreate(validate), options)
 }
 
-// repaired takes the marks of what cannot be read off an object that is written anew in its place.
+// repaired takes the marks of what cannot be read off an object that is written again in its place.
 func repaired(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	if Unreadable(old) == "" {
 		return obj, nil

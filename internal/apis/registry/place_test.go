@@ -136,7 +136,7 @@ func TestReleasedContainersStay(t *testing.T) {
 	}
 }
 
-// PO-20: in a namespace made anew nothing of the earlier one counts, or stands in the way.
+// PO-20: in a namespace made again nothing of the earlier one counts, or stands in the way.
 func TestSuccessorsInheritNothing(t *testing.T) {
 	w := &world{}
 	s := serve(t, w)

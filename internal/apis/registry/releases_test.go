@@ -12,7 +12,7 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-// release is the release whose fields are kept; `go run ./hack/prove keep-release` writes them anew.
+// release is the release whose fields are kept; `go run ./hack/prove keep-release` writes them again.
 const release = "testdata/fields-v0.1.txt"
 
 // TestStoredFieldsOfReleases: what the release before this one has stored, this one has a place for; and what this one

@@ -44,7 +44,7 @@ func newPlanCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobr
 Conditions are compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers,
 in this process, and nothing is applied. What cannot be told is unknown, never a guess.
 
-With --replay, requests that were recorded in audit logs are decided anew, and those that would be decided otherwise are listed. A request whose
+With --replay, requests that were recorded in audit logs are decided again, and those that would be decided otherwise are listed. A request whose
 condition needs more than its audit level holds is counted as undecided.
 
 A user is judged as a member of system:authenticated only, a group as an unnamed member of it. The namespace * is every namespace, and what
@@ -75,7 +75,7 @@ Exit code 0 if nothing changes, 2 if something changes, 3 if the question could 
 	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
 	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
 	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
-	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided anew, and those that flip are listed.")
+	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided again, and those that flip are listed.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
 	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")

@@ -103,7 +103,7 @@ func replayLines(r *replay.Report) (rows [][]string, notes []string) {
 		}
 	}
 	note(r.Otherwise, "decided otherwise when they were recorded: the policy has changed since then, or a webhook decides, too")
-	note(r.Impersonated, "impersonated: who may impersonate is not decided anew")
+	note(r.Impersonated, "impersonated: who may impersonate is not decided again")
 	note(r.Broken, "lines could not be read")
 	note(r.Foreign, "lines are no audit events")
 	note(r.Anonymous, "events without a user")

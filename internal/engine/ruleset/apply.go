@@ -75,7 +75,7 @@ func (e *edit) id(ref RoleRef) uint32 {
 	return id
 }
 
-// applyRoles compiles the roles that changed and lists them anew in the inverse index.
+// applyRoles compiles the roles that changed and lists them again in the inverse index.
 func (e *edit) applyRoles() {
 	refs := make([]RoleRef, 0, len(e.roles))
 	for ref := range e.roles {

@@ -54,7 +54,7 @@ func (e *edit) applyBindings() {
 	e.moveScopes(byRole)
 }
 
-// moveSubjects gives every subject that is concerned its grants anew.
+// moveSubjects gives every subject that is concerned its grants again.
 func (e *edit) moveSubjects(ops map[Subject][]grantOp) {
 	for key, ops := range ops {
 		h := e.next.hashSubject(key)

@@ -20,7 +20,7 @@ var reviews = []schema.GroupResource{
 
 // excludeReviews keeps admission webhooks and policies from our reviews, as upstream keeps them from its own: one that
 // matches everything, and is broken, must not stop people from asking why. Upstream's list is fixed, so that each
-// plugin is told anew once it is made.
+// plugin is told again once it is made.
 func excludeReviews(o *kubeapiserveroptions.AdmissionOptions) {
 	tell := admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
 		if wants, ok := plugin.(initializer.WantsExcludedAdmissionResources); ok {

@@ -126,7 +126,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	ours.BoolVar(&o.AuditDynamic.SpoolFsync, "audit-dynamic-spool-fsync", false,
 		"Wait for stable storage before a response ends, so that not even a crash of the machine loses an event. It costs latency.")
 	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
-		"Let audit sinks use http and be at loopback and link-local addresses. For tests and side-cars.")
+		"Let audit sinks use http and be at loopback and link-local addresses. For tests and sidecars.")
 	for _, name := range upstream.Order {
 		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
 	}

@@ -77,10 +77,10 @@ func (w exemptWarner) Validate(ctx context.Context, a admission.Attributes, _ ad
 }
 
 func exemptWarning(binding, who string) string {
-	return fmt.Sprintf("role binding %s is for %s: callers who are exempt from the side-car are among them, and no rule of Policy holds for those", binding, who)
+	return fmt.Sprintf("role binding %s is for %s: callers who are exempt from the sidecar are among them, and no rule of Policy holds for those", binding, who)
 }
 
-// advice is what a side-car knows of its policy that does not hold beside a stock server.
+// advice is what a sidecar knows of its policy that does not hold beside a stock server.
 type advice struct {
 	Exempt []string `json:"exempt,omitempty"`
 	// Audit is the highest level that each audit sink asks for.

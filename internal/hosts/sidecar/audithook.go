@@ -15,7 +15,7 @@ const maxEvents = 128 << 20
 // API server holds itself is lost with it.
 func (s *sidecar) hookedEvents(w http.ResponseWriter, r *http.Request) {
 	if s.settings.Audit != auditByHook {
-		http.Error(w, "this side-car reads the audit log: `proviso sidecar init --audit=webhook` lets it take events here", http.StatusNotFound)
+		http.Error(w, "this sidecar reads the audit log: `proviso sidecar init --audit=webhook` lets it take events here", http.StatusNotFound)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEvents))

@@ -33,7 +33,7 @@ import (
 
 const (
 	statePath = "/proviso/state"
-	// maxSkew is how far the clocks of the API server and of the side-car may be apart.
+	// maxSkew is how far the clocks of the API server and of the sidecar may be apart.
 	maxSkew = 10 * time.Second
 	// checkTimeout bounds each question.
 	checkTimeout = 10 * time.Second
@@ -42,7 +42,7 @@ const (
 // oldest is the first version whose static manifests the webhook can rely on.
 var oldest = version.MustParseGeneric("1.37.0")
 
-// state is what a side-car says about itself.
+// state is what a sidecar says about itself.
 type state struct {
 	// Policy and Conditions say why policy is not known, and why conditions are not honoured; empty if all is well.
 	Policy     string `json:"policy,omitempty"`
@@ -66,13 +66,13 @@ func (s *sidecar) serveState(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(now)
 }
 
-// checker looks at a pair of a side-car and its API server.
+// checker looks at a pair of a sidecar and its API server.
 type checker struct {
 	dir      string
 	settings *settings
 	files    *pki.Beside
 	now      func() time.Time
-	// said is what the side-car says about its policy, once it was asked.
+	// said is what the sidecar says about its policy, once it was asked.
 	said advice
 }
 
@@ -263,7 +263,7 @@ func (c *checker) routing() string {
 	return "; an API server with --enable-aggregator-routing or an egress selector for the cluster needs `proviso sidecar init --service=clusterip --advertise-address=ADDRESS`"
 }
 
-// running asks the side-car.
+// running asks the sidecar.
 func (c *checker) running(ctx context.Context) []string {
 	client, err := rest.HTTPClientFor(&rest.Config{Host: "https://" + c.settings.Listen, Timeout: checkTimeout,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: c.files.CACert, CertFile: c.files.AskingCert, KeyFile: c.files.AskingKey}})
@@ -272,16 +272,16 @@ func (c *checker) running(ctx context.Context) []string {
 	}
 	body, _, err := get(ctx, client, "https://"+c.settings.Listen+statePath)
 	if err != nil {
-		return []string{fmt.Sprintf("the side-car at %s cannot be asked: %s", c.settings.Listen, explain(err))}
+		return []string{fmt.Sprintf("the sidecar at %s cannot be asked: %s", c.settings.Listen, explain(err))}
 	}
 	var now state
 	if err := json.Unmarshal(body, &now); err != nil {
-		return []string{fmt.Sprintf("what listens on %s is no side-car: %v", c.settings.Listen, err)}
+		return []string{fmt.Sprintf("what listens on %s is no sidecar: %v", c.settings.Listen, err)}
 	}
 	c.said = now.advice
 	var problems []string
 	if now.Policy != "" {
-		problems = append(problems, "the side-car does not know its policy: "+now.Policy)
+		problems = append(problems, "the sidecar does not know its policy: "+now.Policy)
 	}
 	if now.Conditions != "" {
 		problems = append(problems, "conditions are not honoured: "+now.Conditions)
@@ -289,7 +289,7 @@ func (c *checker) running(ctx context.Context) []string {
 	return problems
 }
 
-// reviews finds out whether access reviews reach the admission webhook, by one that the side-car always refuses.
+// reviews finds out whether access reviews reach the admission webhook, by one that the sidecar always refuses.
 func (c *checker) reviews(ctx context.Context) []string {
 	client, err := kubernetes.NewForConfig(c.config(c.files.CanaryCert, c.files.CanaryKey))
 	if err != nil {
@@ -300,7 +300,7 @@ func (c *checker) reviews(ctx context.Context) []string {
 	if err != nil && strings.Contains(err.Error(), refusal("")) {
 		return nil
 	}
-	return []string{"access reviews do not reach the side-car: set --feature-gates=ExcludeAdmissionWebhookVirtualResources=false, or a review may answer yes where the object decides"}
+	return []string{"access reviews do not reach the sidecar: set --feature-gates=ExcludeAdmissionWebhookVirtualResources=false, or a review may answer yes where the object decides"}
 }
 
 func get(ctx context.Context, client *http.Client, url string) ([]byte, http.Header, error) {

@@ -33,7 +33,7 @@ func has(problems []string, want string) bool {
 
 // check names each thing that is wrong.
 func TestCheckNamesWhatIsWrong(t *testing.T) {
-	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is no directory of a side-car") {
+	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is no directory of a sidecar") {
 		t.Errorf("an empty directory: %v", problems)
 	}
 	// Another server's certificate: it is the cause, and what follows from it is not listed (SC-20).
@@ -56,8 +56,8 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	if c.settings, err = readSettings(dir); err != nil {
 		t.Fatal(err)
 	}
-	if problems := c.running(t.Context()); !has(problems, "the side-car at") {
-		t.Errorf("another server in the place of the side-car: %v", problems)
+	if problems := c.running(t.Context()); !has(problems, "the sidecar at") {
+		t.Errorf("another server in the place of the sidecar: %v", problems)
 	}
 	if problems := append(c.written(t.Context()), c.certificates(t.Context())...); len(problems) > 0 {
 		t.Errorf("nothing is wrong with the files: %v", problems)
@@ -178,7 +178,7 @@ func TestCheckTellsACertificateForAnotherName(t *testing.T) {
 	}
 }
 
-// SC-4: check tells what listens in the place of the side-car, with a certificate that is right.
+// SC-4: check tells what listens in the place of the sidecar, with a certificate that is right.
 func TestCheckTellsWhoIsNoSideCar(t *testing.T) {
 	cluster := newCluster(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -200,7 +200,7 @@ func TestCheckTellsWhoIsNoSideCar(t *testing.T) {
 	if c.settings, err = readSettings(dir); err != nil {
 		t.Fatal(err)
 	}
-	for said, want := range map[string]string{"hello": "is no side-car", `{"policy":"it waits"}`: "does not know its policy: it waits", `{"conditions":"no canary"}`: "conditions are not honoured: no canary", `{}`: ""} {
+	for said, want := range map[string]string{"hello": "is no sidecar", `{"policy":"it waits"}`: "does not know its policy: it waits", `{"conditions":"no canary"}`: "conditions are not honoured: no canary", `{}`: ""} {
 		answer = said
 		if problems := c.running(t.Context()); want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !has(problems, want)) {
 			t.Errorf("%s: %v", said, problems)
@@ -243,7 +243,7 @@ func TestCheckLooksAtRegistrations(t *testing.T) {
 	}
 }
 
-// SC-3: check tells two side-cars with different policies, by asking through every API server of the cluster.
+// SC-3: check tells two sidecars with different policies, by asking through every API server of the cluster.
 func TestCheckComparesSideCars(t *testing.T) {
 	cluster := newCluster(t)
 	policies := func(uid string) map[string]string {
@@ -271,7 +271,7 @@ func TestCheckComparesSideCars(t *testing.T) {
 	}
 	other.Close()
 	if problems := c.samePolicy(t.Context(), []string{other.URL}); !has(problems, "cannot be read") {
-		t.Errorf("a side-car that is away: %v", problems)
+		t.Errorf("a sidecar that is away: %v", problems)
 	}
 	if problems := checkerOf(t, cluster, same.URL).peers(t.Context()); !has(problems, "cannot be listed") {
 		t.Errorf("without the right to list servers: %v", problems)

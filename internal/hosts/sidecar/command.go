@@ -26,7 +26,7 @@ func NewCommand(streams genericiooptions.IOStreams, kinds func() feature.Kinds) 
 		Long: `Runs beside an unmodified kube-apiserver 1.37 on the same machine. The API server asks it in its authorization and admission
 webhooks, and finds the API groups of Proviso there.
 
-While the side-car is down, nobody but system:masters and the identities of 'init --exempt' is let in. What is conditional is honoured
+While the sidecar is down, nobody but system:masters and the identities of 'init --exempt' is let in. What is conditional is honoured
 only while it is proven that the API server calls the admission webhook.`,
 		Example: `  # On the machine of the API server, once:
   proviso sidecar init --out /etc/proviso-sidecar --pki-dir /etc/kubernetes/pki
@@ -64,7 +64,7 @@ func newInitCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "init --out DIR",
 		Short: "Write everything that the stock API server needs",
 		Long: `Writes certificates, the configuration files and flags of the API server, what to apply in the cluster, and units to run the
-side-car with. Run it again to renew certificates or to change settings: files are replaced by rename.`,
+sidecar with. Run it again to renew certificates or to change settings: files are replaced by rename.`,
 		Example: `  # For a cluster that kubeadm made:
   proviso sidecar init --out /etc/proviso-sidecar
 
@@ -92,7 +92,7 @@ side-car with. Run it again to renew certificates or to change settings: files a
 				return err
 			}
 			_, err := fmt.Fprintf(streams.Out, `Wrote %[1]s. Next:
-  1. Run the side-car:       proviso sidecar --dir %[1]s
+  1. Run the sidecar:        proviso sidecar --dir %[1]s
   2. Restart kube-apiserver with the flags in %[1]s/kube-apiserver.flags, and without those in %[1]s/kube-apiserver.remove.
   3. As a cluster admin:     kubectl apply -f %[1]s/cluster.yaml
   4. See that all is well:   proviso sidecar check --dir %[1]s
@@ -104,15 +104,15 @@ side-car with. Run it again to renew certificates or to change settings: files a
 	f.StringVar(&out, "out", "", "Directory to write.")
 	f.StringVar(&pkiDir, "pki-dir", pkiDir, "Directory with the cluster's ca.crt, ca.key and front-proxy-ca.crt, as kubeadm lays it out.")
 	f.StringVar(&s.Server, "server", s.Server, "The API server of this machine.")
-	f.StringVar(&s.Listen, "listen", s.Listen, "Loopback address and port of the side-car.")
-	f.StringVar(&s.Namespace, "namespace", s.Namespace, "Namespace of the side-car's Service and of what its canary pretends to write.")
+	f.StringVar(&s.Listen, "listen", s.Listen, "Loopback address and port of the sidecar.")
+	f.StringVar(&s.Namespace, "namespace", s.Namespace, "Namespace of the sidecar's Service and of what its canary pretends to write.")
 	f.StringVar(&s.MasterNamespace, "policy-master-namespace", s.MasterNamespace, "Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
-	f.StringSliceVar(&exempt, "exempt", exempt, "Who passes by the webhooks, so that the cluster boots without the side-car: user:NAME or group:NAME. Policy does not hold for them.")
+	f.StringSliceVar(&exempt, "exempt", exempt, "Who passes by the webhooks, so that the cluster boots without the sidecar: user:NAME or group:NAME. Policy does not hold for them.")
 	f.StringSliceVar(&s.ConditionsFor, "conditions-for", nil, "Resources, as RESOURCE or RESOURCE.GROUP, for which conditional permissions are honoured. Default: all.")
-	f.StringVar(&s.Service, "service", byName, "How API servers find the side-car: externalname, on their own machine, or clusterip, by --advertise-address, for API servers with --enable-aggregator-routing or an egress selector for the cluster.")
-	f.StringVar(&s.Advertise, "advertise-address", "", "Address of this machine at which API servers find the side-car, with --service=clusterip. It listens there, too.")
+	f.StringVar(&s.Service, "service", byName, "How API servers find the sidecar: externalname, on their own machine, or clusterip, by --advertise-address, for API servers with --enable-aggregator-routing or an egress selector for the cluster.")
+	f.StringVar(&s.Advertise, "advertise-address", "", "Address of this machine at which API servers find the sidecar, with --service=clusterip. It listens there, too.")
 	f.DurationVar(&s.MaxStaleness.Duration, "policy-max-staleness", s.MaxStaleness.Duration,
-		"How long the side-car may go on deciding when it hears nothing more from its etcd or from the API server. Then it refuses everybody whom it is asked about. At least 30s; 0 for any time.")
+		"How long the sidecar may go on deciding when it hears nothing more from its etcd or from the API server. Then it refuses everybody whom it is asked about. At least 30s; 0 for any time.")
 	f.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "Store policy in this etcd. Default: an embedded one below --out.")
 	f.StringVar(&s.Etcd.Prefix, "etcd-prefix", "", "Prefix of everything stored there. Default: /proviso.")
 	f.StringVar(&s.Etcd.CAFile, "etcd-cafile", "", "Authority of the etcd.")

@@ -287,7 +287,7 @@ func TestAdmissionRefusesWhatConditionsDoNot(t *testing.T) {
 		{"exec, not met", asked("anna", "create", "pods/exec", "team", "p"), "PodExecOptions", nil, map[string]string{"container": "db"}, false},
 		{"a namespace, met", asked("anna", "create", "namespaces", "", ""), "Namespace", nil, small, true},
 		{"a namespace, not met", asked("anna", "create", "namespaces", "", ""), "Namespace", nil, big, false},
-		{"the side-car writes nothing", asked("proviso:sidecar", "create", "configmaps", "team", ""), "ConfigMap", nil, small, false},
+		{"the sidecar writes nothing", asked("proviso:sidecar", "create", "configmaps", "team", ""), "ConfigMap", nil, small, false},
 		{"the canary least of all", asked("proviso:canary", "create", "configmaps", "team", ""), "ConfigMap", nil, small, false},
 	} {
 		r := admitted(tc.attrs, tc.kind, tc.old, tc.new)
@@ -393,7 +393,7 @@ func nothingPasses(t *testing.T, w *world) {
 		}
 		here, there := w.beside(t, a, review), w.inProcess(t, a, review)
 		if here && !there {
-			t.Fatalf("the side-car lets %s %s %s/%s %s pass, which a server refuses\n%s\n%s", a.User.GetName(), verb, namespace, resource, name, review.OldObject.Raw, review.Object.Raw)
+			t.Fatalf("the sidecar lets %s %s %s/%s %s pass, which a server refuses\n%s\n%s", a.User.GetName(), verb, namespace, resource, name, review.OldObject.Raw, review.Object.Raw)
 		}
 		if here {
 			passed++
@@ -402,7 +402,7 @@ func nothingPasses(t *testing.T, w *world) {
 			stricter++
 		}
 	}
-	t.Logf("%d requests: %d pass, %d are refused by the side-car only", cases, passed, stricter)
+	t.Logf("%d requests: %d pass, %d are refused by the sidecar only", cases, passed, stricter)
 	if passed == 0 || passed == cases {
 		t.Error("the test decides nothing")
 	}

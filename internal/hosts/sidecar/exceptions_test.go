@@ -50,7 +50,7 @@ func TestExceptionsAreListed(t *testing.T) {
 		"a question without a version":              silent(withoutVersion),
 		"use a FieldPermission":                     nil,
 		"they get what the audit policy":            nil, // TestCheckLooksAtTheAuditPolicy
-		"the side-car may not read it":              nil,
+		"the sidecar may not read it":               nil,
 		"custom resources with conversion webhooks": nil,
 		"the pod behind a Binding":                  nil,
 		"`system:masters` and exempt callers can":   nil, // the static manifest says so: TestInit

@@ -105,7 +105,7 @@ func compose(p parts) (*composed, error) {
 	return c, err
 }
 
-// logged logs what is wrong with an object: the side-car writes no events in the cluster.
+// logged logs what is wrong with an object: the sidecar writes no events in the cluster.
 type logged struct{}
 
 // Warn implements feature.Warner.
@@ -124,7 +124,7 @@ const (
 	auditPath     = "/proviso/audit"
 )
 
-var errStranger = errors.New("only the API server that this side-car belongs to may ask here")
+var errStranger = errors.New("only the API server that this sidecar belongs to may ask here")
 
 // webhooks stand in front of everything else. Who asks has shown the certificate that init made for it.
 func (s *sidecar) webhooks(trusted func(*http.Request) error, next http.Handler) http.Handler {

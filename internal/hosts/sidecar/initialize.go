@@ -42,7 +42,7 @@ const (
 // whole is how files are written: after a crash at any moment the old text or the new one is there.
 var whole = atomicfile.Options{Sync: true, SyncDir: true}
 
-// written are the files of a side-car's directory, by the template that makes them.
+// written are the files of a sidecar's directory, by the template that makes them.
 var written = map[string]string{
 	"authorization.yaml": "authorization.yaml", "authorization.kubeconfig": "authorization.kubeconfig",
 	"admission.yaml": "admission.yaml", "admission.kubeconfig": "admission.kubeconfig",
@@ -64,7 +64,7 @@ type data struct {
 	Files                  *pki.Beside
 	GroupVersions          []schema.GroupVersion
 	FlagPairs              []flagPair
-	// Mounts are files outside of Dir that the side-car reads.
+	// Mounts are files outside of Dir that the sidecar reads.
 	Mounts []string
 }
 
@@ -154,7 +154,7 @@ func (s *settings) manifests(files *pki.Beside) (map[string][]byte, error) {
 	return map[string][]byte{staticFile: all[filepath.Join(staticDir, staticFile)]}, nil
 }
 
-// kubeconfig is the side-car's own, for people who want to see what it may do.
+// kubeconfig is the sidecar's own, for people who want to see what it may do.
 func (s *settings) kubeconfig(files *pki.Beside) ([]byte, error) {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: s.Server, CertificateAuthority: files.ClusterCACert}
@@ -164,7 +164,7 @@ func (s *settings) kubeconfig(files *pki.Beside) ([]byte, error) {
 	return clientcmd.Write(*c)
 }
 
-// initialize writes a side-car's directory. What exists is replaced by rename, and certificates are kept while they are
+// initialize writes a sidecar's directory. What exists is replaced by rename, and certificates are kept while they are
 // good.
 func initialize(dir, pkiDir string, s *settings) (failed error) {
 	if err := s.validate(); err != nil {

@@ -199,7 +199,7 @@ func TestPositionOfAnEarlierRelease(t *testing.T) {
 	o.read("0003", "0004")
 }
 
-// SC-19: init lets the API server truncate events, and they fit into what the side-car takes.
+// SC-19: init lets the API server truncate events, and they fit into what the sidecar takes.
 func TestInitTruncatesEvents(t *testing.T) {
 	for mode, prefix := range map[string]string{auditByLog: "audit-log-", auditByHook: "audit-webhook-"} {
 		got := map[string]string{}

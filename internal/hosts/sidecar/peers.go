@@ -24,7 +24,7 @@ import (
 // compareAttempts is how often policy is read before it counts as different: it may change meanwhile.
 const compareAttempts = 3
 
-// peers compares the policy behind every API server of the cluster (SC-3). Each of them reaches the side-car of its own
+// peers compares the policy behind every API server of the cluster (SC-3). Each of them reaches the sidecar of its own
 // machine, so that each is asked.
 func (c *checker) peers(ctx context.Context) []string {
 	servers, err := c.servers(ctx)
@@ -72,14 +72,14 @@ func (c *checker) samePolicy(ctx context.Context, servers []string) (problems []
 			}
 			theirs, err := c.fingerprint(ctx, server)
 			if err != nil {
-				problems = append(problems, fmt.Sprintf("the policy of the side-car at %s cannot be read: %s", server, explain(err)))
+				problems = append(problems, fmt.Sprintf("the policy of the sidecar at %s cannot be read: %s", server, explain(err)))
 				break
 			}
 			if maps.Equal(ours, theirs) {
 				break
 			}
 			if attempt == compareAttempts {
-				problems = append(problems, fmt.Sprintf("the side-car at %s has another policy than this one: give both the same etcd with `proviso sidecar init --etcd-servers`", server))
+				problems = append(problems, fmt.Sprintf("the sidecar at %s has another policy than this one: give both the same etcd with `proviso sidecar init --etcd-servers`", server))
 				break
 			}
 		}

@@ -14,7 +14,7 @@ const (
 	// proofWait is how long a request waits for the next proof if the last one has ended: on a busy machine a canary
 	// takes longer than a proof holds. It is well below the timeout of the authorization webhook.
 	proofWait = time.Second
-	// readyLife is how long after a proof the side-car counts as ready: while nobody needs a proof, there is time
+	// readyLife is how long after a proof the sidecar counts as ready: while nobody needs a proof, there is time
 	// between two canaries.
 	readyLife = 3 * time.Second
 )
@@ -99,7 +99,7 @@ func (p *proof) Admitted(nonce string) string {
 
 // refusal is what the canary must hear.
 func refusal(nonce string) string {
-	return "the side-car refuses what its canary writes, to see that it is asked: " + nonce
+	return "the sidecar refuses what its canary writes, to see that it is asked: " + nonce
 }
 
 // end takes the canary back; refused tells whether it heard the refusal of its nonce.

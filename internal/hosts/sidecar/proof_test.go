@@ -10,7 +10,7 @@ import (
 )
 
 // SC-7: a proof takes the nonce in all three places, on a connection that is open, with the manifest as it was written,
-// and lasts a second. While canaries come back, the side-car is ready between them.
+// and lasts a second. While canaries come back, the sidecar is ready between them.
 func TestProof(t *testing.T) {
 	now := time.Unix(1000, 0)
 	make := func() *proof {
@@ -48,7 +48,7 @@ func TestProof(t *testing.T) {
 	for name, void := range map[string]func(p *proof){
 		"time passes":                         func(*proof) { now = now.Add(readyLife) },
 		"the connection ends":                 func(p *proof) { p.closed("a") },
-		"and begins anew":                     func(p *proof) { p.closed("a"); p.opened("a") },
+		"and begins again":                    func(p *proof) { p.closed("a"); p.opened("a") },
 		"the manifest is gone":                func(p *proof) { p.look(false, errors.New("gone")) },
 		"the manifest was replaced meanwhile": func(p *proof) { p.look(true, nil) },
 	} {

@@ -31,7 +31,7 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// etcdTick spares the machine of the API server: an etcd that ticks more often is most of an idle side-car's work.
+// etcdTick spares the machine of the API server: an etcd that ticks more often is most of an idle sidecar's work.
 const etcdTick = 50 * time.Millisecond
 
 // sidecar is a running one.
@@ -50,7 +50,7 @@ type sidecar struct {
 	sinks atomic.Pointer[audit.Backend]
 }
 
-// Run runs a side-car until the context ends.
+// Run runs a sidecar until the context ends.
 func Run(ctx context.Context, dir string, kinds feature.Kinds, announce func(string)) error {
 	set, err := readSettings(dir)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *sidecar) follow(ctx context.Context, stop context.CancelCauseFunc, anno
 		case <-time.After(30 * time.Second):
 		}
 		if now, err := builtin(ctx, s.cluster); err == nil && !reflect.DeepEqual(now, lists) {
-			stop(errors.New("the API server serves other built-in resources than before: the side-car begins anew"))
+			stop(errors.New("the API server serves other built-in resources than before: the sidecar begins again"))
 			return
 		}
 	}

@@ -21,12 +21,12 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// settings are what init was told, kept in the side-car's directory for run and check.
+// settings are what init was told, kept in the sidecar's directory for run and check.
 type settings struct {
-	// Server is the API server, and Listen where the side-car listens.
+	// Server is the API server, and Listen where the sidecar listens.
 	Server string `json:"server"`
 	Listen string `json:"listen"`
-	// Namespace is that of the side-car's Service, and MasterNamespace the one whose policy holds everywhere.
+	// Namespace is that of the sidecar's Service, and MasterNamespace the one whose policy holds everywhere.
 	Namespace       string `json:"namespace"`
 	MasterNamespace string `json:"masterNamespace"`
 	// Etcd is where policy is stored; an embedded one below the directory if it is empty.
@@ -36,7 +36,7 @@ type settings struct {
 	ExemptGroups []string `json:"exemptGroups,omitempty"`
 	// ConditionsFor are the resources for which conditions are honoured; all if it is empty.
 	ConditionsFor []string `json:"conditionsFor,omitempty"`
-	// Service is how API servers find the side-car: externalname, on their own machine, or clusterip, at Advertise.
+	// Service is how API servers find the sidecar: externalname, on their own machine, or clusterip, at Advertise.
 	Service   string `json:"service,omitempty"`
 	Advertise string `json:"advertise,omitempty"`
 	// Audit is where events come from: the API server's log, or its webhook.
@@ -57,7 +57,7 @@ type etcdSettings struct {
 	KeyFile  string   `json:"keyFile,omitempty"`
 }
 
-// files are those that the side-car reads to reach its etcd.
+// files are those that the sidecar reads to reach its etcd.
 func (e etcdSettings) files() (all []string) {
 	for _, path := range []string{e.CAFile, e.CertFile, e.KeyFile} {
 		if path != "" {
@@ -81,7 +81,7 @@ const (
 func readSettings(dir string) (*settings, error) {
 	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no directory of a side-car: %w; run `proviso sidecar init --out %s`", dir, err, dir)
+		return nil, fmt.Errorf("%s is no directory of a sidecar: %w; run `proviso sidecar init --out %s`", dir, err, dir)
 	}
 	s := &settings{}
 	if err := yaml.UnmarshalStrict(data, s); err != nil {
@@ -96,7 +96,7 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--listen=%s: want an address and a port", s.Listen)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("--listen=%s: the side-car listens on loopback only", s.Listen)
+		return fmt.Errorf("--listen=%s: the sidecar listens on loopback only", s.Listen)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return fmt.Errorf("--listen=%s: the port is not between 1 and 65535", s.Listen)
@@ -107,7 +107,7 @@ func (s *settings) validate() error {
 	case !slices.Contains([]string{"None", "Metadata", "Request", "RequestResponse"}, s.AuditLevel):
 		return fmt.Errorf("--audit-level=%s: want None, Metadata, Request or RequestResponse", s.AuditLevel)
 	case slices.Contains(s.ExemptUsers, pki.CanaryUser) || slices.Contains(s.ExemptUsers, pki.SidecarUser):
-		return errors.New("--exempt: the side-car itself is treated as it must be")
+		return errors.New("--exempt: the sidecar itself is treated as it must be")
 	}
 	if limit := s.MaxStaleness.Duration; limit != 0 && limit < source.MinStaleness {
 		return fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", limit, source.MinStaleness)
@@ -127,7 +127,7 @@ func (s *settings) validateService() error {
 	switch ip := net.ParseIP(s.Advertise); {
 	case s.Service == "" || s.Service == byName:
 		if s.Advertise != "" {
-			return fmt.Errorf("--advertise-address goes with --service=%s: otherwise API servers find the side-car on their own machine", byAddress)
+			return fmt.Errorf("--advertise-address goes with --service=%s: otherwise API servers find the sidecar on their own machine", byAddress)
 		}
 	case s.Service != byAddress:
 		return fmt.Errorf("--service=%s: want %s or %s", s.Service, byName, byAddress)
@@ -137,7 +137,7 @@ func (s *settings) validateService() error {
 	return nil
 }
 
-// outside is where the side-car listens beyond loopback; empty if it does not.
+// outside is where the sidecar listens beyond loopback; empty if it does not.
 func (s *settings) outside() string {
 	if s.Service != byAddress {
 		return ""
@@ -145,10 +145,10 @@ func (s *settings) outside() string {
 	return net.JoinHostPort(s.Advertise, s.port())
 }
 
-// serviceHost is how API servers name the side-car where they pass requests on.
+// serviceHost is how API servers name the sidecar where they pass requests on.
 func (s *settings) serviceHost() string { return serviceName + "." + s.Namespace + ".svc" }
 
-// port is where the side-car listens.
+// port is where the sidecar listens.
 func (s *settings) port() string {
 	_, port, _ := net.SplitHostPort(s.Listen)
 	return port

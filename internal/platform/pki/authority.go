@@ -20,7 +20,7 @@ type signer struct {
 	bundle []byte
 }
 
-// loadSigner reads an authority. Remedy says how to start over without it, since it is never made anew by itself.
+// loadSigner reads an authority. Remedy says how to start over without it, since it is never made again by itself.
 func loadSigner(certPath, keyPath, remedy string) (*signer, error) {
 	bundle, err := read(certPath, false, remedy)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 const (
 	SidecarUser = "proviso:sidecar"
 	CanaryUser  = "proviso:canary"
-	// AskingServer is as whom the API server calls the side-car.
+	// AskingServer is as whom the API server calls the sidecar.
 	AskingServer = "proviso:kube-apiserver"
 )
 
-// Beside are the files of a side-car.
+// Beside are the files of a sidecar.
 type Beside struct {
-	// CACert is the side-car's own authority. It signs what the side-car and its API server use between them, and
+	// CACert is the sidecar's own authority. It signs what the sidecar and its API server use between them, and
 	// nothing else.
 	CACert string
 	// ServerCert and AskingCert are theirs.
 	ServerCert, ServerKey string
 	AskingCert, AskingKey string
 	// ServiceCert is for whoever reaches our groups through the Service. The cluster's authority has signed it: an
-	// APIService names one authority, and each machine has a side-car of its own.
+	// APIService names one authority, and each machine has a sidecar of its own.
 	ServiceCert, ServiceKey string
 	// SidecarCert and CanaryCert log in to the API server: its own authority has signed them.
 	SidecarCert, SidecarKey string
@@ -40,8 +40,8 @@ func BesideFiles(dir string) *Beside {
 		ClusterCACert: at("cluster-ca.crt"), FrontProxyCACert: at("front-proxy-ca.crt")}
 }
 
-// EnsureBeside makes or renews the certificates of a side-car below dir, with the authorities of a cluster in
-// clusterPKI (ca.crt, ca.key, front-proxy-ca.crt). The side-car is reached at an address, and as a Service.
+// EnsureBeside makes or renews the certificates of a sidecar below dir, with the authorities of a cluster in
+// clusterPKI (ca.crt, ca.key, front-proxy-ca.crt). The sidecar is reached at an address, and as a Service.
 func EnsureBeside(dir, clusterPKI, service string, address net.IP) (*Beside, error) {
 	cfg, err := Config{Port: 1}.complete()
 	if err != nil {

@@ -28,7 +28,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("pki file %s %s; %s", e.Path, e.Problem, e.Remedy)
 }
 
-const remedyLeaf = "restore it or remove it to have it generated anew"
+const remedyLeaf = "restore it or remove it to have it generated again"
 
 // exists does not follow links: a dangling link is something an administrator made, and is reported when read.
 func exists(path string) bool {

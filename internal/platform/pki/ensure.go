@@ -66,7 +66,7 @@ func (e *ensurer) leaf(ca *signer, l leaf) error {
 	if !exists(keyPath) {
 		if exists(certPath) {
 			return &FileError{keyPath, "is missing although " + certPath + " exists",
-				"restore it, or remove the certificate too to have both generated anew"}
+				"restore it, or remove the certificate too to have both generated again"}
 		}
 		_, encoded, err := newKey()
 		if err != nil {
@@ -76,7 +76,7 @@ func (e *ensurer) leaf(ca *signer, l leaf) error {
 			return err
 		}
 	}
-	remedyPair := "restore it, or remove " + keyPath + " and " + certPath + " to have both generated anew"
+	remedyPair := "restore it, or remove " + keyPath + " and " + certPath + " to have both generated again"
 	key, err := loadKey(keyPath, remedyPair)
 	if err != nil {
 		return err

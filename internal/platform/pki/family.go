@@ -34,11 +34,11 @@ func (e *ensurer) families() []family {
 		},
 	}, {
 		file: "front-proxy-ca", commonName: "proviso-front-proxy-ca",
-		remedy: "restore it from a backup, or remove front-proxy-ca.* and front-proxy-client.* to have them generated anew",
+		remedy: "restore it from a backup, or remove front-proxy-ca.* and front-proxy-client.* to have them generated again",
 		leaves: []leaf{{"front-proxy-client", subject{name: ProxyClientName, usages: clientOnly}}},
 	}, {
 		file: "etcd/ca", commonName: "proviso-etcd-ca",
-		remedy: "restore it from a backup, or remove the directory " + e.path("etcd") + " to have it generated anew",
+		remedy: "restore it from a backup, or remove the directory " + e.path("etcd") + " to have it generated again",
 		leaves: []leaf{
 			// etcd's gateway calls the server with the server's own certificate.
 			{"etcd/server", subject{name: "etcd", usages: clientServer, hosts: []string{"localhost"}, ips: local}},

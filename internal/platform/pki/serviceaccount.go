@@ -13,7 +13,7 @@ import (
 // may hold older keys, which keeps tokens signed by those valid.
 func (e *ensurer) serviceAccountKeys() error {
 	path, pub := e.files.SAKey, e.files.SAPub
-	remedy := "restore it, or remove " + path + " and " + pub + " to have both generated anew (tokens signed so far stop working)"
+	remedy := "restore it, or remove " + path + " and " + pub + " to have both generated again (tokens signed so far stop working)"
 	if !exists(path) {
 		if exists(pub) {
 			return &FileError{path, "is missing although " + pub + " exists", remedy}
@@ -50,5 +50,5 @@ func (e *ensurer) serviceAccountKeys() error {
 			return nil
 		}
 	}
-	return &FileError{pub, "does not hold the public key of " + path, "restore it, add the key to it, or remove it to have it generated anew"}
+	return &FileError{pub, "does not hold the public key of " + path, "restore it, add the key to it, or remove it to have it generated again"}
 }

@@ -310,7 +310,7 @@ func TestSupposeAsksNoWebhook(t *testing.T) {
 	}
 }
 
-// TR-6: how many rules a request is decided anew for is bounded, and so is what is kept.
+// TR-6: how many rules a request is decided again for is bounded, and so is what is kept.
 func TestSupposeIsBounded(t *testing.T) {
 	rules := []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, ResourceKinds: []string{"configmaps"}}}
 	for range 100 {

@@ -93,7 +93,7 @@ func New(now func() time.Time) *Recorder {
 	return &Recorder{now: now, rules: map[shadowrule.ID]*entry{}}
 }
 
-// Keep says which rules there are. One that has changed is counted anew; what is gone is forgotten.
+// Keep says which rules there are. One that has changed is counted again; what is gone is forgotten.
 func (r *Recorder) Keep(rules []shadowrule.Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

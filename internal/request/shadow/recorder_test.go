@@ -47,7 +47,7 @@ func TestRecorderIsBounded(t *testing.T) {
 	}
 }
 
-// TR-6: a rule that changes is counted anew, one that is gone is forgotten, and the others go on.
+// TR-6: a rule that changes is counted again, one that is gone is forgotten, and the others go on.
 func TestRecorderKeeps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := New(func() time.Time { return now })

@@ -12,8 +12,8 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// maxSuppositions is for how many rules a single request is decided anew: as many again as a role can have would cost a
-// multiple of the request. Further ones count as undecided.
+// maxSuppositions is for how many rules a single request is decided again: for as many as a role can have, it would
+// cost a multiple of the request. Further ones count as undecided.
 const maxSuppositions = 16
 
 // supposition is one rule that is not enforced, and the chain as if it was.

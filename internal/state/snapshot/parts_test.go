@@ -163,7 +163,7 @@ func TestNoRulesBeforeTheSync(t *testing.T) {
 	w.put(t, PolicyBindings, bindingOf("hammer", "edgar"))
 	late.synced = true
 	w.expect("all is there", "edgar", "get", true)
-	late.synced = false // it connects anew
+	late.synced = false // it connects again
 	w.put(t, PolicyBindings, bindingOf("hammer"))
 	w.expect("taken away meanwhile", "edgar", "get", false)
 	if !w.store.Current().Synced {
@@ -227,8 +227,8 @@ func TestPolicyOfANamespaceThatIsGone(t *testing.T) {
 			denied("gone", false)
 			w.put(t, Namespaces, namespaceAt("2", time.Now().Add(time.Minute)))
 		}
-		w.expect("made anew", "edgar", "get", false)
-		denied("made anew", false)
+		w.expect("made again", "edgar", "get", false)
+		denied("made again", false)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestProtectionsFollowTheirSource(t *testing.T) {
 		t.Errorf("%d changes, %d protections", changes, index().Len())
 	}
 	if first := index(); index() != first {
-		t.Error("compiled anew although nothing has changed")
+		t.Error("compiled again although nothing has changed")
 	}
 	s.put(t, Namespaces, namespaceAt("1", created))
 	s.remove(t, Namespaces, namespaceAt("1", created), false)
@@ -379,7 +379,7 @@ func TestFieldsFollowTheirSource(t *testing.T) {
 		t.Error("a field permission does not count")
 	}
 	if first := table(); table() != first {
-		t.Error("compiled anew although nothing has changed")
+		t.Error("compiled again although nothing has changed")
 	}
 	s.remove(t, FieldPermissions, fp, true)
 	if changes != 2 || table().Guards(pods) {

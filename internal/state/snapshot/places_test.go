@@ -55,10 +55,10 @@ func TestPlaces(t *testing.T) {
 	if err := store.Update(namespaceAt("2", now.Add(time.Minute))); err != nil {
 		t.Fatal(err)
 	}
-	expect("made anew", in("hammer", "1"), nothing)
-	expect("made anew, released before", released, nothing)
-	expect("made anew, no UID", in("hammer", ""), nothing)
-	expect("made anew, its own", in("hammer", "2"), everything)
+	expect("made again", in("hammer", "1"), nothing)
+	expect("made again, released before", released, nothing)
+	expect("made again, no UID", in("hammer", ""), nothing)
+	expect("made again, its own", in("hammer", "2"), everything)
 	p.forget(in("hammer", "1"))
 	p.forget("what is no object")
 	(*places)(nil).forget(in("hammer", "1"))

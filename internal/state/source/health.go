@@ -64,7 +64,7 @@ func (h *Health) follow(ctx context.Context, newest func(ctx context.Context, so
 
 func (s *source) failed(err error) {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, io.EOF) {
-		return // it begins anew, as it should
+		return // it begins again, as it should
 	}
 	s.note(err, s.mirror.LastSyncResourceVersion())
 }

@@ -80,7 +80,7 @@ type Kind[T interface {
 	Stored func(T) S
 }
 
-// Update computes every status anew and writes those that have changed. One that cannot be written does not keep the
+// Update computes every status again and writes those that have changed. One that cannot be written does not keep the
 // others back.
 func (r *Kind[T, S]) Update(ctx context.Context, compute func(T) S) error {
 	var failed []error

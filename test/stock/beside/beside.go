@@ -1,4 +1,4 @@
-// Package beside runs a stock kube-apiserver with a side-car where tests otherwise run a server of ours (SC-11).
+// Package beside runs a stock kube-apiserver with a sidecar where tests otherwise run a server of ours (SC-11).
 package beside
 
 import (
@@ -12,7 +12,7 @@ import (
 	"proviso.dev/proviso/test/stock"
 )
 
-// Program is the built program whose side-car stands beside a stock server; empty if tests run on a server of ours.
+// Program is the built program whose sidecar stands beside a stock server; empty if tests run on a server of ours.
 func Program() string { return os.Getenv("PROVISO_BESIDE") }
 
 // Start starts both, and waits until conditions are honoured.

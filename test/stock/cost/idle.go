@@ -22,7 +22,7 @@ import (
 	"proviso.dev/proviso/test/stock"
 )
 
-// idle answers the webhooks of a pair, at the side-car's address and with its certificate, without looking.
+// idle answers the webhooks of a pair, at the sidecar's address and with its certificate, without looking.
 func idle(ctx context.Context, pair *stock.Pair) error {
 	listener, err := net.Listen("tcp", pair.Listen)
 	if err != nil {
@@ -84,7 +84,7 @@ func neverAsked(pair *stock.Pair) error {
 	return nil
 }
 
-// used is the processor time of the API server and of the side-car so far.
+// used is the processor time of the API server and of the sidecar so far.
 func (s *stack) used() (all [2]time.Duration) {
 	for i, cmd := range s.servers[1:] {
 		all[i] = processor(cmd.Process.Pid)
@@ -132,7 +132,7 @@ func memory(pid int) (r resident) {
 	return r
 }
 
-// bind writes role bindings, a hundred in each namespace, and waits until the side-car knows the last one.
+// bind writes role bindings, a hundred in each namespace, and waits until the sidecar knows the last one.
 func (s *stack) bind(ctx context.Context, n int) error {
 	const lanes, perNamespace = 8, 100
 	var next atomic.Int64

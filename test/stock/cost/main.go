@@ -1,5 +1,5 @@
-// Command cost measures what a side-car costs (SC-14), in pairs of servers: a stock kube-apiserver alone, and beside it
-// one with a side-car, one whose webhooks are not asked since their match conditions say no, one whose webhooks answer
+// Command cost measures what a sidecar costs (SC-14), in pairs of servers: a stock kube-apiserver alone, and beside it
+// one with a sidecar, one whose webhooks are not asked since their match conditions say no, one whose webhooks answer
 // without looking, and a second one alone, which shows what chance does. Both of a pair run at the same time, and the
 // client sends a few requests to one and then to the other, in an order that is drawn, so that what disturbs one
 // disturbs the other. Servers of the same kind differ by chance for as long as they run, so that each pair is started
@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&l.each, "each", 100, "requests of each kind in a round")
 	flag.DurationVar(&l.breath, "breath", 2*time.Millisecond, "how long a server has for what it does after its answer, before the next request")
 	with := flag.String("with", strings.Join(compared, "; "), "what is measured beside a server alone")
-	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the side-car; none to leave that out")
+	bindings := flag.Int("bindings", 20000, "role bindings for the memory of the sidecar; none to leave that out")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,7 +66,7 @@ var requests = []string{"get", "create", "dry-run create"}
 type stack struct {
 	name    string
 	pair    *stock.Pair
-	servers []*exec.Cmd // etcd, API server, side-car
+	servers []*exec.Cmd // etcd, API server, sidecar
 	admin   *rest.Config
 	clients []*rest.Config
 	open    []*http.Client
@@ -75,7 +75,7 @@ type stack struct {
 }
 
 // figures are how long requests took, by caller and request, and the processor time of the API server and of the
-// side-car. The same request has the same place on both sides of a pair.
+// sidecar. The same request has the same place on both sides of a pair.
 type figures struct {
 	took map[string][]time.Duration
 	cpu  map[string][2]time.Duration
@@ -142,7 +142,7 @@ func (p *pair) measure(ctx context.Context, proviso, name string, aloneFirst boo
 	})
 }
 
-// remember prints the memory of a side-car.
+// remember prints the memory of a sidecar.
 func remember(ctx context.Context, proviso string, bindings int) error {
 	return started(ctx, proviso, []string{beside}, func(stacks []*stack) error {
 		car := stacks[0]
@@ -151,7 +151,7 @@ func remember(ctx context.Context, proviso string, bindings int) error {
 			return err
 		}
 		after := memory(car.servers[2].Process.Pid)
-		fmt.Printf("memory of the side-car: %s, and %s with %d role bindings, which were written in %s (goal: at most 250 MB)\n", before, after, bindings, time.Since(began).Round(time.Second))
+		fmt.Printf("memory of the sidecar: %s, and %s with %d role bindings, which were written in %s (goal: at most 250 MB)\n", before, after, bindings, time.Since(began).Round(time.Second))
 		return nil
 	})
 }

@@ -14,7 +14,7 @@ const (
 	again  = "alone, again"
 	never  = "never asked"
 	idling = "idle webhooks"
-	beside = "side-car"
+	beside = "sidecar"
 )
 
 // compared are the others of the pairs.
@@ -42,16 +42,16 @@ func report(all map[string]*pair, sets int) {
 				fmt.Printf(", where alone %s", short(median(p.alone.took[key])))
 				fmt.Printf(" (%d requests); processor time of the API server %s, alone %s", n, short(p.other.cpu[key][0]/n), short(p.alone.cpu[key][0]/n))
 				if name == beside {
-					fmt.Printf(", and of the side-car %s", short(p.other.cpu[key][1]/n))
+					fmt.Printf(", and of the sidecar %s", short(p.other.cpu[key][1]/n))
 				}
 				fmt.Println()
 			}
 			switch {
 			case all[beside] == nil:
 			case c.exempt:
-				fmt.Printf("  the side-car costs %dµs (goal: at most 50µs)\n", more[beside].Microseconds())
+				fmt.Printf("  the sidecar costs %dµs (goal: at most 50µs)\n", more[beside].Microseconds())
 			case all[idling] != nil:
-				fmt.Printf("  the side-car costs %.2f times what idle webhooks do (goal: at most 1.5)\n", float64(more[beside])/float64(more[idling]))
+				fmt.Printf("  the sidecar costs %.2f times what idle webhooks do (goal: at most 1.5)\n", float64(more[beside])/float64(more[idling]))
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (w *World) Markers() (all []Marker) {
 	}
 	for _, user := range []string{id + "-role", id + "-cluster"} {
 		all = append(all, Marker{&Request{User: user, Method: http.MethodGet, Path: team + "/" + id}, missing},
-			// A stock server knows nothing of these: the side-car decides by what it has read of RBAC.
+			// A stock server knows nothing of these: the sidecar decides by what it has read of RBAC.
 			Marker{&Request{User: user, Method: http.MethodPatch, Path: team + "/small?dryRun=All", ContentType: asMerge, Body: fmt.Sprintf(`{"metadata":{"labels":{"%s.example.com/x":"1"}}}`, id)},
 				func(a answer) bool { return a.code/100 == 2 }})
 	}

@@ -1,5 +1,5 @@
 // Command run stands in for `proviso serve` where servers are tested from outside: it starts a stock kube-apiserver
-// with a side-car, and the controllers that `proviso serve` has, and ends them when it is told to end. With all of our
+// with a sidecar, and the controllers that `proviso serve` has, and ends them when it is told to end. With all of our
 // feature gates off it is the kube-apiserver alone.
 package main
 
@@ -61,7 +61,7 @@ func run(ctx context.Context, proviso string, args []string) error {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	dir, port := flags.String("data-dir", "", "an empty directory with a short path"), flags.Int("secure-port", 0, "the port of the API server")
 	compaction := flags.Duration("etcd-compaction-interval", 5*time.Minute, "how often the API server compacts its etcd")
-	gates := flags.String("feature-gates", "", "ours, which a stock server does not know: if all are off, there is no side-car")
+	gates := flags.String("feature-gates", "", "ours, which a stock server does not know: if all are off, there is no sidecar")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

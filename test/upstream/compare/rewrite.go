@@ -32,7 +32,7 @@ type Package struct {
 // Fields are those of Package.
 const Fields = "ImportPath,ForTest,Imports,TestImports,XTestImports,EmbedFiles,TestEmbedFiles,XTestEmbedFiles"
 
-// Packages reads the output of `go list`, without what is compiled anew for a test.
+// Packages reads the output of `go list`, without what is compiled again for a test.
 func Packages(text string) (map[string]Package, error) {
 	all := map[string]Package{}
 	for decoder := json.NewDecoder(strings.NewReader(text)); ; {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// SV-13: what depends on a changed package is compiled anew, under another name, and nothing else is.
+// SV-13: what depends on a changed package is compiled again, under another name, and nothing else is.
 func TestOnlyWhatChangesIsCompiled(t *testing.T) {
 	const test = kubernetes + "test/integration/auth"
 	all, err := Packages(`{"ImportPath": "k8s.io/kubernetes/test/integration/auth", "TestImports": ["k8s.io/kubernetes/test/util"]}

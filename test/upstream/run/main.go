@@ -149,7 +149,7 @@ func (o *options) linkStaging(ctx context.Context) error {
 func (o *options) kubernetes() string { return filepath.Join(o.work, "kubernetes") }
 func (o *options) modfile() string    { return filepath.Join(o.work, "upstream.mod") }
 
-// build compiles the tests of a package. Only what the patch changes, and what depends on that, is compiled anew.
+// build compiles the tests of a package. Only what the patch changes, and what depends on that, is compiled again.
 func (o *options) build(ctx context.Context, pkg, binary string) error {
 	flags := []string{"-mod=mod", "-modfile=" + o.modfile(), "-tags=upstream"}
 	list, err := goOutput(ctx, o.root, append(append([]string{"list"}, flags...), "-test", "-deps", "-json="+compare.Fields, pkg)...)

@@ -24,7 +24,7 @@ type ServiceResolver interface {
 	ResolveEndpoint(namespace, name string, port int32) (*url.URL, error)
 }
 
-// target is where and how fast the batches of a sink are sent. It is made anew when the webhook of the sink changes.
+// target is where and how fast the batches of a sink are sent. It is made again when the webhook of the sink changes.
 type target struct {
 	webhook *v1alpha1.Webhook
 	url     string // may hold secrets: never part of an error or a log

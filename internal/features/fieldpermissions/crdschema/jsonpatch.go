@@ -96,7 +96,7 @@ type replay struct {
 	patch   jsonpatch.Patch
 }
 
-// attempts is how often upstream's own patch is applied anew.
+// attempts is how often upstream's own patch is applied again.
 const attempts = 5
 
 func (p *replay) serve(w http.ResponseWriter) {

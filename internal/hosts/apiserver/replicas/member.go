@@ -306,7 +306,7 @@ func (m *Member) follow(ctx context.Context) {
 			}
 			for _, event := range slices.Backward(change.Events) {
 				if event.Type == clientv3.EventTypeDelete {
-					break // whoever starts next makes it anew
+					break // whoever starts next makes it again
 				}
 				var record Settings
 				if err := m.decode(event.Kv.Value, &record); err != nil {

@@ -88,7 +88,7 @@ func steps(now, put, remove []manifests.Document) (all []Step) {
 	return inOrder(all)
 }
 
-// inOrder puts containers before roles before what binds them, and deletions last, except of what is then made anew.
+// inOrder puts containers before roles before what binds them, and deletions last, except of what is then made again.
 func inOrder(all []Step) []Step {
 	made := map[string]bool{}
 	for _, s := range all {
@@ -112,7 +112,7 @@ func inOrder(all []Step) []Step {
 }
 
 // rewritten makes one object into another one, which may be missing. What a binding binds cannot be changed: it is made
-// anew.
+// again.
 func rewritten(want, have *unstructured.Unstructured) []Step {
 	rank := rankOf(want)
 	if have == nil {
@@ -194,7 +194,7 @@ func rankOf(object *unstructured.Unstructured) int {
 	return 1
 }
 
-// ready is an object as it is written over another one, or anew.
+// ready is an object as it is written over another one, or again.
 func ready(object, have *unstructured.Unstructured) *unstructured.Unstructured {
 	object = object.DeepCopy()
 	object.SetUID("")

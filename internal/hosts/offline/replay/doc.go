@@ -1,4 +1,4 @@
-// Package replay decides recorded requests anew, by the policy before a change and by that after it, and gathers those
+// Package replay decides recorded requests again, by the policy before a change and by that after it, and gathers those
 // whose answer flips.
 //
 // A request whose answer depends on something that was not recorded is undecided, and counted with the reason and the

@@ -21,7 +21,7 @@ type Report struct {
 	// MoreFlips are requests that flip and are not in Flips, of which there are too many kinds.
 	MoreFlips int64 `json:"moreFlips,omitempty"`
 	// Otherwise are the requests that were decided otherwise when they were recorded than the policy before the change
-	// decides them, and Impersonated those of which the right to impersonate was not decided anew.
+	// decides them, and Impersonated those of which the right to impersonate was not decided again.
 	Otherwise    int64 `json:"decidedOtherwise,omitempty"`
 	Impersonated int64 `json:"impersonated,omitempty"`
 	// The rest of the log: events of other stages, events without a user, lines that could not be read, and others.

@@ -33,7 +33,7 @@ type Config struct {
 	Objects *Objects
 	// Interlock proves that the stock server calls admission.
 	Interlock Interlock
-	// Own is the side-car's name, and Canary that of its proof.
+	// Own is the sidecar's name, and Canary that of its proof.
 	Own, Canary string
 	// Guards list what the enforcer refuses whatever the chain says: fields and attributes.
 	Guards accessreview.Guards
@@ -74,7 +74,7 @@ func New(cfg Config) (*Decider, error) {
 }
 
 // ErrUnsynced is that there is nothing to decide by yet. Nobody is allowed anything (SC-8).
-var ErrUnsynced = errors.New("the side-car has not read its policy yet")
+var ErrUnsynced = errors.New("the sidecar has not read its policy yet")
 
 // pin gives a call the policy of this moment.
 func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot, error) {

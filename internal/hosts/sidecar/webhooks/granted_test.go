@@ -87,7 +87,7 @@ func TestGrantedIsBoundedForEachUser(t *testing.T) {
 }
 
 // SC-18: text of any length costs eight bytes. A conditional right and a few hundred requests were enough to end a
-// side-car by its memory.
+// sidecar by its memory.
 func TestGrantedKeepsNoText(t *testing.T) {
 	g := NewGranted(time.Now)
 	held := func() uint64 {

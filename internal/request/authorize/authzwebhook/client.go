@@ -62,7 +62,7 @@ type attempt struct {
 }
 
 // post sends a review and reads the answer. It is repeated as upstream does, after failures that may pass. Each attempt
-// is reported and read anew: nothing of an answer that failed may be left in the next.
+// is reported and read again: nothing of an answer that failed may be left in the next.
 func (c *client) post(ctx context.Context, review runtime.Object, read func(body []byte) error, report func(attempt)) error {
 	return webhookutil.WithExponentialBackoff(ctx, c.backoff, func() error {
 		start := time.Now()
