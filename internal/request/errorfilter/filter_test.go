@@ -257,6 +257,18 @@ func TestDeletesThatNeverArrive(t *testing.T) {
 	if code != 403 || !strings.Contains(body, "the enforcer says no") {
 		t.Errorf("a refusal by the enforcer: %d %s", code, body)
 	}
+	// What fails for another reason, and a change that nobody has admitted, are not refused by a condition on deletions.
+	for verb, err := range map[string]error{"delete": apierrors.NewInternalError(errors.New(secret)), "patch": nil} {
+		code, _, body := w.send(t, "wes", verb, "x", func(out http.ResponseWriter, r *http.Request) {
+			if got := w.store.Get(r.Context(), "x", storage.GetOptions{}, &corev1.ConfigMap{}); got != nil {
+				t.Error(got)
+			}
+			reply(out, r, err)
+		})
+		if code != 403 || !strings.Contains(body, "the request ended before that was decided") {
+			t.Errorf("%s: %d %s", verb, code, body)
+		}
+	}
 }
 
 // NI-3: of a collection, every object of the response counts, in the state in which it is listed, and no count tells of
