@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -140,7 +141,7 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 	if err != nil && len(lists) == 0 {
 		return nil, err
 	}
-	var questions []authorizationv1.ResourceAttributes
+	var asked []authorizationv1.ResourceAttributes
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -157,20 +158,24 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 				in = ""
 			}
 			for _, verb := range r.Verbs {
-				questions = append(questions, authorizationv1.ResourceAttributes{
-					Namespace: in, Verb: verb, Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub})
+				one := authorizationv1.ResourceAttributes{Namespace: in, Verb: verb, Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub}
+				asked = append(asked, one)
+				if (questions.Target{Verb: verb, Resource: resource, Subresource: sub}).IsNamespace() {
+					one.Namespace, one.Name = namespace, namespace
+					asked = append(asked, one)
+				}
 			}
 		}
 	}
-	questions = slices.Compact(questions) // a group can be listed twice
-	found := make([]right, len(questions))
+	asked = slices.Compact(asked) // a group can be listed twice
+	found := make([]right, len(asked))
 	errs := make(chan error, 1)
 	var group sync.WaitGroup
 	next := make(chan int)
 	for range sweepers {
 		group.Go(func() {
 			for i := range next {
-				answer, err := askRaw(ctx, rc, questions[i])
+				answer, err := askRaw(ctx, rc, asked[i])
 				if err != nil {
 					select {
 					case errs <- err:
@@ -182,7 +187,7 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 			}
 		})
 	}
-	for i := range questions {
+	for i := range asked {
 		next <- i
 	}
 	close(next)
@@ -191,6 +196,11 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 	case err := <-errs:
 		return nil, err
 	default:
+	}
+	for i := range found { // of a Namespace object that is like all others nothing is said
+		if i > 0 && asked[i].Name != "" && len(found[i-1].Verbs) > 0 && found[i-1].Condition == found[i].Condition {
+			found[i] = right{}
+		}
 	}
 	return merged(slices.DeleteFunc(found, func(r right) bool { return len(r.Verbs) == 0 })), nil
 }
@@ -206,6 +216,9 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	r := &right{Resource: groupResource(attrs.Group, attrs.Resource), Verbs: []string{attrs.Verb}}
 	if attrs.Subresource != "" {
 		r.Resource += "/" + attrs.Subresource
+	}
+	if attrs.Name != "" {
+		r.ResourceNames = []string{attrs.Name}
 	}
 	switch exitCode(review.Status) {
 	case 0:

@@ -29,11 +29,12 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 		shape = shape.Stored()
 	}
 	u := compare.Of(operation, shape)
-	u.OwnKind, u.Namespaced = r.Own, a.Namespace != ""
+	namespace := a.target().InNamespace()
+	u.OwnKind, u.Namespaced = r.Own, namespace != "" || a.target().IsNamespace()
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
 	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]
-	if a.Namespace != Other {
-		u.Known["request.namespace"] = a.Namespace
+	if namespace != Other && (namespace != "" || !a.target().IsNamespace()) { // else it is some namespace
+		u.Known["request.namespace"] = namespace
 	}
 	for _, version := range versions { // a write changes neither the name nor the namespace
 		if a.Namespace != Other && a.Namespace != "" && r.Own {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
@@ -46,6 +47,10 @@ type Input struct {
 // Action is what somebody does.
 type Action struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
+}
+
+func (a Action) target() questions.Target {
+	return questions.Target{Verb: a.Verb, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 }
 
 // HasName tells whether a request for an action names its object. (A create names it only in its body.)
@@ -104,6 +109,11 @@ func (q *question) action(namespace, name string) Action {
 	return Action{Verb: q.verb, Group: q.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: namespace, Name: name, Path: q.path}
 }
 
+// isNamespace reports whether the question is about one Namespace object, which the request is made in.
+func (q *question) isNamespace() bool {
+	return q.path == "" && questions.Target{Verb: q.verb, Resource: q.Resource.Resource, Subresource: q.Subresource}.IsNamespace()
+}
+
 type planner struct {
 	Input
 	questions []question
@@ -113,7 +123,7 @@ type planner struct {
 }
 
 func newPlanner(in Input) *planner {
-	p := &planner{Input: in, diff: ruleset.Diff(in.Before, in.After), questions: questions(in), of: map[ruleset.Subject][]int{}}
+	p := &planner{Input: in, diff: ruleset.Diff(in.Before, in.After), questions: questionsOf(in), of: map[ruleset.Subject][]int{}}
 	for i, s := range p.diff.Strands() {
 		p.strands = append(p.strands, &strand{Strand: s})
 		s.Subjects(func(who ruleset.Subject) { p.of[who] = append(p.of[who], i) })
@@ -121,7 +131,7 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
-func questions(in Input) (all []question) {
+func questionsOf(in Input) (all []question) {
 	for _, r := range in.Resources {
 		for _, verb := range in.Verbs {
 			all = append(all, question{Resource: r, verb: verb})
@@ -140,8 +150,8 @@ func (a Action) attributes(r Resource) authorizer.AttributesRecord {
 	if a.Path != "" {
 		return authorizer.AttributesRecord{Verb: a.Verb, Path: a.Path}
 	}
-	namespace := a.Namespace
-	if namespace == Other {
+	namespace := a.target().InNamespace()
+	if namespace == Other || a.Name == "" && a.target().IsNamespace() {
 		namespace = "any-other-namespace"
 	}
 	return authorizer.AttributesRecord{Verb: a.Verb, APIGroup: a.Group, APIVersion: r.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: namespace, Name: a.Name, ResourceRequest: true}

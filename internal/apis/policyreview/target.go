@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -54,6 +55,7 @@ func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name 
 	if err != nil {
 		return authorizer.AttributesRecord{}, "resourceKind " + err.Error()
 	}
+	namespace = questions.Target{Verb: verb, Resource: resource.Resource, Subresource: subresource, Namespace: namespace, Name: name}.InNamespace()
 	version := served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)})
 	return authorizer.AttributesRecord{
 		User: u, Verb: verb, Namespace: namespace, APIGroup: resource.Group, APIVersion: version,
