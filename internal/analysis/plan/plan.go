@@ -32,6 +32,10 @@ type Resource struct {
 	// Shape is that of the body; nil if nothing is known of it. Own tells that the body is of the resource's own kind.
 	Shape *compare.Shape
 	Own   bool
+	// Verbs are those that a server asks about beside the verbs of requests. Of a virtual resource, which no request is
+	// for, they are all.
+	Verbs   []string
+	Virtual bool
 }
 
 // Input is what is compared, and the requests among which it is.
@@ -57,6 +61,9 @@ func (a Action) target() questions.Target {
 func HasName(a Action) bool {
 	return a.Subresource != "" || verbs.HasName(a.Verb)
 }
+
+// OtherVerbs stands for every verb that nobody names: only rules for all verbs grant it.
+const OtherVerbs = "(other verbs)"
 
 const (
 	// Everywhere is in every namespace and outside of them.
@@ -95,6 +102,7 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 			changes = append(changes, p.answer(ctx, c, &p.questions[q])...)
 		}
 	}
+	changes = withoutOthers(changes)
 	slices.SortStableFunc(changes, Change.Compare)
 	return changes, nil
 }
@@ -133,7 +141,7 @@ func newPlanner(in Input) *planner {
 
 func questionsOf(in Input) (all []question) {
 	for _, r := range in.Resources {
-		for _, verb := range in.Verbs {
+		for _, verb := range r.asked(in.Verbs) {
 			all = append(all, question{Resource: r, verb: verb})
 		}
 	}
@@ -143,6 +151,38 @@ func questionsOf(in Input) (all []question) {
 		}
 	}
 	return all
+}
+
+// asked are the verbs that a server can ask about a resource, of those that rules tell apart, and one for all others.
+func (r Resource) asked(all []string) (asked []string) {
+	for _, verb := range all {
+		if !r.Virtual || !verbs.IsRequest(verb) {
+			asked = append(asked, verb)
+		}
+	}
+	for _, verb := range r.Verbs {
+		if !slices.Contains(asked, verb) {
+			asked = append(asked, verb)
+		}
+	}
+	return append(asked, OtherVerbs)
+}
+
+// withoutOthers leaves out what is said of all other verbs where something is said of one of them: it is the same
+// grant.
+func withoutOthers(changes []Change) []Change {
+	type place struct {
+		who                        ruleset.Subject
+		group, resource, sub, path string
+	}
+	at := func(c Change) place {
+		return place{c.Subjects[0], c.Action.Group, c.Action.Resource, c.Action.Subresource, c.Action.Path}
+	}
+	said := map[place]bool{}
+	for _, c := range changes {
+		said[at(c)] = said[at(c)] || c.Action.Verb != OtherVerbs
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action.Verb == OtherVerbs && said[at(c)] })
 }
 
 // attributes are those of the action. The namespace that stands for every other one has a name that nobody gives.
