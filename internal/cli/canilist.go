@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -202,7 +203,36 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 			found[i] = right{}
 		}
 	}
+	if err := o.single(ctx, rc, asked, found); err != nil {
+		return nil, err
+	}
 	return merged(slices.DeleteFunc(found, func(r right) bool { return len(r.Verbs) == 0 })), nil
+}
+
+// single finds, where a write of the whole object is not allowed, the rights to single fields (FP-21).
+func (o *CanIOptions) single(ctx context.Context, rc *rest.RESTClient, asked []authorizationv1.ResourceAttributes, found []right) error {
+	held := map[authorizationv1.ResourceAttributes]right{}
+	for i, a := range asked {
+		t := target{resource: schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource}, subresource: a.Subresource}
+		if len(found[i].Verbs) > 0 || !o.writesFields(a.Verb, t) {
+			continue
+		}
+		question := a
+		question.Verb = fieldperm.Verb
+		answer, known := held[question]
+		if !known {
+			one, err := askRaw(ctx, rc, question)
+			if err != nil {
+				return err
+			}
+			answer, held[question] = *one, *one
+		}
+		if len(answer.Verbs) > 0 {
+			answer.Verbs, answer.Condition = []string{a.Verb}, "only fields that your field permissions cover"
+			found[i] = answer
+		}
+	}
+	return nil
 }
 
 // askRaw asks one question and turns the answer into a line, which is empty if the answer is no.

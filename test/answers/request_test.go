@@ -160,7 +160,12 @@ func (t target) create(body string) Request {
 	object := parse(body)
 	object["apiVersion"], object["kind"] = strings.TrimPrefix(t.group+"/"+t.version, "/"), t.kind
 	r.body = mustJSON(object)
-	r.content = func(map[string]map[string]any) (after, before map[string]any) { return clone(object), nil }
+	r.content = func(stored map[string]map[string]any) (after, before map[string]any) {
+		if made := stored[r.name]; made != nil {
+			return made, nil // with what the server adds to it
+		}
+		return clone(object), nil
+	}
 	return r
 }
 

@@ -140,6 +140,21 @@ func newOracle(t testing.TB) *oracle {
 		}
 		o.stored[object.GetKind()+" "+object.GetName()] = body
 	}
+	for _, r := range requests() {
+		if r.verb != "create" || r.content == nil {
+			continue
+		}
+		code, _, made := o.sudo(t, r.method, r.path, r.contentType, []byte(r.body))
+		if code != http.StatusCreated {
+			t.Fatalf("%s: %d", r.name, code)
+		}
+		meta, _ := made["metadata"].(map[string]any)
+		for _, field := range []string{"uid", "creationTimestamp", "resourceVersion", "managedFields", "generation"} {
+			delete(meta, field)
+		}
+		delete(made, "status")
+		o.stored[r.name] = made
+	}
 	dumped, err := source.Dump(t.Context(), s.Admin)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
@@ -62,17 +63,18 @@ func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
 					continue
 				}
 				requests := in.requests(r, namespace, verb)
+				fields := verbs.Stores(verb) && (r.Own || r.Subresource == "scale")
 				var all []authorizer.AttributesRecord
 				if one && slices.Contains(in.Namespaces, "") {
 					all = in.requests(r, "", verb)
 				}
 				for i, set := range sets {
 					if all != nil {
-						if every, _ := in.access(set[0], all); every != plan.If {
+						if every, _ := in.anyAccess(set[0], all, fields); every != plan.If {
 							continue // it is the same for all namespaces, and said of them
 						}
 					}
-					if access, by := in.access(set[0], requests); access != plan.No {
+					if access, by := in.anyAccess(set[0], requests, fields); access != plan.No {
 						cells = append(cells, Cell{Subjects: set, Set: i, Namespace: namespace, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Verb: verb, Access: access, By: by})
 					}
 				}
@@ -144,6 +146,22 @@ func (in Input) requests(r plan.Resource, namespace, verb string) (all []authori
 		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true})
 	}
 	return all
+}
+
+// anyAccess is access, or else a right to single fields, which is one under a condition (FP-21).
+func (in Input) anyAccess(s ruleset.Subject, requests []authorizer.AttributesRecord, fields bool) (access plan.Effect, by []string) {
+	access, by = in.access(s, requests)
+	if access != plan.No || !fields {
+		return access, by
+	}
+	granular := slices.Clone(requests)
+	for i := range granular {
+		granular[i].Verb = fieldperm.Verb
+	}
+	if single, rules := in.access(s, granular); single == plan.Yes || single == plan.If {
+		return plan.If, rules
+	}
+	return access, by
 }
 
 // access puts the decisions for all names together: yes or denied if all of them are so.

@@ -96,6 +96,8 @@ func sortedNames(named map[schema.GroupResource]bool) (all []schema.GroupResourc
 	for gr := range named {
 		all = append(all, gr)
 	}
-	slices.SortFunc(all, func(a, b schema.GroupResource) int { return strings.Compare(a.Group+"/"+a.Resource, b.Group+"/"+b.Resource) })
+	slices.SortFunc(all, func(a, b schema.GroupResource) int {
+		return strings.Compare(a.Group+"/"+a.Resource, b.Group+"/"+b.Resource)
+	})
 	return all
 }
