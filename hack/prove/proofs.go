@@ -84,6 +84,9 @@ HUNT_KEEP=$PWD/dist/hunt $TEST -count=1 -timeout 0 -v -run TestAdversary ./test/
 		[]variable{{"TWOWORLDS_TIME", "1h"}, {"TWOWORLDS_SEED", ""}, {"TWOWORLDS_OPEN", ""}, {"TWOWORLDS_CASE", ""}},
 		`mkdir -p dist/two-worlds
 TWOWORLDS_KEEP=$PWD/dist/two-worlds $TEST -count=1 -timeout 0 -v -run TestTwoWorlds ./test/twoworlds`},
+	{"answers", "1 h", "what who-can, plan, reviews and explain say is what a live server does, on CASES random policies from seed FROM on", nothing,
+		[]variable{{"CASES", "2000"}, {"FROM", "1"}},
+		`ANSWERS_CASES=$CASES ANSWERS_FROM=$FROM $TEST -count=1 -timeout 0 -v -run TestAnswers ./test/answers`},
 	{"mutate", "30 min", "tests notice when security-relevant packages are broken in small ways (MUTATEFLAGS='-n 30 -seed 7')", nothing,
 		[]variable{{"MUTATE", mutated}, {"MUTATEFLAGS", ""}},
 		`$GO run ./hack/mutate $MUTATEFLAGS $MUTATE`},

@@ -13,6 +13,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -167,6 +168,7 @@ func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1
 				return nil, err
 			}
 		}
+		attrs.Namespace = questions.Target{Verb: verb, Resource: attrs.Resource, Subresource: attrs.Subresource, Namespace: attrs.Namespace, Name: attrs.Name}.InNamespace()
 		review.Spec.ResourceAttributes = attrs
 		review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
 	}

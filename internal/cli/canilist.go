@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -140,7 +142,7 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 	if err != nil && len(lists) == 0 {
 		return nil, err
 	}
-	var questions []authorizationv1.ResourceAttributes
+	var asked []authorizationv1.ResourceAttributes
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -157,20 +159,24 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 				in = ""
 			}
 			for _, verb := range r.Verbs {
-				questions = append(questions, authorizationv1.ResourceAttributes{
-					Namespace: in, Verb: verb, Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub})
+				one := authorizationv1.ResourceAttributes{Namespace: in, Verb: verb, Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub}
+				asked = append(asked, one)
+				if (questions.Target{Verb: verb, Resource: resource, Subresource: sub}).IsNamespace() {
+					one.Namespace, one.Name = namespace, namespace
+					asked = append(asked, one)
+				}
 			}
 		}
 	}
-	questions = slices.Compact(questions) // a group can be listed twice
-	found := make([]right, len(questions))
+	asked = slices.Compact(asked) // a group can be listed twice
+	found := make([]right, len(asked))
 	errs := make(chan error, 1)
 	var group sync.WaitGroup
 	next := make(chan int)
 	for range sweepers {
 		group.Go(func() {
 			for i := range next {
-				answer, err := askRaw(ctx, rc, questions[i])
+				answer, err := askRaw(ctx, rc, asked[i])
 				if err != nil {
 					select {
 					case errs <- err:
@@ -182,7 +188,7 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 			}
 		})
 	}
-	for i := range questions {
+	for i := range asked {
 		next <- i
 	}
 	close(next)
@@ -192,7 +198,41 @@ func (o *CanIOptions) sweep(ctx context.Context, namespace string) ([]right, err
 		return nil, err
 	default:
 	}
+	for i := range found { // of a Namespace object that is like all others nothing is said
+		if i > 0 && asked[i].Name != "" && len(found[i-1].Verbs) > 0 && found[i-1].Condition == found[i].Condition {
+			found[i] = right{}
+		}
+	}
+	if err := o.single(ctx, rc, asked, found); err != nil {
+		return nil, err
+	}
 	return merged(slices.DeleteFunc(found, func(r right) bool { return len(r.Verbs) == 0 })), nil
+}
+
+// single finds, where a write of the whole object is not allowed, the rights to single fields (FP-21).
+func (o *CanIOptions) single(ctx context.Context, rc *rest.RESTClient, asked []authorizationv1.ResourceAttributes, found []right) error {
+	held := map[authorizationv1.ResourceAttributes]right{}
+	for i, a := range asked {
+		t := target{resource: schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource}, subresource: a.Subresource}
+		if len(found[i].Verbs) > 0 || !o.writesFields(a.Verb, t) {
+			continue
+		}
+		question := a
+		question.Verb = fieldperm.Verb
+		answer, known := held[question]
+		if !known {
+			one, err := askRaw(ctx, rc, question)
+			if err != nil {
+				return err
+			}
+			answer, held[question] = *one, *one
+		}
+		if len(answer.Verbs) > 0 {
+			answer.Verbs, answer.Condition = []string{a.Verb}, "only fields that your field permissions cover"
+			found[i] = answer
+		}
+	}
+	return nil
 }
 
 // askRaw asks one question and turns the answer into a line, which is empty if the answer is no.
@@ -206,6 +246,9 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	r := &right{Resource: groupResource(attrs.Group, attrs.Resource), Verbs: []string{attrs.Verb}}
 	if attrs.Subresource != "" {
 		r.Resource += "/" + attrs.Subresource
+	}
+	if attrs.Name != "" {
+		r.ResourceNames = []string{attrs.Name}
 	}
 	switch exitCode(review.Status) {
 	case 0:

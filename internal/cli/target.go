@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/editdistance"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -26,12 +27,10 @@ type target struct {
 // all stands for every resource, or every verb.
 const all = "*"
 
-// virtual are resources that rules name and no server serves: whom somebody impersonates, whose signatures somebody
-// approves.
-var virtual = []schema.GroupResource{
-	{Resource: "users"}, {Resource: "groups"},
-	{Group: "authentication.k8s.io", Resource: "uids"}, {Group: "authentication.k8s.io", Resource: "userextras"},
-	{Group: "certificates.k8s.io", Resource: "signers"},
+// isVirtual tells the resources that rules name and no server serves: whom somebody impersonates, whose signatures
+// somebody approves.
+func isVirtual(gr schema.GroupResource) bool {
+	return slices.ContainsFunc(questions.Virtual(), func(v questions.Resource) bool { return v.Group == gr.Group && v.Resource == gr.Resource })
 }
 
 // parseTarget reads what `kubectl auth can-i` takes behind the verb: TYPE, TYPE/NAME, a /path or *, and TYPE NAME
@@ -62,7 +61,7 @@ func (c *client) parseTarget(args []string, subresource string) (target, error) 
 		t.resource.Resource, t.namespaced = all, true
 		return t, nil
 	}
-	if gr := schema.ParseGroupResource(strings.ToLower(resource)); slices.Contains(virtual, gr) {
+	if gr := schema.ParseGroupResource(strings.ToLower(resource)); isVirtual(gr) {
 		t.resource = gr.WithVersion("")
 		return t, nil
 	}

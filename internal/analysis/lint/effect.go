@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
@@ -199,11 +200,15 @@ func (c *checker) differs(r role, i int, without *ruleset.Index, namespaces []st
 	for _, res := range c.Resources {
 		for _, verb := range c.Verbs {
 			for _, namespace := range namespaces {
-				if !res.Namespaced && namespace != "" {
+				if !res.Namespaced && namespace != "" && res.Resource != questions.Namespaces {
 					continue
 				}
 				for _, name := range names {
-					if ask(authorizer.AttributesRecord{Verb: verb, APIGroup: res.Group, APIVersion: res.Version, Resource: res.Resource, Subresource: res.Subresource, Namespace: namespace, Name: name, ResourceRequest: true}) {
+					asked := questions.Target{Verb: verb, Resource: res.Resource, Subresource: res.Subresource, Namespace: namespace, Name: name}
+					if asked.IsNamespace() && name == "" && namespace != "" {
+						asked.Name = namespace // a role in it grants requests for the Namespace object
+					}
+					if ask(authorizer.AttributesRecord{Verb: verb, APIGroup: res.Group, APIVersion: res.Version, Resource: res.Resource, Subresource: res.Subresource, Namespace: asked.InNamespace(), Name: asked.Name, ResourceRequest: true}) {
 						return true
 					}
 				}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/engine/whocan"
@@ -52,16 +54,27 @@ func Cells(ctx context.Context, in Input) (cells []Cell, err error) {
 	sets := in.sets()
 	for _, r := range in.Resources {
 		for _, namespace := range in.Namespaces {
-			if (namespace != "") != r.Namespaced {
-				continue
-			}
 			for _, verb := range in.Verbs {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
+				one := questions.Target{Verb: verb, Resource: r.Resource, Subresource: r.Subresource}.IsNamespace() && namespace != "" && namespace != Elsewhere
+				if (namespace != "") != r.Namespaced && !one {
+					continue
+				}
 				requests := in.requests(r, namespace, verb)
+				fields := verbs.Stores(verb) && (r.Own || r.Subresource == "scale")
+				var all []authorizer.AttributesRecord
+				if one && slices.Contains(in.Namespaces, "") {
+					all = in.requests(r, "", verb)
+				}
 				for i, set := range sets {
-					if access, by := in.access(set[0], requests); access != plan.No {
+					if all != nil {
+						if every, _ := in.anyAccess(set[0], all, fields); every != plan.If {
+							continue // it is the same for all namespaces, and said of them
+						}
+					}
+					if access, by := in.anyAccess(set[0], requests, fields); access != plan.No {
 						cells = append(cells, Cell{Subjects: set, Set: i, Namespace: namespace, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Verb: verb, Access: access, By: by})
 					}
 				}
@@ -114,17 +127,41 @@ const anonymous = "system:anonymous"
 
 // requests are the one action for every name that rules tell apart.
 func (in Input) requests(r plan.Resource, namespace, verb string) (all []authorizer.AttributesRecord) {
+	asked := questions.Target{Verb: verb, Resource: r.Resource, Subresource: r.Subresource}
 	names := []string{""}
-	if r.Subresource != "" || verbs.HasName(verb) {
+	switch {
+	case asked.IsNamespace() && namespace != "":
+		names = []string{namespace}
+	case asked.IsNamespace():
+		names = slices.DeleteFunc(slices.Concat(in.Names, in.Namespaces), func(name string) bool { return name == "" || name == Elsewhere })
+		names = append(names, "any-other-name")
+	case r.Subresource != "" || verbs.HasName(verb):
 		names = append(slices.Clone(in.Names), "any-other-name")
 	}
 	if namespace == Elsewhere {
 		namespace = "any-other-namespace"
 	}
 	for _, name := range names {
-		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name, ResourceRequest: true})
+		asked.Namespace, asked.Name = namespace, name
+		all = append(all, authorizer.AttributesRecord{Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: asked.InNamespace(), Name: name, ResourceRequest: true})
 	}
 	return all
+}
+
+// anyAccess is access, or else a right to single fields, which is one under a condition (FP-21).
+func (in Input) anyAccess(s ruleset.Subject, requests []authorizer.AttributesRecord, fields bool) (access plan.Effect, by []string) {
+	access, by = in.access(s, requests)
+	if access != plan.No || !fields {
+		return access, by
+	}
+	granular := slices.Clone(requests)
+	for i := range granular {
+		granular[i].Verb = fieldperm.Verb
+	}
+	if single, rules := in.access(s, granular); single == plan.Yes || single == plan.If {
+		return plan.If, rules
+	}
+	return access, by
 }
 
 // access puts the decisions for all names together: yes or denied if all of them are so.

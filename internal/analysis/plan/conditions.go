@@ -8,19 +8,76 @@ import (
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/engine/whocan"
 )
 
 // operations are what admission calls the verbs that have an object.
 var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE", "deletecollection": "DELETE"}
 
-// compare compares what is left to conditions.
+// compare compares what is left to conditions. An update or patch of an object that does not exist creates it: then its
+// conditions see a CREATE without a stored object.
 func (p *planner) compare(ctx context.Context, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
 	operation := operations[a.Verb]
 	if operation == "" || a.Path != "" {
 		// Whoever reads sends no object: it depends on selectors, which are not among what is compared.
 		return compare.Result{Relation: compare.Unclear, Why: "a request without an object is decided by its selectors or options"}
 	}
+	result := p.compareIn(ctx, operation, r, a, subject, x, y)
+	if operation != "UPDATE" || a.Subresource != "" || !p.creates(r, a, subject) {
+		return result
+	}
+	return both(result, func() compare.Result { return p.compareIn(ctx, "CREATE", r, a, subject, x, y) })
+}
+
+// creates reports whether a subject may create such objects before or after, or may be somebody who does: a member of a
+// group who may.
+func (p *planner) creates(r Resource, a Action, subject ruleset.Subject) bool {
+	a.Verb = "create"
+	attrs := a.attributes(r)
+	for _, ix := range []*ruleset.Index{p.Before, p.After} {
+		if standing(ix, attrs, subject).Certainty != ruleset.Never {
+			return true
+		}
+		some := false
+		ix.Everyone(attrs, func(h ruleset.Hit) {
+			other := h.Subject()
+			some = some || h.Effect() == ruleset.Allows && (other.Group || subject.Group) && !strings.HasPrefix(other.Name, "system:")
+		})
+		if some {
+			return true
+		}
+	}
+	return false
+}
+
+// both puts together what is so of two kinds of requests.
+func both(first compare.Result, other func() compare.Result) compare.Result {
+	if first.Relation == compare.Neither {
+		return first
+	}
+	second := other()
+	switch {
+	case second.Relation == first.Relation || second.Relation == compare.Equivalent:
+		return first
+	case first.Relation == compare.Equivalent || second.Relation == compare.Neither:
+		return second
+	case first.Relation == compare.Unclear:
+		return first
+	case second.Relation == compare.Unclear:
+		return second
+	}
+	first.Relation = compare.Neither // wider for one and narrower for the other
+	if first.Gained == nil {
+		first.Gained = second.Gained
+	}
+	if first.Lost == nil {
+		first.Lost = second.Lost
+	}
+	return first
+}
+
+// compareIn compares for one operation. What is not known of the subject stays open: the other groups of a user, and
+// who the members of a group are.
+func (p *planner) compareIn(ctx context.Context, operation string, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
 	shape := r.Shape
 	if shape == nil {
 		shape = compare.Unknown()
@@ -29,11 +86,12 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 		shape = shape.Stored()
 	}
 	u := compare.Of(operation, shape)
-	u.OwnKind, u.Namespaced = r.Own, a.Namespace != ""
+	namespace := a.target().InNamespace()
+	u.OwnKind, u.Namespaced = r.Own, namespace != "" || a.target().IsNamespace()
 	u.Known = map[string]any{"request.verb": a.Verb, "request.apiGroup": a.Group, "request.apiVersion": r.Version, "request.resource": a.Resource, "request.subresource": a.Subresource}
 	versions := map[string][]string{"CREATE": {"object"}, "UPDATE": {"object", "oldObject"}, "DELETE": {"oldObject"}}[operation]
-	if a.Namespace != Other {
-		u.Known["request.namespace"] = a.Namespace
+	if namespace != Other && (namespace != "" || !a.target().IsNamespace()) { // else it is some namespace
+		u.Known["request.namespace"] = namespace
 	}
 	for _, version := range versions { // a write changes neither the name nor the namespace
 		if a.Namespace != Other && a.Namespace != "" && r.Own {
@@ -43,15 +101,9 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 			u.Known[version+".metadata.name"] = a.Name
 		}
 	}
-	groups := []any{}
-	for _, s := range whocan.Judged(subject) {
-		if s.Group {
-			groups = append(groups, s.Name)
-		} else {
-			u.Known["request.user"] = s.Name
-		}
+	if !subject.Group {
+		u.Known["request.user"] = subject.Name
 	}
-	u.Known["request.groups"] = groups
 	return p.Comparer.Compare(ctx, x, y, u)
 }
 

@@ -32,7 +32,7 @@ type ruleOf struct {
 // WithoutEffect lists the rules of roles that decide nothing: nobody is bound to the role, nothing that is served
 // matches, or other rules decide wherever it matches. unknown tells the kinds that nobody serves.
 func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []Ineffective {
-	e := &effects{index: in.After, questions: questions(in), works: map[ruleOf]bool{}, shadows: map[ruleOf]string{}}
+	e := &effects{index: in.After, questions: questionsOf(in), works: map[ruleOf]bool{}, shadows: map[ruleOf]string{}}
 	out := []Ineffective{}
 	for _, r := range roles {
 		if len(in.After.BindingsOf(r.Role)) == 0 {
@@ -132,7 +132,9 @@ func (e *effects) members(ref ruleset.RoleRef) (all []member) {
 // look finds the rules of the role by which somebody stands as they do: those work.
 func (e *effects) look(ref ruleset.RoleRef, m member, q *question, open map[int]bool) {
 	namespaces := m.namespaces
-	if q.path != "" || !q.Namespaced {
+	if q.isNamespace() {
+		namespaces = []string{""}
+	} else if q.path != "" || !q.Namespaced {
 		if !m.everywhere {
 			return
 		}
@@ -142,6 +144,9 @@ func (e *effects) look(ref ruleset.RoleRef, m member, q *question, open map[int]
 	names := []string{""}
 	if q.path == "" {
 		names = e.index.NamesFor(names, attrs, whocan.Judged(m.Subject)...)
+		if q.isNamespace() {
+			names = append(names, m.namespaces...)
+		}
 		slices.Sort(names)
 	}
 	for _, namespace := range namespaces {

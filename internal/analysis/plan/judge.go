@@ -41,10 +41,10 @@ func (p *planner) answer(ctx context.Context, c *crowd, q *question) []Change {
 	if within {
 		places = c.places
 	}
-	if c.everywhere {
-		if within {
-			places = append(slices.Clip(places), []string{Other})
-		}
+	if c.everywhere && within {
+		places = append(slices.Clip(places), []string{Other})
+	}
+	if c.everywhere || q.isNamespace() { // roles in a namespace grant requests for the Namespace object
 		places = append(slices.Clip(places), []string{""})
 	}
 	names := p.names(c, q)
@@ -132,6 +132,11 @@ func (p *planner) names(c *crowd, q *question) (names []string) {
 	is := append([]ruleset.Subject{c.subjects[0]}, c.judged...)
 	for _, ix := range []*ruleset.Index{p.Before, p.After} {
 		names = ix.NamesFor(names, q.action("", "").attributes(q.Resource), is...)
+	}
+	if q.isNamespace() {
+		for _, alike := range c.places {
+			names = append(names, alike...)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
@@ -31,6 +32,10 @@ type Resource struct {
 	// Shape is that of the body; nil if nothing is known of it. Own tells that the body is of the resource's own kind.
 	Shape *compare.Shape
 	Own   bool
+	// Verbs are those that a server asks about beside the verbs of requests. Of a virtual resource, which no request is
+	// for, they are all.
+	Verbs   []string
+	Virtual bool
 }
 
 // Input is what is compared, and the requests among which it is.
@@ -48,10 +53,17 @@ type Action struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
 }
 
+func (a Action) target() questions.Target {
+	return questions.Target{Verb: a.Verb, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+}
+
 // HasName tells whether a request for an action names its object. (A create names it only in its body.)
 func HasName(a Action) bool {
 	return a.Subresource != "" || verbs.HasName(a.Verb)
 }
+
+// OtherVerbs stands for every verb that nobody names: only rules for all verbs grant it.
+const OtherVerbs = "(other verbs)"
 
 const (
 	// Everywhere is in every namespace and outside of them.
@@ -90,6 +102,7 @@ func Changes(ctx context.Context, in Input) (changes []Change, err error) {
 			changes = append(changes, p.answer(ctx, c, &p.questions[q])...)
 		}
 	}
+	changes = withoutOthers(changes)
 	slices.SortStableFunc(changes, Change.Compare)
 	return changes, nil
 }
@@ -104,6 +117,11 @@ func (q *question) action(namespace, name string) Action {
 	return Action{Verb: q.verb, Group: q.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: namespace, Name: name, Path: q.path}
 }
 
+// isNamespace reports whether the question is about one Namespace object, which the request is made in.
+func (q *question) isNamespace() bool {
+	return q.path == "" && questions.Target{Verb: q.verb, Resource: q.Resource.Resource, Subresource: q.Subresource}.IsNamespace()
+}
+
 type planner struct {
 	Input
 	questions []question
@@ -113,7 +131,7 @@ type planner struct {
 }
 
 func newPlanner(in Input) *planner {
-	p := &planner{Input: in, diff: ruleset.Diff(in.Before, in.After), questions: questions(in), of: map[ruleset.Subject][]int{}}
+	p := &planner{Input: in, diff: ruleset.Diff(in.Before, in.After), questions: questionsOf(in), of: map[ruleset.Subject][]int{}}
 	for i, s := range p.diff.Strands() {
 		p.strands = append(p.strands, &strand{Strand: s})
 		s.Subjects(func(who ruleset.Subject) { p.of[who] = append(p.of[who], i) })
@@ -121,9 +139,9 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
-func questions(in Input) (all []question) {
+func questionsOf(in Input) (all []question) {
 	for _, r := range in.Resources {
-		for _, verb := range in.Verbs {
+		for _, verb := range r.asked(in.Verbs) {
 			all = append(all, question{Resource: r, verb: verb})
 		}
 	}
@@ -135,13 +153,45 @@ func questions(in Input) (all []question) {
 	return all
 }
 
+// asked are the verbs that a server can ask about a resource, of those that rules tell apart, and one for all others.
+func (r Resource) asked(all []string) (asked []string) {
+	for _, verb := range all {
+		if !r.Virtual || !verbs.IsRequest(verb) {
+			asked = append(asked, verb)
+		}
+	}
+	for _, verb := range r.Verbs {
+		if !slices.Contains(asked, verb) {
+			asked = append(asked, verb)
+		}
+	}
+	return append(asked, OtherVerbs)
+}
+
+// withoutOthers leaves out what is said of all other verbs where something is said of one of them: it is the same
+// grant.
+func withoutOthers(changes []Change) []Change {
+	type place struct {
+		who                        ruleset.Subject
+		group, resource, sub, path string
+	}
+	at := func(c Change) place {
+		return place{c.Subjects[0], c.Action.Group, c.Action.Resource, c.Action.Subresource, c.Action.Path}
+	}
+	said := map[place]bool{}
+	for _, c := range changes {
+		said[at(c)] = said[at(c)] || c.Action.Verb != OtherVerbs
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action.Verb == OtherVerbs && said[at(c)] })
+}
+
 // attributes are those of the action. The namespace that stands for every other one has a name that nobody gives.
 func (a Action) attributes(r Resource) authorizer.AttributesRecord {
 	if a.Path != "" {
 		return authorizer.AttributesRecord{Verb: a.Verb, Path: a.Path}
 	}
-	namespace := a.Namespace
-	if namespace == Other {
+	namespace := a.target().InNamespace()
+	if namespace == Other || a.Name == "" && a.target().IsNamespace() {
 		namespace = "any-other-namespace"
 	}
 	return authorizer.AttributesRecord{Verb: a.Verb, APIGroup: a.Group, APIVersion: r.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: namespace, Name: a.Name, ResourceRequest: true}

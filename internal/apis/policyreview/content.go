@@ -14,6 +14,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -125,7 +126,9 @@ func (c *content) identify(attrs *authorizer.AttributesRecord) error {
 			return fmt.Errorf("is %s, but %s/%s takes %q", c.kind.GroupKind(), resource, sub, want)
 		}
 	}
+	asked := questions.Target{Verb: attrs.Verb, Resource: attrs.Resource, Subresource: attrs.Subresource, Namespace: attrs.Namespace}
 	switch ns := c.object.GetNamespace(); {
+	case ns == "" && asked.IsNamespace(): // it is in no namespace, although the request is
 	case ns == "" && attrs.Namespace != "":
 		c.object.SetNamespace(attrs.Namespace)
 	case ns != attrs.Namespace && attrs.Namespace == "":
@@ -139,7 +142,8 @@ func (c *content) identify(attrs *authorizer.AttributesRecord) error {
 		if name == "" {
 			return fmt.Errorf("metadata.name is missing: %s needs the name of the object", attrs.Verb)
 		}
-		attrs.Name = name
+		attrs.Name, asked.Name = name, name
+		attrs.Namespace = asked.InNamespace()
 	case attrs.Name != "" && name == "" && attrs.Subresource == "":
 		c.object.SetName(attrs.Name)
 	case attrs.Name != "" && name != attrs.Name:

@@ -1,6 +1,7 @@
 package policyreview
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 
 // remedy is what would make the request allowed: the deny rules that have to go, and the grant that is missing. A rule
 // that is in force cannot be overruled by another of the same place, so that all of them are listed.
-func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
+func (q *inquiry) remedy(ctx context.Context, steps []*traced) *authz.Remedy {
 	out := &authz.Remedy{}
 	allowed, local, open := false, false, false
 	for _, t := range steps {
@@ -42,7 +43,7 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 		}
 	}
 	if !allowed {
-		out.Grant = q.grant()
+		out.Grant = q.grant(ctx)
 		if out.Grant == "" {
 			out.Note = "neither RBAC nor Policy is in the chain: ask whoever runs the other authorizers"
 		}
@@ -62,8 +63,9 @@ func (q *inquiry) remedy(steps []*traced) *authz.Remedy {
 
 // grant is the smallest grant of the request: one rule with the one verb, resource and name, bound to the one subject,
 // where the request is. RBAC is preferred, if the chain has it: its verbs mean no more than they say (in Policy, update
-// includes patch), and a grant of it holds in one namespace even in the master namespace.
-func (q *inquiry) grant() string {
+// includes patch), and a grant of it holds in one namespace even in the master namespace. An update of fields that
+// permissions cover needs these alone (FP-21).
+func (q *inquiry) grant(ctx context.Context) string {
 	var rbac, policy bool
 	for _, l := range q.Gate.Chain.Links() {
 		if t, ok := l.Authorizer.(authorize.RuleTracer); ok {
@@ -71,18 +73,21 @@ func (q *inquiry) grant() string {
 			policy = policy || t.Tier() == ruleset.TierMaster
 		}
 	}
-	attrs := q.Gate.Chain.Scoped(q.attrs)
+	attrs, verbs := q.Gate.Chain.Scoped(q.attrs), q.fieldGrant(ctx)
+	if verbs == nil {
+		verbs = []string{q.attrs.Verb}
+	}
 	switch {
 	case rbac:
-		return rbacGrant(attrs)
+		return rbacGrant(attrs, verbs)
 	case policy:
-		return policyGrant(attrs, q.Master)
+		return policyGrant(attrs, verbs, q.Master)
 	}
 	return ""
 }
 
-func rbacGrant(a authorizer.Attributes) string {
-	rule := rbacv1.PolicyRule{Verbs: []string{a.GetVerb()}, APIGroups: []string{a.GetAPIGroup()}, Resources: []string{a.GetResource()}}
+func rbacGrant(a authorizer.Attributes, verbs []string) string {
+	rule := rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{a.GetAPIGroup()}, Resources: []string{a.GetResource()}}
 	if sub := a.GetSubresource(); sub != "" {
 		rule.Resources[0] += "/" + sub
 	}
@@ -113,12 +118,12 @@ func rbacGrant(a authorizer.Attributes) string {
 }
 
 // policyGrant is a role of the namespace, or of the master namespace for what has none.
-func policyGrant(a authorizer.Attributes, master string) string {
+func policyGrant(a authorizer.Attributes, verbs []string, master string) string {
 	kind := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}.String()
 	if sub := a.GetSubresource(); sub != "" {
 		kind += "/" + sub
 	}
-	rule := policyv1alpha1.PolicyRule{Verbs: []string{a.GetVerb()}, APIGroups: []string{a.GetAPIGroup()}, ResourceKinds: []string{kind}}
+	rule := policyv1alpha1.PolicyRule{Verbs: verbs, APIGroups: []string{a.GetAPIGroup()}, ResourceKinds: []string{kind}}
 	if name := a.GetName(); name != "" {
 		rule.ResourceNames = []string{name}
 	}

@@ -17,6 +17,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -37,6 +38,8 @@ type Reviewer struct {
 	// nothing.
 	Guards   accessreview.Guards
 	Evaluate authorizer.EvaluateConditionFunc
+	// Fields decides by rights to single fields; nil if there are none.
+	Fields FieldRights
 	// Converter reads content; nil leaves it as it is, and then only the version that it has is known.
 	Converter Converter
 	// Namespaces gives the namespaceObject of conditions; nil lets them fail.
@@ -82,17 +85,25 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
-	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
+	var besides []authorizer.Attributes
+	if authorize.HasFields(snap, attrs) {
+		besides = append(besides, authorize.WithVerb(attrs, fieldperm.Verb))
+	}
+	halves := false
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, Also: besides, IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
 		certainty := ruleset.Always
 		for _, verb := range verbs {
 			asked := attrs
 			asked.User, asked.Verb = userOf(s), verb
 			switch v := judge.Decide(requestctx.With(ctx, snap), asked); {
 			case v.Answer == authorize.Allowed:
+			case v.Answer == authorize.Open && v.Pass.IsGranular():
+				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], []authz.Condition{singleFields()})
 			case v.DependsOnObject():
 				d := r.Indexed.ConditionsAwareAuthorize(ctx, asked)
 				certainty, conditional[s] = ruleset.Sometimes, appendNew(conditional[s], sees.conditions(conditionsOf(d), rulesBehind(ctx, r.Indexed, asked)))
 			default:
+				halves = halves || len(verbs) > 1 && v.Answer == authorize.Unanswered
 				return ruleset.Never
 			}
 		}
@@ -119,7 +130,10 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	if answer.Last != nil {
 		status.Continue, status.RemainingAtMost = token{question: hash(namespace, spec), Last: *answer.Last}.String(), int64(answer.Left)
 	}
-	status.Incomplete, status.IncompleteReason = r.incomplete()
+	if status.Incomplete, status.IncompleteReason = r.incomplete(); halves && !status.Incomplete {
+		status.Incomplete = true
+		status.IncompleteReason = fmt.Sprintf("%s requires %s as well: members of several groups may have one by one group and the other by another", attrs.Verb, strings.Join(verbs[1:], ", "))
+	}
 	return status, nil
 }
 

@@ -106,7 +106,7 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 	switch {
 	case !v.Hangs(): // so it is not open
 		decision, reason, err = v.AtAuthorization(), v.Reason, v.Err
-	case q.content != nil && !v.Pass.IsGranular():
+	case q.content != nil: // of a right to single fields what denies is left, and then the fields decide
 		out := v.Resolve(ctx, q.content.data())
 		decision, reason, err = out.Decision, out.Reason, out.Detail
 	default:
@@ -114,6 +114,13 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 		decision, reason, err = folded.AtAuthorization(), folded.Reason, folded.Err
 		if to := q.Gate.Narrowed(ctx, snap, q.attrs); to != "" && decision != authorizer.DecisionAllow {
 			reason = authorize.SayNarrowed(reason, to)
+		}
+	}
+	if decision == authorizer.DecisionNoOpinion {
+		if result, asked := q.byFields(ctx, snap); asked && result.Allowed() {
+			decision, reason, err = authorizer.DecisionAllow, fieldsReason, nil
+		} else if asked {
+			return decision, result.Reason(), result.Err
 		}
 	}
 	if decision != authorizer.DecisionAllow || q.content == nil {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -54,6 +56,7 @@ func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name 
 	if err != nil {
 		return authorizer.AttributesRecord{}, "resourceKind " + err.Error()
 	}
+	namespace = questions.Target{Verb: verb, Resource: resource.Resource, Subresource: subresource, Namespace: namespace, Name: name}.InNamespace()
 	version := served.PreferredVersion(schema.GroupKind{Group: resource.Group, Kind: served.OwnKind(resource)})
 	return authorizer.AttributesRecord{
 		User: u, Verb: verb, Namespace: namespace, APIGroup: resource.Group, APIVersion: version,
@@ -61,9 +64,10 @@ func question(served *snapshot.Served, u user.Info, namespace, verb, kind, name 
 	}, ""
 }
 
-// userOf is a subject as reviews judge it.
+// userOf is a subject as reviews judge it. What is not known stays open: the other groups, the extra, and the name of a
+// member of a group (TR-21).
 func userOf(s ruleset.Subject) user.Info {
-	u := &user.DefaultInfo{}
+	u := &expr.Unidentified{Nameless: s.Group}
 	for _, is := range whocan.Judged(s) {
 		if is.Group {
 			u.Groups = append(u.Groups, is.Name)

@@ -44,6 +44,11 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 		}
 		steps = append(steps, t)
 	}
+	if conclude(steps) == authz.AnswerNoOpinion {
+		if s, asked := q.fieldStep(ctx); asked {
+			steps = append(steps, q.traceStep(ctx, s))
+		}
+	}
 	if o := conclude(steps); o == authz.AnswerAllow || o == authz.AnswerConditional {
 		// What is refused anyway needs no further obstacles.
 		for _, s := range q.inFront(ctx) {
@@ -59,7 +64,7 @@ func (q *inquiry) trace(ctx context.Context) *authz.DecisionTrace {
 		trace.Authorizers = append(trace.Authorizers, t.shown)
 	}
 	if answer != authz.AnswerAllow {
-		trace.Remedy = q.remedy(steps)
+		trace.Remedy = q.remedy(ctx, steps)
 	}
 	return trace
 }
@@ -108,7 +113,7 @@ func (q *inquiry) traceStep(ctx context.Context, s authorize.Step) *traced {
 		for _, c := range conditionsOf(s.Answer) {
 			t.shown.Conditions = append(t.shown.Conditions, authz.ConditionTrace{Condition: c, Value: authz.ConditionUnknown})
 		}
-		if q.content != nil {
+		if q.content != nil && s.Link.Name != fieldsName {
 			q.evaluateAll(ctx, t)
 		}
 		return t

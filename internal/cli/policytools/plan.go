@@ -50,7 +50,10 @@ condition needs more than its audit level holds is counted as undecided.
 A user is judged as a member of system:authenticated only, a group as an unnamed member of it. The namespace * is every namespace, and what
 belongs to none; (others) is every namespace, without that. Kubernetes' own cluster roles are not in files, unless --from has them.
 
-Exit code 0 if nothing changes, 2 if something changes, 3 if the question could not be answered.`,
+What protected attributes and field permissions change depends on the labels and fields that people write: it is said, and counts as a change,
+but nobody is named for it.
+
+Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
   proviso plan -f change.yaml --replay audit.log --replay audit.log.1.gz
 
@@ -143,7 +146,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	if err := printPlan(o.Out, o.Output, result); err != nil {
 		return err
 	}
-	if len(result.Changes)+len(result.Rejected) > 0 {
+	if len(result.Changes)+len(result.Unknown)+len(result.Rejected) > 0 {
 		return exit(codeChanges)
 	}
 	return nil

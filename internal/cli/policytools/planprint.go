@@ -130,9 +130,12 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 	case "markdown":
 		return markdownPlan(out, r)
 	}
-	if len(r.Changes) == 0 {
+	switch {
+	case len(r.Changes) == 0 && len(r.Unknown) == 0:
 		terminal.Fprintln(out, "Nobody gains or loses anything.")
-	} else {
+	case len(r.Changes) == 0:
+		terminal.Fprintln(out, "No rule gives or takes anything, but others may:")
+	default:
 		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 		terminal.Fprintf(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY\n")
 		for _, l := range planLines(r) {
@@ -146,6 +149,9 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 				terminal.Fprintf(out, "for example, %s of %s: %s\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
+	}
+	for _, line := range r.Unknown {
+		terminal.Fprintf(out, "may change: %s\n", line)
 	}
 	for _, p := range r.Rejected {
 		terminal.Fprintf(out, "rejected: %s\n", p.Message)
@@ -165,9 +171,12 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 // markdownPlan is for a pull request.
 func markdownPlan(out io.Writer, r *policychange.Report) error {
 	var b strings.Builder
-	if len(r.Changes) == 0 {
+	switch {
+	case len(r.Changes) == 0 && len(r.Unknown) == 0:
 		b.WriteString("Nobody gains or loses anything.\n")
-	} else {
+	case len(r.Changes) == 0:
+		b.WriteString("No rule gives or takes anything, but others may:\n")
+	default:
 		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
 		for _, l := range planLines(r) {
 			terminal.Fprintf(&b, "| %s |\n", strings.Join(escaped([]string{l.who, l.what, l.where, l.change, l.rule}), " | "))
@@ -177,6 +186,9 @@ func markdownPlan(out io.Writer, r *policychange.Report) error {
 				terminal.Fprintf(&b, "\n%s of %s, for example: `%s`\n", l.change, l.rule, witnessText(l.witness))
 			}
 		}
+	}
+	for _, line := range r.Unknown {
+		terminal.Fprintf(&b, "\n**May change**: %s\n", line)
 	}
 	for _, p := range r.Rejected {
 		terminal.Fprintf(&b, "\n**Rejected**: %s\n", p.Message)

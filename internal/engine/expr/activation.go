@@ -41,6 +41,7 @@ func (a *activation) within(limit uint64) uint64 {
 // ResolveName implements interpreter.Activation.
 func (a *activation) ResolveName(name string) (any, bool) {
 	if name == varRequest {
+		a.touched = a.touched || a.req.Unidentified()
 		return (*requestValue)(a.req), true
 	}
 	if name == meterVar {

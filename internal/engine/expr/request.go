@@ -32,6 +32,7 @@ type Request struct {
 	FieldSelector fields.Requirements
 	LabelSelector labels.Requirements
 
+	gaps  gaps
 	spent uint64 // in the first step, by all conditions; changed atomically
 }
 
@@ -82,6 +83,9 @@ func NewRequest(a authorizer.Attributes) *Request {
 	}
 	if u := a.GetUser(); u != nil {
 		r.User, r.UID, r.Groups, r.Extra = u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()
+		if some, ok := u.(*Unidentified); ok {
+			r.gaps = gaps{any: true, name: some.Nameless}
+		}
 	}
 	if f, err := a.GetFieldSelector(); err == nil {
 		r.FieldSelector = f

@@ -24,18 +24,12 @@ var requestFields = []string{
 
 func (r *requestValue) find(name string) (ref.Val, bool) {
 	switch name {
-	case "user":
-		return types.String(r.User), true
-	case "uid":
-		return types.String(r.UID), true
-	case "groups":
-		return types.NewStringList(types.DefaultTypeAdapter, r.Groups), true
-	case "extra":
-		return extraValue(r.Extra), true
+	case "user", "uid", "groups", "extra":
+		return r.caller(name), true
 	case "userInfo": // another spelling, and so no part of the whole
 		return types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{
-			types.String("username"): types.String(r.User), types.String("uid"): types.String(r.UID),
-			types.String("groups"): types.NewStringList(types.DefaultTypeAdapter, r.Groups), types.String("extra"): extraValue(r.Extra),
+			types.String("username"): r.caller("user"), types.String("uid"): r.caller("uid"),
+			types.String("groups"): r.caller("groups"), types.String("extra"): r.caller("extra"),
 		}), true
 	case "name": // see OfEach for a request that says none
 		return types.String(r.Name), true
@@ -45,6 +39,23 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 		return selectorValue(labelRequirements(r.LabelSelector)), true
 	}
 	return (*impersonatedValue)(r).find(name)
+}
+
+// caller is something about the user, which may not be known.
+func (r *requestValue) caller(name string) ref.Val {
+	switch {
+	case name == "user" && r.gaps.name, (name == "uid" || name == "extra") && r.gaps.any:
+		return unknown
+	case name == "user":
+		return types.String(r.User)
+	case name == "uid":
+		return types.String(r.UID)
+	case name == "extra":
+		return extraValue(r.Extra)
+	case r.gaps.any:
+		return someGroups{r.Groups}
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, r.Groups)
 }
 
 // impersonatedValue is the part of a Request that `impersonatedRequest` shows.

@@ -21,7 +21,12 @@ type Converter interface {
 // Schemas are the types of a set of OpenAPI definitions by kind. It is safe for concurrent use.
 type Schemas struct {
 	types map[schema.GroupVersionKind]typed.ParseableType
+	// other makes the values of kinds that have no type here; nil takes them as schemaless.
+	other Converter
 }
+
+// SchemasBy are the schemas that somebody else knows, who makes the values.
+func SchemasBy(other Converter) *Schemas { return &Schemas{other: other} }
 
 // NewSchemas converts OpenAPI definitions. preserveUnknown is that of a CRD.
 func NewSchemas(definitions map[string]*spec.Schema, preserveUnknown bool) (*Schemas, error) {
@@ -65,6 +70,9 @@ func (s *Schemas) Type(gvk schema.GroupVersionKind) (typed.ParseableType, bool) 
 // ObjectToTyped makes a value of an object that has its kind set. A kind without a schema is taken as schemaless.
 func (s *Schemas) ObjectToTyped(obj runtime.Object, _ ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	t, ok := s.types[obj.GetObjectKind().GroupVersionKind()]
+	if !ok && s.other != nil {
+		return s.other.ObjectToTyped(obj)
+	}
 	if !ok {
 		t = typed.DeducedParseableType
 	}

@@ -114,7 +114,7 @@ type sameNode struct{}
 func (sameNode) Type() string { return Type }
 
 func (c sameNode) Decide(req *expr.Request, effect expr.Effect) expr.Finding {
-	if callerNode(req) == "" && effect == expr.Allow {
+	if callerNode(req) == "" && effect == expr.Allow && !req.Unidentified() {
 		return expr.Decided(false)
 	}
 	return expr.Undecided(c, req, effect)
@@ -163,6 +163,8 @@ const nodeField = "spec.nodeName"
 func (sameNode) Narrow(req *expr.Request, fields []expr.SelectableField) (selectors.Box, error) {
 	node := callerNode(req)
 	switch {
+	case node == "" && req.Unidentified():
+		return selectors.Box{}, errNoNodeName
 	case node == "" || len(content.IsPathSegmentName(node)) > 0:
 		return selectors.Nothing(), nil
 	case req.APIGroup == "" && req.Resource == "nodes":
@@ -176,6 +178,9 @@ func (sameNode) Narrow(req *expr.Request, fields []expr.SelectableField) (select
 }
 
 func (sameNode) Text(req *expr.Request, _ expr.Effect) string {
+	if callerNode(req) == "" && req.Unidentified() {
+		return "the object's node is the caller's"
+	}
 	return fmt.Sprintf("the object's node is %q", callerNode(req))
 }
 

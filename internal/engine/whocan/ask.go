@@ -22,6 +22,9 @@ const (
 type Question struct {
 	// Request is what is asked about; its user is not looked at.
 	Request authorizer.Attributes
+	// Also are other requests by which a subject may have to do with this one: those who may make one of them are
+	// judged, too.
+	Also []authorizer.Attributes
 	// IncludeBlocked asks also for those whom a deny rule keeps from it.
 	IncludeBlocked bool
 	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
@@ -137,6 +140,13 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 			c.denies = append(c.denies, h)
 		}
 	})
+	for _, also := range q.Also {
+		ix.Everyone(also, func(h ruleset.Hit) {
+			if q.Page.has(h.Subject()) && h.Effect() == ruleset.Allows {
+				find(h.Subject())
+			}
+		})
+	}
 	masters := ruleset.Subject{Group: true, Name: mastersGroup}
 	if q.Page.has(masters) {
 		find(masters)

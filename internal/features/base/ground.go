@@ -195,7 +195,7 @@ func Escalation(k *feature.Kernel) *policyreview.Escalation {
 func Reviewer(k *feature.Kernel, converter policyreview.Converter) *policyreview.Reviewer {
 	r := &policyreview.Reviewer{
 		Store: k.Store, Gate: k.Gate, Indexed: k.Indexed, Master: k.Master,
-		Converter: converter, Namespaces: k.Namespaces, Guards: k,
+		Converter: converter, Namespaces: k.Namespaces, Guards: k, Fields: k,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
 	}
 	return r

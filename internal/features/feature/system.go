@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -54,6 +55,8 @@ type System struct {
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).
 	Before Before
+	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
+	Fields policyreview.FieldRights
 
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit

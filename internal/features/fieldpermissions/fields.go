@@ -56,7 +56,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			{Name: crdschema.Name, Plugin: &crdschema.Plugin{Expressions: r.cel}},
 			{Name: enforce.PinName, Plugin: &enforce.Pin{Behind: k.Behind}},
 		},
-		Before: r.before,
+		Before: r.before, Fields: r,
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			reporter, err := newReporter(r, from, k.Clients)
 			return []feature.Runner{reporter}, err

@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/features/fieldpermissions"
 	"proviso.dev/proviso/internal/features/fieldpermissions/crdschema"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -89,7 +90,7 @@ func New(cfg Config) (*Host, error) {
 	if h.kernel, err = base.NewKernel(kernel); err != nil {
 		return nil, err
 	}
-	if h.systems, err = cfg.Systems.Build(h.kernel, features.Config{}); err != nil {
+	if h.systems, err = cfg.Systems.Build(h.kernel, features.Config{Fields: fieldpermissions.Config{Builtin: builtin{}}}); err != nil {
 		return nil, err
 	}
 	if err := features.Install(h.kernel, h.systems); err != nil {

@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -20,12 +21,17 @@ import (
 type Universe struct {
 	Verbs, Namespaces, Names, Paths []string
 	Resources                       []plan.Resource
-	definitions                     map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	// Virtual are the resources that no request is for, and that authorization is asked about: those that every server
+	// knows, and those that rules name.
+	Virtual     []plan.Resource
+	definitions map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	// named are the resources and subresources that rules name, as group and resource/subresource.
+	named map[schema.GroupResource]bool
 }
 
 // NewUniverse gathers what the policies of hosts name.
 func NewUniverse(hosts ...*Host) (*Universe, error) {
-	u := &Universe{Verbs: verbs.All(), definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}}
+	u := &Universe{Verbs: verbs.All(), definitions: map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}, named: map[schema.GroupResource]bool{}}
 	for _, h := range hosts {
 		for _, kind := range snapshot.Kinds() {
 			objects, err := h.Files().Objects(kind)
@@ -47,6 +53,9 @@ func NewUniverse(hosts ...*Host) (*Universe, error) {
 	for _, h := range hosts {
 		u.serve(h)
 	}
+	for _, h := range hosts {
+		u.imagine(h)
+	}
 	return u, nil
 }
 
@@ -57,6 +66,7 @@ func (u *Universe) object(obj any) {
 		for _, role := range o.Roles {
 			for _, rule := range role.Rules {
 				u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
+				u.kinds(rule.ResourceKinds)
 			}
 		}
 	case *policyv1alpha1.PolicyBinding:
@@ -65,10 +75,12 @@ func (u *Universe) object(obj any) {
 		u.Namespaces = append(u.Namespaces, o.Namespace)
 		for _, rule := range o.Rules {
 			u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
+			u.resources(rule)
 		}
 	case *rbacv1.ClusterRole:
 		for _, rule := range o.Rules {
 			u.rule(rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
+			u.resources(rule)
 		}
 	case *rbacv1.RoleBinding:
 		u.Namespaces = append(u.Namespaces, o.Namespace)
@@ -91,10 +103,11 @@ func (u *Universe) serve(h *Host) {
 	for _, r := range h.Resources() {
 		resource, sub, _ := strings.Cut(r.Name, "/")
 		one := plan.Resource{Group: r.GroupVersion.Group, Version: r.GroupVersion.Version, Resource: resource, Subresource: sub, Namespaced: r.Namespaced, Own: r.Own}
-		if slices.ContainsFunc(u.Resources, func(o plan.Resource) bool {
-			return o.Group == one.Group && o.Resource == one.Resource && o.Subresource == one.Subresource
-		}) {
+		if u.knows(one) {
 			continue
+		}
+		if sub == "" {
+			one.Verbs = questions.Special(one.Group, one.Resource)
 		}
 		one.Shape = u.shape(r.Body)
 		u.Resources = append(u.Resources, one)

@@ -145,7 +145,7 @@ func ReadFiles(cfg FilesConfig) (*Files, error) {
 		return nil, err
 	}
 	f.place()
-	return f, nil
+	return f, f.aggregate()
 }
 
 // place does what the server does when it stores an object of policy: it belongs to the namespace of its name that is

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"proviso.dev/proviso/internal/engine/questions"
 )
 
 // Guarded are the API groups that a name without a group never gives access to: power over policy, over what is
@@ -13,14 +15,6 @@ import (
 var Guarded = []string{
 	"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
 	"apiregistration.k8s.io", "certificates.k8s.io",
-}
-
-// virtual are resources that nobody serves and that authorization asks about, in groups that this server serves.
-var virtual = []Served{
-	{Resource: "users", Kind: "User"}, {Resource: "groups", Kind: "Group"},
-	{Group: "authentication.k8s.io", Resource: "users", Kind: "User"}, {Group: "authentication.k8s.io", Resource: "groups", Kind: "Group"},
-	{Group: "authentication.k8s.io", Resource: "uids", Kind: "UID"}, {Group: "authentication.k8s.io", Resource: "userextras", Kind: "UserExtra"},
-	{Group: "certificates.k8s.io", Resource: "signers"},
 }
 
 // ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no
@@ -71,8 +65,8 @@ func NewKinds(served []Served, reserved ...string) *Kinds {
 		k.all = append(k.all, gr)
 		k.name(s)
 	}
-	for _, s := range virtual {
-		if s.Builtin = true; k.own[s.Group] && !k.known[s.resource()] {
+	for _, v := range questions.Virtual() {
+		if s := (Served{Group: v.Group, Resource: v.Resource, Kind: v.Kind, Builtin: true}); k.own[s.Group] && !k.known[s.resource()] {
 			k.name(s)
 		}
 	}

@@ -21,13 +21,16 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 	}
 	in := plan.Input{
 		Before: before.Snapshot().Rules, After: after.Snapshot().Rules, Comparer: &compare.Comparer{Cache: after.Conditions()},
-		Resources: u.Resources, Verbs: u.Verbs, Paths: u.Paths,
+		Resources: u.Everything(), Verbs: u.Verbs, Paths: u.Paths,
 	}
 	changes, err := plan.Changes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
+	if out.Unknown, err = unknown(before, after); err != nil {
+		return nil, err
+	}
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

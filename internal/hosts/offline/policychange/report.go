@@ -12,8 +12,10 @@ type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Tally counts the subjects that gain or lose something.
-	Tally         Tally              `json:"tally"`
-	Changes       []Change           `json:"changes"`
+	Tally   Tally    `json:"tally"`
+	Changes []Change `json:"changes"`
+	// Unknown is what a change does beside, of which it is not known whom it concerns.
+	Unknown       []string           `json:"unknown,omitempty"`
 	Rejected      []Rejected         `json:"rejected"`
 	WithoutEffect []plan.Ineffective `json:"withoutEffect"`
 	AppliedBy     []Applier          `json:"appliedBy,omitempty"`

@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"proviso.dev/proviso/internal/analysis/compare"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// NI-8, TR-18: a request for a Namespace object is made in that namespace, so a role there grants it.
+func TestRolesInANamespaceReachItsObject(t *testing.T) {
+	rules := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}}
+	index := func(bound bool, kind string) *ruleset.Index {
+		in := ruleset.Input{MasterNamespace: "master", CompileRule: compiler().CompileRule, Limits: ruleset.DefaultLimits(),
+			ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: rules}}}
+		ref, who := rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}, []rbacv1.Subject{{Kind: "User", Name: "u"}}
+		switch {
+		case bound && kind == "RoleBinding":
+			in.RoleBindings = []*rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, RoleRef: ref, Subjects: who}}
+		case bound:
+			in.ClusterRoleBindings = []*rbacv1.ClusterRoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: ref, Subjects: who}}
+		}
+		return ruleset.Build(in)
+	}
+	for kind, want := range map[string][]string{
+		"RoleBinding":        {"delete namespaces a", "get namespaces a"},
+		"ClusterRoleBinding": {"create namespaces ", "delete namespaces ", "get namespaces "},
+	} {
+		for _, gains := range []bool{true, false} {
+			in := Input{Before: index(!gains, kind), After: index(gains, kind), Comparer: &compare.Comparer{Cache: compiler().Cache},
+				Resources: []Resource{{Version: "v1", Resource: "namespaces"}}, Verbs: []string{"get", "create", "delete"}}
+			changes, err := Changes(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range changes {
+				got = append(got, fmt.Sprintf("%s %s %s", c.Action.Verb, c.Action.Resource, c.Action.Name))
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("%s, gains %v: %q, want %q", kind, gains, got, want)
+			}
+		}
+	}
+}

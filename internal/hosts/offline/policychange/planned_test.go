@@ -1,0 +1,111 @@
+package policychange
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+)
+
+func documents(t *testing.T, text string) (all []manifests.Document) {
+	t.Helper()
+	for _, part := range strings.Split(text, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(part), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, manifests.Of(object))
+	}
+	return all
+}
+
+const (
+	rbac    = "apiVersion: rbac.authorization.k8s.io/v1\n"
+	binding = rbac + `kind: ClusterRoleBinding
+metadata: {name: b}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]`
+)
+
+func role(name, more, rules string) string {
+	return fmt.Sprintf(rbac+"kind: ClusterRole\nmetadata: {name: %s%s}\nrules: [%s]", name, more, rules)
+}
+
+// NI-8, TR-18: plan asks what a server asks. What it cannot tell it says, and never that nobody gains.
+func TestPlanAsksWhatTheServerAsks(t *testing.T) {
+	const attribute = `apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterProtectedAttribute
+metadata: {name: env}
+attributeKind: Label
+attributeName: env
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}`
+	const fields = `apiVersion: policy.proviso.dev/v1alpha1
+kind: FieldPermission
+metadata: {name: data}
+spec: {resources: [configmaps], field: .data, permission: example.com/data, exclusive: true}`
+	for name, test := range map[string]struct{ before, after, want string }{
+		"impersonation of users":       {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [""], resources: [users]}`), "bob impersonate users"},
+		"impersonation of groups by *": {role("r", "", ""), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [groups]}`), "bob impersonate groups"},
+		"impersonation of extra":       {role("r", "", ""), role("r", "", `{verbs: [impersonate], apiGroups: [authentication.k8s.io], resources: [userextras/scope]}`), "bob impersonate userextras/scope"},
+		"signers":                      {role("r", "", ""), role("r", "", `{verbs: [approve], apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [a/b]}`), "bob approve signers"},
+		"finalizers":                   {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [apps], resources: ["*/finalizers"]}`), "bob update deployments/finalizers"},
+		"a subresource nobody serves":  {role("r", "", ""), role("r", "", `{verbs: [update], apiGroups: [""], resources: [pods/unheardof]}`), "bob update pods/unheardof"},
+		"a resource nobody serves":     {role("r", "", ""), role("r", "", `{verbs: [use], apiGroups: [policy], resources: [podsecuritypolicies]}`), "bob use podsecuritypolicies"},
+		"escalate and bind":            {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), role("r", "", `{verbs: ["*"], apiGroups: [rbac.authorization.k8s.io], resources: [roles]}`), "bob bind roles"},
+		"verbs that nobody names":      {role("r", "", `{verbs: [get, list, watch, create, update, patch, delete, deletecollection], apiGroups: [""], resources: [pods]}`), role("r", "", `{verbs: ["*"], apiGroups: [""], resources: [pods]}`), "bob unsafe-delete-ignore-read-errors pods"},
+		"an aggregated role": {rbac + "kind: ClusterRole\nmetadata: {name: r}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {part: \"yes\"}}]}",
+			rbac + "kind: ClusterRole\nmetadata: {name: r}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {part: \"yes\"}}]}\n---\n" + role("part", `, labels: {part: "yes"}`, `{verbs: [get], apiGroups: [""], resources: [secrets]}`), "bob get secrets"},
+		"a protected attribute":  {role("r", "", ""), role("r", "", "") + "\n---\n" + attribute, "ClusterProtectedAttribute env is new"},
+		"an exclusive field":     {role("r", "", ""), role("r", "", "") + "\n---\n" + fields, "guards .data of configmaps"},
+		"nothing, if it is same": {role("r", "", ""), role("r", "", ""), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, forth := range []bool{true, false} {
+				before, after := documents(t, test.before+"\n---\n"+binding), documents(t, test.after+"\n---\n"+binding)
+				want := test.want
+				if !forth {
+					before, after = after, before
+					want = strings.NewReplacer("is new", "is gone", "guards .data", "no longer guards .data").Replace(want)
+				}
+				report, err := Compare(t.Context(), before, after, "master")
+				if err != nil {
+					t.Fatal(err)
+				}
+				said := slices.Clone(report.Unknown)
+				for _, c := range report.Changes {
+					who := fmt.Sprint(c.Subjects)
+					if c.Subject != nil {
+						who = c.Subject.String()
+					}
+					said = append(said, who+" "+c.Verb+" "+c.Resource)
+				}
+				if want == "" && len(said) > 0 || want != "" && !slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, want) }) {
+					t.Errorf("forth %v: %q is not in %q", forth, want, said)
+				}
+			}
+		})
+	}
+}
+
+// TR-18: who becomes a member of the role that a protected attribute excepts, gains.
+func TestPlanSaysWhoBecomesAMember(t *testing.T) {
+	const attribute = `apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterProtectedAttribute
+metadata: {name: env}
+attributeKind: Label
+attributeName: env
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}`
+	before := documents(t, role("r", "", "")+"\n---\n"+attribute)
+	report, err := Compare(t.Context(), before, append(slices.Clone(before), documents(t, binding)...), "master")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{`bob becomes a member of ClusterRole "r", and may set what is protected by ClusterProtectedAttribute env`}; !slices.Equal(report.Unknown, want) {
+		t.Errorf("%q, want %q", report.Unknown, want)
+	}
+}

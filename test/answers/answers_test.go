@@ -1,0 +1,54 @@
+package answers
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// NI-8: what the tools say is what the server does, on random policies.
+func TestAnswers(t *testing.T) {
+	o := newOracle(t)
+	rounds, from, limit := 12, uint64(1), 30*time.Second
+	if text := os.Getenv("ANSWERS_CASES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds, limit = n, 24*time.Hour
+	}
+	if text := os.Getenv("ANSWERS_FROM"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = n
+	}
+	most := 5
+	if text := os.Getenv("ANSWERS_FINDS"); text != "" {
+		most, _ = strconv.Atoi(text)
+	}
+	begin, compared, failed := time.Now(), 0, 0
+	for seed := from; seed < from+uint64(rounds) && time.Since(begin) < limit; seed++ {
+		x := &trial{oracle: o, TB: t, subjects: subjects(), requests: requests()}
+		c := draw(seed)
+		x.run(c)
+		compared += x.compared
+		said := map[string]int{}
+		for i, f := range x.finds {
+			if i == 0 {
+				failed++
+				t.Errorf("seed %d (ANSWERS_FROM=%[1]d ANSWERS_CASES=1)\n%s\n=== change\n%s\n=== delete %v", seed, c.Policy, c.Change, c.Delete)
+			}
+			if said[f.tool]++; said[f.tool] <= 3 {
+				t.Errorf("%s: %.1500s", f.tool, f.text)
+			}
+		}
+		if failed >= most {
+			t.Fatal("more are not looked for")
+		}
+	}
+	t.Log(fmt.Sprintf("%d answers compared in %s", compared, time.Since(begin).Round(time.Millisecond)))
+}
