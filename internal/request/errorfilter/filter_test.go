@@ -257,7 +257,7 @@ func TestDeletesThatNeverArrive(t *testing.T) {
 	if code != 403 || !strings.Contains(body, "the enforcer says no") {
 		t.Errorf("a refusal by the enforcer: %d %s", code, body)
 	}
-	// What fails for another reason, and a change that nobody has admitted, are not refused by a condition on deletions.
+	// What fails for another reason, and a change that nobody has admitted, are not refused by conditions on deletions.
 	for verb, err := range map[string]error{"delete": apierrors.NewInternalError(errors.New(secret)), "patch": nil} {
 		code, _, body := w.send(t, "wes", verb, "x", func(out http.ResponseWriter, r *http.Request) {
 			if got := w.store.Get(r.Context(), "x", storage.GetOptions{}, &corev1.ConfigMap{}); got != nil {
