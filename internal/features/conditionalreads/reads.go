@@ -55,6 +55,8 @@ type Config struct {
 	Storage bool
 	// RecheckAll also ends watches without a condition when the right to them is gone.
 	RecheckAll bool
+	// Follow tells what becomes of namespaces, after the kernel's Namespaces know of it.
+	Follow func(readfilter.Places) error
 	// Shards tells that callers may shard lists and watches by the public parameter, which is ignored otherwise.
 	Shards bool
 }
@@ -65,7 +67,12 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if !k.Gate.ConditionalReads() || !cfg.Storage {
 		return s, nil
 	}
-	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, Followed: cfg.Follow != nil, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	if cfg.Follow != nil {
+		if err := cfg.Follow(stores.Places()); err != nil {
+			return s, err
+		}
+	}
 	s.Storage = stores.Decorate
 	s.Filters = []feature.Filter{{Name: "visible", Wrap: func(next http.Handler) http.Handler { return readfilter.Filter(k.Codecs, next) }}}
 	if !cfg.Shards {

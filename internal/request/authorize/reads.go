@@ -287,7 +287,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 	case len(failures) == 0 && err == nil:
 		n.Box = union
 		return n, nil
-	case asks && len(seen) > 0 && !looksAtNamespace(seen):
+	case asks && len(seen) > 0:
 		// What selectors can say of it is still theirs to say; it may be nothing at all.
 		if hull, err := selectors.Union(hulls...); err == nil {
 			n.Box = hull
@@ -310,9 +310,4 @@ func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served, asks bo
 		return expr.Exactly(c.rule, req, selectable(served, req))
 	}
 	return expr.Narrow(c.rule, req, selectable(served, req))
-}
-
-// looksAtNamespace reports whether a condition looks at the namespace of an object.
-func looksAtNamespace(rules []*ruleCondition) bool {
-	return slices.ContainsFunc(rules, func(c *ruleCondition) bool { return expr.LooksOf(c.rule).Namespace })
 }

@@ -83,7 +83,7 @@ func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) au
 
 // member is the state of one object of a list or watch. It has a budget of its own, as if it was got alone.
 func (s *store) member(r *reading, object runtime.Object) authorizer.ConditionsData {
-	return newFacts(State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.shared, Namespaces: s.stores.cfg.Namespaces}, nil)
+	return newFacts(State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.shared, Namespaces: s.stores.places}, nil)
 }
 
 // gone reports whether the state is one that a deletion leaves behind.

@@ -57,7 +57,7 @@ type era struct {
 func (s *store) since(ctx context.Context, r *reading) (uint64, error) {
 	n := r.holder.Get(requestctx.Request).Narrowing()
 	user, what := caller(r)
-	return s.history.since(r.holder.Snapshot, user, what, n.View(), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	return s.history.since(r.holder.Snapshot, user, what, s.stores.places.view(n), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
 }
 
 // caller is who asks, and for what, as they asked for it.

@@ -20,6 +20,8 @@ import (
 // errGateOff is why a list is refused although its objects could be asked about one by one.
 var errGateOff = errors.New("the feature gate " + string(features.ShardedListAndWatch) + " is off: lists and watches are narrowed by selectors only")
 
+var errPlaces = errors.New("a conditional permission cannot be used here: nobody follows the namespaces that the condition looks at")
+
 // Asks is an error if the storage asks nobody about single objects. Kubernetes skips the selector that asks while its
 // gate is off, and would show everything.
 func Asks() error {
@@ -41,6 +43,8 @@ type matcher struct {
 	selects storage.SelectionPredicate
 	// known remembers answers; nil if they are not the same for the same state of an object.
 	known *answers
+	// changes is how often namespaces had changed when it was made.
+	changes uint64
 	// asked counts the questions.
 	asked atomic.Int64
 }
@@ -56,7 +60,10 @@ func (s *store) ask(ctx context.Context, r *reading, opts *storage.ListOptions, 
 	if err := Asks(); err != nil {
 		return nil, err
 	}
-	m := &matcher{ctx: ctx, store: s, r: r, each: each, selects: opts.Predicate}
+	if each.LooksAtNamespace() && !s.stores.cfg.Followed {
+		return nil, errPlaces
+	}
+	m := &matcher{ctx: ctx, store: s, r: r, each: each, selects: opts.Predicate, changes: s.stores.places.count()}
 	if !each.LooksAtNamespace() && (s.cached || !watches) {
 		// A watch of etcd gives the previous state the revision of the next one, so that nothing tells them apart.
 		user, _ := caller(r)

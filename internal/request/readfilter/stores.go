@@ -21,10 +21,19 @@ type Config struct {
 	Store *snapshot.Store
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
+	// Followed promises that somebody tells Places what becomes of namespaces. Without it, conditions that look at them
+	// narrow no list.
+	Followed bool
 	// Served is told what is stored, and thereby decided here.
 	Served *discovery.Directory
 	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
 	RecheckAll bool
+}
+
+// Places is told what becomes of namespaces, after Namespaces knows of it.
+type Places interface {
+	Added(name string)
+	Changed(name string)
 }
 
 // Stores decorates the storage of a process.
@@ -32,13 +41,17 @@ type Stores struct {
 	cfg      Config
 	rechecks *rechecks
 	memory   *memory
+	places   *places
 }
 
 // New makes it.
 func New(cfg Config) *Stores {
 	RegisterMetrics()
-	return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate), memory: newMemory()}
+	return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate), memory: newMemory(), places: newPlaces(cfg.Namespaces)}
 }
+
+// Places is to be told what becomes of namespaces.
+func (s *Stores) Places() Places { return s.places }
 
 // Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
 type Converter interface {

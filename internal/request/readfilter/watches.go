@@ -44,6 +44,13 @@ func (s *Stores) follow(inner watch.Interface, holder *requestctx.State, m *matc
 		stopped: make(chan struct{}), expired: make(chan struct{}), current: s.cfg.Store.Current}
 	w.checked.Store(holder.Snapshot)
 	w.leave = s.rechecks.add(w, holder.Attributes())
+	if m != nil && m.each.LooksAtNamespace() {
+		leave, leavePlaces := w.leave, s.places.add(w, holder.Attributes().GetNamespace(), m.changes)
+		w.leave = func() {
+			leave()
+			leavePlaces()
+		}
+	}
 	go w.run()
 	return w
 }
