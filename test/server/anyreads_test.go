@@ -202,8 +202,8 @@ func (r *reader) pages(t *testing.T, path string) []string {
 	}
 }
 
-// RD-7, RD-10, RD-13: a watch under a condition that no selector can say ends with 410 when the rule is another one, when
-// the right is gone, and when a namespace changes that the condition looks at; nothing else ends it.
+// RD-7, RD-10, RD-13: a watch under a condition that no selector can say ends with 410 when the rule is another one,
+// when the right is gone, and when a namespace changes that the condition looks at; nothing else ends it.
 func TestAnyConditionEnds(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)

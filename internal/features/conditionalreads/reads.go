@@ -49,14 +49,19 @@ func (assumed) Reaches(authorizer.Attributes) error { return nil }
 // Asks implements authorize.Reads.
 func (assumed) Asks(authorizer.Attributes) error { return nil }
 
+// Follower tells what becomes of namespaces.
+type Follower interface {
+	Follow(readfilter.Places) error
+}
+
 // Config is what a host knows. A host that serves no resources leaves it empty.
 type Config struct {
 	// Storage tells that the host decorates its storage with the system's Storage. Its kernel is made with Stored.
 	Storage bool
 	// RecheckAll also ends watches without a condition when the right to them is gone.
 	RecheckAll bool
-	// Follow tells what becomes of namespaces, after the kernel's Namespaces know of it.
-	Follow func(readfilter.Places) error
+	// Follower tells what becomes of namespaces, after the kernel's Namespaces know of it.
+	Follower Follower
 	// Shards tells that callers may shard lists and watches by the public parameter, which is ignored otherwise.
 	Shards bool
 }
@@ -67,9 +72,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if !k.Gate.ConditionalReads() || !cfg.Storage {
 		return s, nil
 	}
-	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, Followed: cfg.Follow != nil, RecheckAll: cfg.RecheckAll, Served: k.Served})
-	if cfg.Follow != nil {
-		if err := cfg.Follow(stores.Places()); err != nil {
+	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, Followed: cfg.Follower != nil, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	if cfg.Follower != nil {
+		if err := cfg.Follower.Follow(stores.Places()); err != nil {
 			return s, err
 		}
 	}
