@@ -187,6 +187,27 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// BenchmarkEach is what asking about one object of a list costs, without converting it (RD-14).
+func BenchmarkEach(b *testing.B) {
+	gate := readsGate(b)
+	gate.reading = anyReads{ReadsFunc(func(authorizer.Attributes) error { return nil })}
+	p, binding := policyOf("hammer", "edgar", `resource.data.k.startsWith("v") && resource.metadata.labels["a"] == request.user`)
+	snap := &snapshot.Snapshot{Rules: ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compilerOf(b), Kinds: ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}}),
+		Policies: []*policyv1alpha1.Policy{p}, PolicyBindings: []*policyv1alpha1.PolicyBinding{binding}})}
+	n, err := gate.NarrowFor(b.Context(), snap, asks("list"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": "v"},
+		"metadata": map[string]any{"name": "n1", "namespace": "hammer", "labels": map[string]any{"a": "edgar"}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if shown, err := n.Each.Shows(b.Context(), state(object)); !shown || err != nil {
+			b.Fatal(shown, err)
+		}
+	}
+}
+
 type readsWorld struct {
 	t      *testing.T
 	random *rand.Rand
