@@ -71,6 +71,16 @@ var originals = []original{
 	{apiserver, "pkg/endpoints/handlers", "DeleteCollection", "deletecollection is admitted per object"},
 	{apiserver, "pkg/endpoints/handlers", "createHandler", "create admission: mutation before validation, the enforcer first of the validators"},
 	{apiserver, "pkg/endpoints/handlers", "ConnectResource", "connect is admitted with the options object"},
+	// Lists and watches that ask about single objects, as a selector of shards (RD-10).
+	{apiserver, "pkg/storage", "SelectionPredicate.Matches", "lists ask the selector of shards about every object; it is skipped while its gate is off"},
+	{apiserver, "pkg/storage", "SelectionPredicate.MatchesSharding", "the selector of shards is asked about whole objects"},
+	{apiserver, "pkg/storage", "SelectionPredicate.Empty", "a list with a selector of shards is filtered"},
+	{apiserver, "pkg/storage", "SelectionPredicate.SetShardInfoOnList", "what a list says of its shards, and readfilter takes out again"},
+	{apiserver, "pkg/storage/cacher", "filterWithAttrsAndPrefixFunction", "watches of the cache ask the selector of shards about the current and the previous state"},
+	{apiserver, "pkg/storage/cacher", "cacheWatcher.convertToWatchEvent", "which states of an event are asked about, and with which resourceVersion"},
+	{apiserver, "pkg/storage/cacher", "CacheDelegator.Watch", "a cached store never watches etcd, where the previous state has the revision of the next one"},
+	{apiserver, "pkg/storage/etcd3", "watchChan.prepareObjs", "the previous state in a watch of etcd has the revision of the event"},
+	{apiserver, "pkg/registry/generic/registry", "Store.ListPredicate", "where the public parameter for shards is read"},
 	{kube, "pkg/registry/core/pod/rest", "ensureAuthorizedForVerb", "exec, attach and port-forward over websockets ask for create a second time, with the request's own path"},
 
 	// Admission: how plugins are chained and which exist.

@@ -11,10 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // held is what a client holds at a revision: the revision of each object by its name.
@@ -23,37 +24,45 @@ type held struct {
 	objects        map[string]string
 }
 
-// foldedWatchIsTheList: RD-9. While others write, a watch under a condition is folded: at every event and at every
-// bookmark it is the list of that revision, by brute force over what an admin lists at exactly that revision. So is
-// every narrowed list.
-func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface) {
+// folding is a reader whose watches are folded while others write.
+type folding struct {
+	namespace, user, where string
+	of                     schema.GroupVersionResource
+	// everywhere reads all namespaces.
+	everywhere bool
+	meets      func(o *unstructured.Unstructured) bool
+}
+
+// foldedWatchIsTheList: RD-9, RD-15. While others write, a watch under a condition is folded: at every event and at
+// every bookmark it is the list of that revision, by brute force over what an admin lists at exactly that revision. So
+// is every narrowed list.
+func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface, f folding) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := kubernetes.NewForConfigOrDie(s.admin).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fold"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := kubernetes.NewForConfigOrDie(s.admin).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	grantReads(t, admin, "see-fold", "flo", readRule(`resource.metadata.labels.team in ["f", "g"] && resource.metadata.labels.tier != "x"`, "configmaps"))
-	all, flo := kubernetes.NewForConfigOrDie(s.admin).CoreV1().ConfigMaps("fold"), kubernetes.NewForConfigOrDie(s.as("flo")).CoreV1().ConfigMaps("fold")
+	grantReads(t, admin, "see-"+f.namespace, f.user, readRule(f.where, f.of.Resource))
+	all, reads := dynamic.ResourceInterface(admin.Resource(f.of).Namespace(f.namespace)), dynamic.ResourceInterface(dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of).Namespace(f.namespace))
+	if f.everywhere {
+		all, reads = admin.Resource(f.of), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of)
+	}
 	s.await("the right to list", func() (bool, error) {
-		_, err := flo.List(ctx, metav1.ListOptions{})
+		_, err := reads.List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	})
-	meets := func(o *corev1.ConfigMap) bool {
-		tier, ok := o.Labels["tier"]
-		return (o.Labels["team"] == "f" || o.Labels["team"] == "g") && ok && tier != "x"
-	}
 
 	writing, done := context.WithCancel(ctx)
 	var writers, readers sync.WaitGroup
 	for w := range 3 {
-		writers.Go(func() { writeAtRandom(t, admin, rand.New(rand.NewPCG(7, uint64(w)))) })
+		writers.Go(func() { writeAtRandom(t, admin, f, rand.New(rand.NewPCG(7, uint64(w)))) })
 	}
 	var mu sync.Mutex
 	var seen []held
 	bookmarks := 0
 	for _, follow := range []func() ([]held, int, error){
-		func() ([]held, int, error) { return followList(ctx, flo) }, func() ([]held, int, error) { return followList(ctx, flo) },
-		func() ([]held, int, error) { return followInitial(ctx, flo) }, func() ([]held, int, error) { return followInitial(ctx, flo) },
+		func() ([]held, int, error) { return followList(ctx, reads) }, func() ([]held, int, error) { return followList(ctx, reads) },
+		func() ([]held, int, error) { return followInitial(ctx, reads) }, func() ([]held, int, error) { return followInitial(ctx, reads) },
 	} {
 		readers.Go(func() {
 			for last := false; !last; {
@@ -74,6 +83,7 @@ func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface) {
 	readers.Wait()
 
 	exact := map[string]map[string]string{}
+	shown := 0
 	for _, h := range seen {
 		if exact[h.revision] == nil {
 			list, err := all.List(ctx, metav1.ListOptions{ResourceVersion: h.revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
@@ -82,23 +92,26 @@ func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface) {
 			}
 			exact[h.revision] = map[string]string{}
 			for i := range list.Items {
-				if meets(&list.Items[i]) {
-					exact[h.revision][list.Items[i].Name] = list.Items[i].ResourceVersion
+				if f.meets(&list.Items[i]) {
+					exact[h.revision][list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
 				}
 			}
 		}
+		shown += len(h.objects)
 		if !maps.Equal(h.objects, exact[h.revision]) {
 			t.Errorf("%s at %s: %v, the list has %v", h.from, h.revision, h.objects, exact[h.revision])
 		}
 	}
-	t.Logf("%d states at %d revisions, %d bookmarks", len(seen), len(exact), bookmarks)
-	if len(exact) < 20 || bookmarks < 4 {
-		t.Errorf("only %d revisions and %d bookmarks: that proves little", len(exact), bookmarks)
+	t.Logf("%d states at %d revisions, %d bookmarks, %d objects", len(seen), len(exact), bookmarks, shown)
+	if len(exact) < 20 || bookmarks < 4 && f.of != events || shown < 100 {
+		t.Errorf("only %d revisions, %d bookmarks and %d objects: that proves little", len(exact), bookmarks, shown)
 	}
 }
 
-func writeAtRandom(t *testing.T, admin dynamic.Interface, random *rand.Rand) {
-	in := admin.Resource(configmaps).Namespace("fold")
+var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
+func writeAtRandom(t *testing.T, admin dynamic.Interface, f folding, random *rand.Rand) {
+	in := admin.Resource(f.of).Namespace(f.namespace)
 	for range 60 {
 		name := fmt.Sprintf("f%d", random.IntN(8))
 		var err error
@@ -112,7 +125,15 @@ func writeAtRandom(t *testing.T, admin dynamic.Interface, random *rand.Rand) {
 			if tier := random.IntN(4); tier < 3 {
 				labels["tier"] = []string{"web", "db", "x"}[tier]
 			}
-			_, err = in.Apply(t.Context(), name, teamObject("ConfigMap", "v1", "fold", name, labels), metav1.ApplyOptions{FieldManager: "fold", Force: true})
+			o := teamObject("ConfigMap", "v1", f.namespace, name, labels)
+			if f.of == events {
+				o.SetKind("Event")
+				o.Object["involvedObject"] = map[string]any{"namespace": f.namespace, "name": "x", "kind": "Pod"}
+				o.Object["reason"] = fmt.Sprint(random.IntN(100))
+			} else {
+				o.Object["data"] = map[string]any{"n": fmt.Sprint(random.IntN(100))}
+			}
+			_, err = in.Apply(t.Context(), name, o, metav1.ApplyOptions{FieldManager: "fold", Force: true})
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			t.Error(err)
@@ -123,25 +144,25 @@ func writeAtRandom(t *testing.T, admin dynamic.Interface, random *rand.Rand) {
 var seconds = int64(3)
 
 // followList lists, and watches from there until the watch times out.
-func followList(ctx context.Context, flo typedcorev1.ConfigMapInterface) ([]held, int, error) {
+func followList(ctx context.Context, flo dynamic.ResourceInterface) ([]held, int, error) {
 	list, err := flo.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, 0, err
 	}
 	objects := map[string]string{}
 	for _, o := range list.Items {
-		objects[o.Name] = o.ResourceVersion
+		objects[o.GetName()] = o.GetResourceVersion()
 	}
-	w, err := flo.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
+	w, err := flo.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 	if err != nil {
 		return nil, 0, err
 	}
 	more, bookmarks, err := fold(w, maps.Clone(objects), true)
-	return append([]held{{"a list", list.ResourceVersion, objects}}, more...), bookmarks, err
+	return append([]held{{"a list", list.GetResourceVersion(), objects}}, more...), bookmarks, err
 }
 
 // followInitial lets the watch send what is there first.
-func followInitial(ctx context.Context, flo typedcorev1.ConfigMapInterface) ([]held, int, error) {
+func followInitial(ctx context.Context, flo dynamic.ResourceInterface) ([]held, int, error) {
 	yes := true
 	w, err := flo.Watch(ctx, metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 	if err != nil {
@@ -154,26 +175,26 @@ func followInitial(ctx context.Context, flo typedcorev1.ConfigMapInterface) ([]h
 func fold(w watch.Interface, objects map[string]string, complete bool) (states []held, bookmarks int, err error) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
-		o, ok := e.Object.(*corev1.ConfigMap)
-		if !ok {
+		o, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || e.Type == watch.Error {
 			return states, bookmarks, apierrors.FromObject(e.Object)
 		}
 		switch e.Type {
 		case watch.Added:
-			if _, known := objects[o.Name]; known && complete {
-				return states, bookmarks, fmt.Errorf("%s was added and is there", o.Name)
+			if _, known := objects[o.GetName()]; known && complete {
+				return states, bookmarks, fmt.Errorf("%s was added and is there", o.GetName())
 			}
-			objects[o.Name] = o.ResourceVersion
+			objects[o.GetName()] = o.GetResourceVersion()
 		case watch.Modified:
-			objects[o.Name] = o.ResourceVersion
+			objects[o.GetName()] = o.GetResourceVersion()
 		case watch.Deleted:
-			delete(objects, o.Name)
+			delete(objects, o.GetName())
 		case watch.Bookmark:
 			complete = true
 			bookmarks++
 		}
 		if complete {
-			states = append(states, held{"a watch after " + string(e.Type), o.ResourceVersion, maps.Clone(objects)})
+			states = append(states, held{"a watch after " + string(e.Type), o.GetResourceVersion(), maps.Clone(objects)})
 		}
 	}
 	return states, bookmarks, nil

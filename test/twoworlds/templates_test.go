@@ -67,6 +67,10 @@ var templates = map[string]template{
 	"named":        {rules: `[{"verbs": ["get", "delete", "update"], "resourceKinds": [KINDS], "resourceNames": ["ours1"]}]`, reaches: func(o Object) bool { return o.Name == "ours1" }, verbs: []string{"get", "delete", "patch"}},
 	"see-named":    {rules: rule(`"get", "list", "watch"`, "KINDS", `resource.metadata.name.startsWith(\"ours\")`), reaches: func(o Object) bool { return strings.HasPrefix(o.Name, "ours") }, verbs: reads},
 	"see-content":  {rules: rule(`"get", "delete"`, `"configmaps"`, `resource.data.team == \"a\"`), reaches: func(o Object) bool { return o.Kind == "configmaps" && o.Team == "a" }, verbs: []string{"get", "delete"}, kinds: []string{"configmaps"}},
+	// RD-10: what no selector can say.
+	"list-content": {rules: rule(`"get", "list", "watch"`, `"configmaps"`, `resource.data.team == \"a\"`), reaches: func(o Object) bool { return o.Kind == "configmaps" && o.Team == "a" }, verbs: reads, kinds: []string{"configmaps"}},
+	"list-pattern": {rules: rule(`"get", "list", "watch", "delete"`, "KINDS", `resource.metadata.labels.team.matches(\"^[a]$\")`), reaches: ofTeamA, verbs: append(slices.Clone(reads), "delete")},
+	"list-either":  {rules: rule(`"list", "watch"`, "KINDS", `resource.metadata.labels.team == \"a\" || request.name.startsWith(\"ours\")`), reaches: func(o Object) bool { return ofTeamA(o) || strings.HasPrefix(o.Name, "ours") }, verbs: []string{"list", "watch"}},
 	"see-low":      {rules: rule(`"get", "list", "watch"`, widgets, low), reaches: notHigh, verbs: reads, kinds: []string{"widgets"}},
 	"delete-low":   {rules: rule(`"delete"`, widgets, low), reaches: notHigh, verbs: []string{"delete", "deletecollection"}, kinds: []string{"widgets"}},
 	"update-low":   {rules: rule(`"update"`, widgets, low), reaches: notHigh, verbs: []string{"update", "patch"}, kinds: []string{"widgets"}},

@@ -41,8 +41,59 @@ var (
 	errNotSelectable = errors.New("the condition is not about labels and fields that this resource can be selected by")
 	errNotConjunct   = errors.New("no selector says what the condition allows: it is more than a conjunction of labels and fields")
 	errTooManyWorlds = errors.New("the condition compares with too many values to be said by selectors")
+	errLeavesOut     = errors.New("no selector tells a missing field from an empty one")
 	errNamespace     = errors.New("the condition is about the namespace: list in one namespace")
 )
+
+// Hull returns a box that holds every object that meets the condition, and may
+// hold others: what selectors can say of a condition that they cannot say as a
+// whole (RD-10).
+func Hull(c Condition, req *Request, fields []SelectableField) selectors.Box {
+	switch c := c.(type) {
+	case nil:
+		return selectors.Box{}
+	case all:
+		var box selectors.Box
+		for _, part := range c {
+			box = box.And(Hull(part, req, fields))
+		}
+		return box
+	}
+	if box, err := Exactly(c, req, fields); err == nil {
+		return box
+	}
+	return selectors.Box{}
+}
+
+// Exactly is Narrow that fails where it would leave out objects that meet the
+// condition.
+func Exactly(c Condition, req *Request, fields []SelectableField) (selectors.Box, error) {
+	if c == nil || req == nil {
+		return selectors.Box{}, errNotSelectable
+	}
+	if Implied(c, req, fields) {
+		return selectors.Box{}, nil
+	}
+	switch c := c.(type) {
+	case all:
+		var box selectors.Box
+		for _, part := range c {
+			one, err := Exactly(part, req, fields)
+			if err != nil {
+				return selectors.Box{}, err
+			}
+			box = box.And(one)
+		}
+		return box, nil
+	case *Program:
+		box, exact, err := c.narrow(req, fields)
+		if err == nil && !exact {
+			err = errLeavesOut
+		}
+		return box, err
+	}
+	return Narrow(c, req, fields)
+}
 
 // Narrow implements Narrower.
 func (a all) Narrow(req *Request, fields []SelectableField) (selectors.Box, error) {
@@ -61,42 +112,49 @@ func (a all) Narrow(req *Request, fields []SelectableField) (selectors.Box, erro
 // stand for all. Those that meet the condition must be the ones that a
 // conjunction picks.
 func (p *Program) Narrow(req *Request, fields []SelectableField) (selectors.Box, error) {
+	box, _, err := p.narrow(req, fields)
+	return box, err
+}
+
+// narrow also tells whether every object that meets the condition is in the
+// box.
+func (p *Program) narrow(req *Request, fields []SelectableField) (_ selectors.Box, exact bool, _ error) {
 	if p.kind != Where {
 		switch p.Decide(req, Allow).Truth() {
 		case True:
-			return selectors.Box{}, nil
+			return selectors.Box{}, true, nil
 		case False, Failed:
-			return selectors.Nothing(), nil
+			return selectors.Nothing(), true, nil
 		default:
-			return selectors.Box{}, errNotSelectable
+			return selectors.Box{}, false, errNotSelectable
 		}
 	}
 	folded, ok := p.folded(req)
 	if !ok {
-		return selectors.Box{}, errNotSelectable
+		return selectors.Box{}, false, errNotSelectable
 	}
 	if b, ok := boolLiteral(folded); ok {
 		if b {
-			return selectors.Box{}, nil
+			return selectors.Box{}, true, nil
 		}
-		return selectors.Nothing(), nil
+		return selectors.Nothing(), true, nil
 	}
 	use, ok := attributesOf(folded, req, selectable(fields))
 	if !ok {
-		return selectors.Box{}, errNotSelectable
+		return selectors.Box{}, false, errNotSelectable
 	}
 	states := make([][]state, len(use))
 	for i, a := range use {
 		if _, others := a.values(req); a.free && others {
-			return selectors.Box{}, errNotSelectable
+			return selectors.Box{}, false, errNotSelectable
 		}
 		if states[i] = a.states(req); len(states[i]) == 0 {
-			return selectors.Nothing(), nil // the selectors of the request contradict each other
+			return selectors.Nothing(), true, nil // the selectors of the request contradict each other
 		}
 	}
 	worlds, err := p.tryWorlds(req, use, states)
 	if err != nil {
-		return selectors.Box{}, err
+		return selectors.Box{}, false, err
 	}
 	return boxOf(req, use, worlds)
 }
@@ -118,9 +176,9 @@ func (p *Program) tryWorlds(req *Request, use []*attribute, states [][]state) (o
 
 // boxOf finds the conjunction that picks exactly the objects that meet the
 // condition.
-func boxOf(req *Request, use []*attribute, worlds []tried) (selectors.Box, error) {
+func boxOf(req *Request, use []*attribute, worlds []tried) (_ selectors.Box, exact bool, _ error) {
 	if !slices.ContainsFunc(worlds, func(w tried) bool { return w.holds }) {
-		return selectors.Nothing(), nil
+		return selectors.Nothing(), true, nil
 	}
 	picks := make([]*choice, len(use))
 	for i, a := range use {
@@ -135,7 +193,7 @@ func boxOf(req *Request, use []*attribute, worlds []tried) (selectors.Box, error
 		// read a missing field as empty, empty ones are left out too.
 		i := slices.IndexFunc(picks, func(k *choice) bool { return !k.absent && k.canLeaveOut(worlds[wrong]) })
 		if i < 0 {
-			return selectors.Box{}, errNotConjunct
+			return selectors.Box{}, false, errNotConjunct
 		}
 		picks[i].leftOut = true
 	}
@@ -143,16 +201,19 @@ func boxOf(req *Request, use []*attribute, worlds []tried) (selectors.Box, error
 	for _, k := range picks {
 		var err error
 		if box, err = k.add(box, req); err != nil {
-			return selectors.Box{}, err
+			return selectors.Box{}, false, err
 		}
 	}
 	if slices.ContainsFunc(worlds, func(w tried) bool { return w.holds && !allPick(picks, w) && !leavesOut(picks, w) }) {
-		return selectors.Box{}, errNotConjunct
+		return selectors.Box{}, false, errNotConjunct
 	}
 	if box.IsNothing() && slices.ContainsFunc(picks, func(k *choice) bool { return k.leftOut }) {
-		return selectors.Box{}, errNotConjunct // only missing or empty fields meet it
+		return selectors.Box{}, false, errNotConjunct // only missing or empty fields meet it
 	}
-	return box, nil
+	exact = !slices.ContainsFunc(worlds, func(w tried) bool {
+		return w.holds && !allPick(picks, w) && slices.ContainsFunc(picks, func(k *choice) bool { return k.losesValue(w.states[k.index]) })
+	})
+	return box, exact, nil
 }
 
 func allPick(picks []*choice, w tried) bool {
@@ -207,6 +268,15 @@ func (k *choice) blank(s state) bool {
 		return false
 	}
 	return s.value == nil || slices.Contains(zeroTexts[k.kind()], fmt.Sprint(s.value))
+}
+
+// losesValue tells whether an object is left out because its field has an empty
+// value. A string of a built-in kind never has: it is missing instead.
+func (k *choice) losesValue(s state) bool {
+	if !k.leftOut || !k.blank(s) {
+		return false
+	}
+	return s.value == nil || !k.field.typed || k.kind() != StringField
 }
 
 // zeroTexts are what a missing field may be read as.

@@ -174,6 +174,11 @@ func checkNarrow(t testing.TB, c chooser, objects int) bool {
 	if err != nil {
 		t.Fatalf("%s: %v", selectors.FieldText(addedFields), err)
 	}
+	// RD-10: what is said to be exact leaves nothing out, and the hull holds all that meets the condition.
+	_, inexact := Exactly(compile(t, Where, source), req, use)
+	if hull := Hull(compile(t, Where, source), req, use); inexact != nil && !hull.IsEverything() {
+		t.Fatalf("%s is not exact, and its hull is %s", source, hull)
+	}
 	n := newNaive(t, compiler(t), Where, source)
 	for range objects {
 		o, set, texts := gen(c)
@@ -189,7 +194,7 @@ func checkNarrow(t testing.TB, c chooser, objects int) bool {
 				})
 			})
 		}
-		blank := !typed && slices.ContainsFunc(use, func(f SelectableField) bool {
+		blank := !typed && inexact != nil && slices.ContainsFunc(use, func(f SelectableField) bool {
 			return slices.Contains(texts[f.Key], "") || f.Type != StringField && slices.ContainsFunc(texts[f.Key], func(s string) bool { return s == "0" || s == "false" })
 		})
 		if selected && !holds || holds && !selected && !blank {

@@ -8,6 +8,7 @@ import (
 type usage struct {
 	request bool // it refers to `request`
 	name    bool // it may refer to `request.name`
+	place   bool // it refers to `namespaceObject`
 	later   bool // it refers to something that only admission knows
 	selects int  // number of field selections and calls
 }
@@ -78,10 +79,42 @@ func (u *usage) ident(name string, bound []string) {
 	if len(name) > 0 && name[0] == '.' {
 		name = name[1:]
 	}
+	u.place = u.place || name == varNamespace
 	switch name {
 	case varRequest:
 		u.request, u.name = true, true
 	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
 		u.later = true
 	}
+}
+
+// Looks is what a condition may look at beside the object.
+type Looks struct{ Request, Namespace bool }
+
+// Looker is a condition that says so by itself.
+type Looker interface {
+	Looks() Looks
+}
+
+// LooksOf says what a condition may look at. Of one that does not say, it is
+// everything.
+func LooksOf(c Condition) Looks {
+	switch c := c.(type) {
+	case nil:
+		return Looks{}
+	case *Program:
+		return Looks{Request: c.uses.request, Namespace: c.uses.place}
+	case ofEach:
+		return LooksOf(c.Condition)
+	case all:
+		var out Looks
+		for _, part := range c {
+			one := LooksOf(part)
+			out.Request, out.Namespace = out.Request || one.Request, out.Namespace || one.Namespace
+		}
+		return out
+	case Looker:
+		return c.Looks()
+	}
+	return Looks{Request: true, Namespace: true}
 }

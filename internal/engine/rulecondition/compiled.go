@@ -277,3 +277,12 @@ func (n named) Twin(effect expr.Effect) (string, expr.Kind) {
 func (n named) Text(*expr.Request, expr.Effect) string {
 	return "the object's name is one of " + strings.Join(n.names, ", ")
 }
+
+// What the conditions of this package look at beside the object; see expr.Looker.
+
+func (broken) Looks() expr.Looks         { return expr.Looks{} }
+func (holds) Looks() expr.Looks          { return expr.Looks{} }
+func (named) Looks() expr.Looks          { return expr.Looks{} }
+func (*labelsContain) Looks() expr.Looks { return expr.Looks{} }
+func (*fieldsMutable) Looks() expr.Looks { return expr.Looks{} }
+func (sameNode) Looks() expr.Looks       { return expr.Looks{Request: true} }

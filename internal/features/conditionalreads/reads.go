@@ -34,6 +34,10 @@ func (s stored) Reaches(a authorizer.Attributes) error {
 	return errNotStored
 }
 
+// Asks implements authorize.Reads. The seam that it goes by is skipped while its gate is off, so that the gate is asked
+// for every list and watch, here and in the storage.
+func (stored) Asks(authorizer.Attributes) error { return readfilter.Asks() }
+
 // Assumed is for a host that answers for a server with conditional reads, and serves nothing itself.
 func Assumed() authorize.Reads { return assumed{} }
 
@@ -42,12 +46,24 @@ type assumed struct{}
 // Reaches implements authorize.Reads.
 func (assumed) Reaches(authorizer.Attributes) error { return nil }
 
+// Asks implements authorize.Reads.
+func (assumed) Asks(authorizer.Attributes) error { return nil }
+
+// Follower tells what becomes of namespaces.
+type Follower interface {
+	Follow(readfilter.Places) error
+}
+
 // Config is what a host knows. A host that serves no resources leaves it empty.
 type Config struct {
 	// Storage tells that the host decorates its storage with the system's Storage. Its kernel is made with Stored.
 	Storage bool
 	// RecheckAll also ends watches without a condition when the right to them is gone.
 	RecheckAll bool
+	// Follower tells what becomes of namespaces, after the kernel's Namespaces know of it.
+	Follower Follower
+	// Shards tells that callers may shard lists and watches by the public parameter, which is ignored otherwise.
+	Shards bool
 }
 
 // New makes the system.
@@ -56,9 +72,17 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if !k.Gate.ConditionalReads() || !cfg.Storage {
 		return s, nil
 	}
-	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	stores := readfilter.New(readfilter.Config{Gate: k.Gate, Store: k.Store, Namespaces: k.Namespaces, Followed: cfg.Follower != nil, RecheckAll: cfg.RecheckAll, Served: k.Served})
+	if cfg.Follower != nil {
+		if err := cfg.Follower.Follow(stores.Places()); err != nil {
+			return s, err
+		}
+	}
 	s.Storage = stores.Decorate
 	s.Filters = []feature.Filter{{Name: "visible", Wrap: func(next http.Handler) http.Handler { return readfilter.Filter(k.Codecs, next) }}}
+	if !cfg.Shards {
+		s.Filters = append(s.Filters, feature.Filter{Name: "unsharded", Wrap: func(next http.Handler) http.Handler { return readfilter.Unsharded(k.Served, next) }})
+	}
 	s.Background = func(snapshot.Source) ([]feature.Runner, error) { return []feature.Runner{stores}, nil }
 	return s, nil
 }

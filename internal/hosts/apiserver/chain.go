@@ -34,6 +34,7 @@ import (
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  freshness
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    errorfilter
 //	» visible                      selectors narrow a list to what its caller may see                        readfilter
+//	» unsharded                    the public parameter for shards is ignored, as by a stock server          readfilter
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions
 //	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fieldpermissions
 //	  aggregator → our groups → kube → extensions   which server serves it

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	genericfeatures "k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 
@@ -33,9 +34,40 @@ func RegisterFeatures() error {
 		for _, f := range Features() {
 			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
 		}
-		err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates)
+		if err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates); err == nil {
+			err = utilfeature.DefaultMutableFeatureGate.OverrideDefault(genericfeatures.ShardedListAndWatch, true)
+		}
 	})
 	return err
+}
+
+// closedShards tells that this process, and not its operator, has switched the gate of shards off.
+var closedShards struct {
+	sync.Mutex
+	done bool
+}
+
+// shards settles the gate by which lists and watches ask about single objects (RD-10). It is on by our default, and off
+// where conditional reads are: such a server is stock in this. An operator who says something has it their way, and
+// lets callers use the parameter of the gate if it is on. Gates are process-wide.
+func (s switches) shards() (public bool, _ error) {
+	closedShards.Lock()
+	defer closedShards.Unlock()
+	gate := utilfeature.DefaultMutableFeatureGate
+	if closedShards.done {
+		if err := gate.ResetFeatureValueToDefault(genericfeatures.ShardedListAndWatch); err != nil {
+			return false, err
+		}
+		closedShards.done = false
+	}
+	switch {
+	case gate.ExplicitlySet(genericfeatures.ShardedListAndWatch):
+		return gate.Enabled(genericfeatures.ShardedListAndWatch), nil
+	case s.systems.Has(conditionalreads.Gate):
+		return false, nil
+	}
+	closedShards.done = true
+	return false, gate.SetFromMap(map[string]bool{string(genericfeatures.ShardedListAndWatch): false})
 }
 
 // gates reads our feature gates, here and nowhere else. What is off is taken out of the list of systems.

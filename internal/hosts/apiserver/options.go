@@ -188,6 +188,8 @@ type completed struct {
 	authz *authzconfig.Plan
 	// switches are the systems that are on.
 	switches
+	// public tells that callers may shard lists and watches.
+	public bool
 	// member is this server among the replicas on its etcd.
 	member *replicas.Member
 }
@@ -220,6 +222,9 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	c := &completed{CompletedOptions: opts, own: o, authz: plan, switches: on}
+	if c.public, err = on.shards(); err != nil {
+		return nil, err
+	}
 	c.member, err = newMember(c)
 	return c, err
 }

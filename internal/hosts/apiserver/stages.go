@@ -147,7 +147,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 			Journal:    s.journal,
 		},
-		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.RecheckWatches},
+		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.RecheckWatches, Shards: opts.public, Follower: namespaceFollower{informers}},
 		Policies: policies.Config{GuardRBAC: func(upstream feature.Provider) (feature.Provider, error) {
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}},

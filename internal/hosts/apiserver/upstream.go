@@ -54,6 +54,9 @@ func NewUpstreamPlan(s *kubeoptions.ServerRunOptions, changed func(string) bool,
 func (p *UpstreamPlan) Assemble(opts kubeoptions.CompletedOptions, modify func(*controlplane.Config)) (*aggregatorapiserver.APIAggregator, error) {
 	done := &completed{CompletedOptions: opts, own: p.own, authz: p.plan, switches: p.own.switches()}
 	var err error
+	if done.public, err = done.shards(); err != nil {
+		return nil, err
+	}
 	if done.member, err = newMember(done); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,9 @@ var errOutdated = errors.New("the selectors are computed from something else tha
 
 // basis is all that narrowTo looks at beside the request. A rule that is compiled again counts as another one.
 type basis struct {
-	rules  []basisRule
+	rules []basisRule
+	// asks tells that single objects can be asked about.
+	asks   bool
 	fields []expr.SelectableField
 }
 
@@ -31,14 +33,16 @@ type basisRule struct {
 	byDelete bool
 	// unseen is why selectors do not see what the condition does.
 	unseen string
+	// sight is what the condition sees of an object.
+	sight string
 }
 
 var _ requestctx.Basis = (*basis)(nil)
 
-func basisOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) *basis {
-	b := &basis{fields: selectable(served, req), rules: make([]basisRule, 0, len(rules))}
+func basisOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) *basis {
+	b := &basis{asks: asks, fields: selectable(served, req), rules: make([]basisRule, 0, len(rules))}
 	for _, c := range rules {
-		r := basisRule{compiled: c.compiled, policy: c.hit.PolicyRule(), rbac: c.hit.RBACRule(), names: c.hit.Names(), byDelete: c.hit.ByDelete()}
+		r := basisRule{compiled: c.compiled, policy: c.hit.PolicyRule(), rbac: c.hit.RBACRule(), names: c.hit.Names(), byDelete: c.hit.ByDelete(), sight: sight(c, req, served)}
 		if err := seenAsSelected(c, req, served); err != nil {
 			r.unseen = err.Error()
 		}
@@ -50,8 +54,8 @@ func basisOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served)
 // Equal implements requestctx.Basis.
 func (b *basis) Equal(other requestctx.Basis) bool {
 	o, ok := other.(*basis)
-	return ok && slices.Equal(b.fields, o.fields) && slices.EqualFunc(b.rules, o.rules, func(x, y basisRule) bool {
+	return ok && b.asks == o.asks && slices.Equal(b.fields, o.fields) && slices.EqualFunc(b.rules, o.rules, func(x, y basisRule) bool {
 		return x.compiled == y.compiled && x.policy == y.policy && x.rbac == y.rbac && slices.Equal(x.names, y.names) &&
-			x.byDelete == y.byDelete && x.unseen == y.unseen
+			x.byDelete == y.byDelete && x.unseen == y.unseen && x.sight == y.sight
 	})
 }

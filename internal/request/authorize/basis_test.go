@@ -29,7 +29,7 @@ func policyOf(namespace, user string, rules ...string) (*policyv1alpha1.Policy, 
 }
 
 // readsGate is a gate over the tiers of Policy.
-func readsGate(t *testing.T) *Gate {
+func readsGate(t testing.TB) *Gate {
 	t.Helper()
 	store := snapshot.NewStore()
 	chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store).ServedBy(servedHere)},
@@ -41,7 +41,7 @@ func readsGate(t *testing.T) *Gate {
 		Local: LocalFunc(func(string, string) bool { return true })})
 }
 
-func compilerOf(t *testing.T) ruleset.CompileRule {
+func compilerOf(t testing.TB) ruleset.CompileRule {
 	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {

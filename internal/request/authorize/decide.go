@@ -47,7 +47,7 @@ type Verdict struct {
 //   - The chain of authorizers is asked as far as it can be without the object.
 //   - If conditions are left and nothing will look at the object, they fold: an allow under a condition is none, a deny
 //     under a condition denies.
-//   - A condition that is left makes the verdict open. A list or watch is narrowed to what selectors can say of it.
+//   - A condition that is left makes the verdict open. A list or watch is narrowed to the objects that meet it.
 //   - If nothing allows the request and nothing denies it, rights to single fields may still open it.
 //
 // Nothing else decides whether a condition counts.
@@ -73,7 +73,7 @@ func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narro
 	}
 	switch {
 	case known.Pending != nil && IsRead(attrs):
-		return known.read(ctx, snap, attrs, by)
+		return g.read(ctx, known, snap, attrs, by)
 	case known.Pending != nil:
 		return known.verdict(Open, "conditionally, by "+known.Authorizer, requestctx.Conditional(known.Pending))
 	case known.Decision == authorizer.DecisionAllow:
@@ -96,8 +96,8 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 }
 
 // read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
-// the state that is read, and a list or watch shows what selectors can tell apart.
-func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
+// the state that is read, and a list or watch shows what selectors can tell apart, or what each object is found to be.
+func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
 	plain := v.folded(ctx, nil)
 	switch {
 	case plain.Decision == authorizer.DecisionAllow:
@@ -109,7 +109,7 @@ func (v Partial) read(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	case !isList(attrs.GetVerb()):
 		return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Conditional(v.Pending))
 	}
-	n, err := v.narrow(ctx, snap.Served, by)
+	n, err := v.narrow(ctx, snap.Served, by, g.reading != nil && g.reading.Asks(attrs) == nil)
 	if isUnreadable(err) {
 		// The filter that narrows says what is wrong with it, as Kubernetes does; nothing can be seen by it.
 		n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil

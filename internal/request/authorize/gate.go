@@ -250,8 +250,8 @@ func (v Verdict) annotate(ctx context.Context) {
 		audit.AddAuditAnnotation(ctx, AnnotationPending, fieldperm.Verb)
 		return
 	}
-	if n := v.Pass.Narrowing(); n != nil && !n.Box.IsEverything() { // the caller's own selectors do not say all of it
-		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spellBox(n.Box))
+	if n := v.Pass.Narrowing(); n != nil && !n.IsEverything() { // the caller's own selectors do not say all of it
+		audit.AddAuditAnnotation(ctx, AnnotationNarrowed, spell(n))
 	}
 	countConditional(v.By, v.known.Types)
 	audit.AddAuditAnnotation(ctx, AnnotationPending, v.By)

@@ -26,10 +26,16 @@ type Reads interface {
 	// Reaches is an error if nobody would decide a read of this resource: it is served elsewhere, or not from the
 	// generic store.
 	Reaches(authorizer.Attributes) error
+	// Asks is an error if nobody can ask about every single object of a list or watch of this resource: then it is
+	// narrowed by selectors, or refused.
+	Asks(authorizer.Attributes) error
 }
 
-// ReadsFunc is a function that does.
+// ReadsFunc is a function that tells what is reached. Whoever gives no more can narrow by selectors only.
 type ReadsFunc func(authorizer.Attributes) error
+
+// Asks implements Reads.
+func (ReadsFunc) Asks(authorizer.Attributes) error { return errSelectorsOnly }
 
 // Reaches implements Reads.
 func (f ReadsFunc) Reaches(attrs authorizer.Attributes) error { return f(attrs) }
@@ -69,7 +75,7 @@ func (g *Gate) probes(ctx context.Context, known Partial, snap *snapshot.Snapsho
 	if attrs.GetVerb() != verbs.DeleteCollection || !selectsContent(attrs) {
 		return nil
 	}
-	if n, err := known.narrow(ctx, snap.Served, narrowTo); err == nil && n.Box.IsEverything() {
+	if n, err := known.narrow(ctx, snap.Served, narrowTo, false); err == nil && n.IsEverything() {
 		return nil
 	}
 	if g.Decide(ctx, WithVerb(attrs, verbs.List)).Answer == Allowed {
@@ -101,8 +107,8 @@ func (g *Gate) NarrowFor(ctx context.Context, snap *snapshot.Snapshot, attrs aut
 // whether the list is still allowed, and what it is narrowed to if that is computed from the same as before. Otherwise
 // it does not settle anything, and NarrowFor has to be asked.
 func (g *Gate) NarrowAgain(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, before *requestctx.Narrowing) (n *requestctx.Narrowing, settled bool, _ error) {
-	v := g.decide(requestctx.With(ctx, snap), attrs, func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error) {
-		if before == nil || before.Basis == nil || !before.Basis.Equal(basisOf(rules, req, served)) {
+	v := g.decide(requestctx.With(ctx, snap), attrs, func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error) {
+		if before == nil || before.Basis == nil || !before.Basis.Equal(basisOf(rules, req, served, asks)) {
 			return nil, errOutdated
 		}
 		return before, nil
@@ -140,7 +146,7 @@ func (g *Gate) Narrowed(ctx context.Context, snap *snapshot.Snapshot, attrs auth
 	case n == nil:
 		return ""
 	}
-	return spellBox(n.Box)
+	return spell(n)
 }
 
 // SayNarrowed puts what Narrowed says into the reason of an answer.
@@ -151,12 +157,17 @@ func SayNarrowed(reason, narrowed string) string {
 	return strings.TrimPrefix(reason+"; "+narrowed, "; ")
 }
 
-// spellBox is a box as people read it.
-func spellBox(b selectors.Box) string {
-	if b.IsNothing() {
+// spell is what a list is narrowed to, as people read it.
+func spell(n *requestctx.Narrowing) string {
+	switch {
+	case n.Box.IsNothing():
 		return "nothing: no object can meet the condition"
+	case n.Each == nil:
+		return n.Box.String()
+	case n.Box.IsEverything():
+		return "the objects that meet the condition"
 	}
-	return b.String()
+	return n.Box.String() + " and the objects that meet the condition"
 }
 
 // isUnreadable tells the caller's mistake from what cannot be said.
@@ -166,15 +177,18 @@ var (
 	errSelector = errors.New("the list cannot be narrowed")
 	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is no rule of a policy", errSelector)
 	errDenies   = fmt.Errorf("%w: it may be denied under a condition", errSelector)
+	// errSelectorsOnly is why nobody can be asked about single objects.
+	errSelectorsOnly = fmt.Errorf("%w: only selectors narrow here", errSelector)
 	// errUnreadable is the caller's mistake, and answered as such.
 	errUnreadable = fmt.Errorf("%w: its selector cannot be read", errSelector)
 )
 
-// narrower turns rules that allow a list under conditions into selectors.
-type narrower func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error)
+// narrower turns rules that allow a list under conditions into selectors and, if single objects can be asked about,
+// into a question about each of them.
+type narrower func(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error)
 
 // narrow turns the conditions of the whole chain into selectors: what any link would allow.
-func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrower) (*requestctx.Narrowing, error) {
+func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrower, asks bool) (*requestctx.Narrowing, error) {
 	if v.rest == nil {
 		return nil, errForeign
 	}
@@ -199,7 +213,7 @@ func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrowe
 		}
 		rules = append(rules, found...)
 	}
-	return by(rules, expr.NewRequest(w.attrs), served)
+	return by(rules, expr.NewRequest(w.attrs), served, asks)
 }
 
 // rulesOf are the rules whose conditions allow.
@@ -238,43 +252,62 @@ func rulesOf(d authorizer.ConditionsAwareDecision) ([]*ruleCondition, error) {
 	return all, nil
 }
 
-// narrowTo joins what the rules allow.
-func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) (*requestctx.Narrowing, error) {
-	n := &requestctx.Narrowing{Basis: basisOf(rules, req, served)}
-	var boxes []selectors.Box
+// narrowTo joins what the rules allow. What selectors cannot say together is asked of each object.
+func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (*requestctx.Narrowing, error) {
+	n := &requestctx.Narrowing{Basis: basisOf(rules, req, served, asks)}
+	var boxes, hulls []selectors.Box
 	var failures []error
+	var seen []*ruleCondition
 	for _, c := range rules {
-		box, err := boxOf(c, req, served)
+		if err := seenAsSelected(c, req, served); err != nil {
+			failures = append(failures, fmt.Errorf("condition %q: %w", c.GetID(), err))
+			continue // nor does it show a single object, in this version
+		}
+		seen = append(seen, c)
+		box, err := boxOf(c, req, served, asks)
 		switch {
 		case err != nil:
 			failures = append(failures, fmt.Errorf("condition %q: %w", c.GetID(), err))
+			if asks {
+				hulls = append(hulls, expr.Hull(c.rule, req, selectable(served, req)))
+			}
 			continue
 		case box.IsEverything():
 			// The selectors say all of this rule: nothing is added.
 			return &requestctx.Narrowing{Rules: []string{c.GetID()}, Basis: n.Basis}, nil
 		}
-		boxes = append(boxes, box)
+		boxes, hulls = append(boxes, box), append(hulls, box)
+	}
+	for _, c := range seen {
 		n.Rules = append(n.Rules, c.GetID())
 	}
 	slices.Sort(n.Rules)
-	if len(failures) > 0 {
-		err := errors.Join(failures...)
-		if len(boxes) > 0 {
-			err = fmt.Errorf("%w; %w", err, &selectors.TooWide{Parts: boxes})
+	union, err := selectors.Union(boxes...)
+	switch {
+	case len(failures) == 0 && err == nil:
+		n.Box = union
+		return n, nil
+	case asks && len(seen) > 0:
+		// What selectors can say of it is still theirs to say; it may be nothing at all.
+		if hull, err := selectors.Union(hulls...); err == nil {
+			n.Box = hull
 		}
-		return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	var err error
-	if n.Box, err = selectors.Union(boxes...); err != nil {
+		n.Each = eachOf(seen, req, served)
+		return n, nil
+	case len(failures) == 0:
 		return nil, fmt.Errorf("%w: %w", errSelector, err)
 	}
-	return n, nil
+	err = errors.Join(failures...)
+	if len(boxes) > 0 {
+		err = fmt.Errorf("%w; %w", err, &selectors.TooWide{Parts: boxes})
+	}
+	return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// boxOf is what one rule allows, if selectors see the version of the object that its condition does.
-func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served) (selectors.Box, error) {
-	if err := seenAsSelected(c, req, served); err != nil {
-		return selectors.Box{}, err
+// boxOf is what one rule allows. Whoever can ask about objects need not leave out those whose field is empty.
+func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (selectors.Box, error) {
+	if asks {
+		return expr.Exactly(c.rule, req, selectable(served, req))
 	}
 	return expr.Narrow(c.rule, req, selectable(served, req))
 }

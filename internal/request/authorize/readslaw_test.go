@@ -15,6 +15,7 @@ import (
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	userinfo "k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -83,6 +84,127 @@ func TestNarrowedListsAreBruteForce(t *testing.T) {
 	t.Logf("%d lists were narrowed, %d callers were told what to give; %d objects shown, %d hidden", narrowed, told, shown, hidden)
 	if narrowed < 100 || told < 10 || shown < 1000 || hidden < 1000 {
 		law.TooFew(t, "%d narrowed, %d told, %d shown, %d hidden: the law proves little", narrowed, told, shown, hidden)
+	}
+}
+
+// anyReads asks about single objects.
+type anyReads struct{ ReadsFunc }
+
+func (anyReads) Asks(authorizer.Attributes) error { return nil }
+
+// TestAnyListIsBruteForce: RD-10. With single objects asked about, every list that a rule allows under a condition is
+// narrowed, and shows what the caller would get one by one. What selectors say of it leaves none of these out.
+func TestAnyListIsBruteForce(t *testing.T) {
+	gate := readsGate(t)
+	gate.reading = anyReads{ReadsFunc(func(authorizer.Attributes) error { return nil })}
+	compile := compilerOf(t)
+	asked, selected, shown, hidden := 0, 0, 0, 0
+	law.Rounds(t, 400, func(seed int64) int {
+		w := &readsWorld{t: t, random: rand.New(rand.NewPCG(uint64(seed), 9)), gate: gate}
+		w.snap = &snapshot.Snapshot{Rules: w.rules(compile)}
+		attrs := w.list()
+		n, err := gate.NarrowFor(t.Context(), w.snap, attrs)
+		if err != nil && strings.Contains(err.Error(), errSelector.Error()) {
+			t.Fatalf("seed %d: %s\n%v", seed, strings.Join(w.texts, "\n"), err)
+		}
+		if err != nil {
+			return 1 // nothing allows it
+		}
+		if n != nil && n.Each != nil {
+			asked++
+			same, err := gate.NarrowFor(t.Context(), w.snap, attrs)
+			if err != nil || same.View() != n.View() {
+				t.Fatalf("seed %d: another view of the same: %v", seed, err)
+			}
+		} else {
+			selected++
+		}
+		for range 60 {
+			object := w.object()
+			if !w.selects(attrs.LabelSelectorRequirements, attrs.FieldSelectorRequirements, object) {
+				continue
+			}
+			got, listed := w.get(attrs, object), n == nil
+			if n != nil && w.inBox(n.Box, object) {
+				listed = true
+				if n.Each != nil {
+					listed, _ = n.Each.Shows(t.Context(), state(object))
+				}
+			}
+			if got {
+				shown++
+			} else {
+				hidden++
+			}
+			if got != listed {
+				t.Fatalf("seed %d: %s\n%s with %v %v: listed %v, got %v", seed, strings.Join(w.texts, "\n"), object, attrs.LabelSelectorRequirements, attrs.FieldSelectorRequirements, listed, got)
+			}
+		}
+		return 1
+	})
+	t.Logf("%d lists asked, %d selected; %d objects shown, %d hidden", asked, selected, shown, hidden)
+	if asked < 50 || selected < 50 || shown < 1000 || hidden < 1000 {
+		law.TooFew(t, "%d asked, %d selected, %d shown, %d hidden: the law proves little", asked, selected, shown, hidden)
+	}
+}
+
+// RD-7, RD-10: a view is another one if the rule is, or a value that it looks at, and only then.
+func TestViews(t *testing.T) {
+	gate := readsGate(t)
+	gate.reading = anyReads{ReadsFunc(func(authorizer.Attributes) error { return nil })}
+	compile := compilerOf(t)
+	view := func(user string, rules ...string) requestctx.View {
+		t.Helper()
+		p, b := policyOf("hammer", user, rules...)
+		snap := &snapshot.Snapshot{Rules: ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compile, Kinds: ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}}),
+			Policies: []*policyv1alpha1.Policy{p}, PolicyBindings: []*policyv1alpha1.PolicyBinding{b}})}
+		attrs := asks("list")
+		attrs.User = &userinfo.DefaultInfo{Name: user}
+		n, err := gate.NarrowFor(t.Context(), snap, attrs)
+		if err != nil || n == nil || n.Each == nil {
+			t.Fatalf("%v: %v %v", rules, n, err)
+		}
+		return n.View()
+	}
+	const data, user = `resource.data.k.startsWith("v")`, `resource.data.k == request.user`
+	first := view("ann", data, user)
+	for name, tc := range map[string]struct {
+		same bool
+		view requestctx.View
+	}{
+		"again":            {true, view("ann", data, user)},
+		"in another order": {true, view("ann", user, data)},
+		"twice":            {true, view("ann", data, user, data)},
+		"by another user":  {false, view("bob", data, user)},
+		"one rule less":    {false, view("ann", data)},
+	} {
+		if (tc.view == first) != tc.same {
+			t.Errorf("%s: the same view is %v", name, tc.view == first)
+		}
+	}
+	if view("ann", data) != view("bob", data) {
+		t.Error("who asks is not looked at, and counts")
+	}
+}
+
+// BenchmarkEach is what asking about one object of a list costs, without converting it (RD-14).
+func BenchmarkEach(b *testing.B) {
+	gate := readsGate(b)
+	gate.reading = anyReads{ReadsFunc(func(authorizer.Attributes) error { return nil })}
+	p, binding := policyOf("hammer", "edgar", `resource.data.k.startsWith("v") && resource.metadata.labels["a"] == request.user`)
+	snap := &snapshot.Snapshot{Rules: ruleset.Build(ruleset.Input{MasterNamespace: "master", CompileRule: compilerOf(b), Kinds: ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}}),
+		Policies: []*policyv1alpha1.Policy{p}, PolicyBindings: []*policyv1alpha1.PolicyBinding{binding}})}
+	n, err := gate.NarrowFor(b.Context(), snap, asks("list"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": "v"},
+		"metadata": map[string]any{"name": "n1", "namespace": "hammer", "labels": map[string]any{"a": "edgar"}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if shown, err := n.Each.Shows(b.Context(), state(object)); !shown || err != nil {
+			b.Fatal(shown, err)
+		}
 	}
 }
 
@@ -219,6 +341,11 @@ func (w *readsWorld) get(list authorizer.AttributesRecord, o *unstructured.Unstr
 	if v.Pending == nil {
 		return v.Decision == authorizer.DecisionAllow
 	}
-	return v.Pending.Resolve(ctx, admission.NewAttributesRecord(o, o, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "hammer", o.GetName(),
-		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", "GET", nil, false, nil)).Decision == authorizer.DecisionAllow
+	return v.Pending.Resolve(ctx, state(o)).Decision == authorizer.DecisionAllow
+}
+
+// state is an object that is read.
+func state(o *unstructured.Unstructured) authorizer.ConditionsData {
+	return admission.NewAttributesRecord(o, o, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "hammer", o.GetName(),
+		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", "GET", nil, false, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,16 +41,35 @@ type State struct {
 
 // Facts is a stored state as conditions see it: the resource itself, whichever subresource the request is about.
 func Facts(ctx context.Context, s State) authorizer.ConditionsData {
+	return newFacts(s, expr.BudgetOf(ctx))
+}
+
+func newFacts(s State, shared *expr.Budget) *facts {
 	served := s.Holder.Snapshot.Served
 	asked := schema.GroupResource{Group: s.Attributes.GetAPIGroup(), Resource: s.Attributes.GetResource()}
 	f := &facts{State: s, kind: schema.GroupVersionKind{Group: asked.Group, Version: s.Attributes.GetAPIVersion(), Kind: served.OwnKind(asked)}}
 	objects := &versions{object: s.Object, kind: f.kind, resource: asked.Resource, served: served, converted: served.Converted(asked), convert: s.Convert, gone: f.gone(), changes: s.Changes}
-	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: expr.BudgetOf(ctx), Objects: objects}
-	if name := s.Attributes.GetNamespace(); name != "" && s.Namespaces != nil {
+	cfg := expr.DataConfig{Operation: string(s.Operation), OwnKind: f.kind.Kind != "", Shared: shared, Objects: objects}
+	if name := s.place(); name != "" && s.Namespaces != nil {
 		cfg.Namespace = func() (runtime.Object, error) { return s.Namespaces.Namespace(name) }
 	}
 	f.data = expr.NewData(cfg)
 	return f
+}
+
+// place is the namespace of the object. A list over all namespaces does not say it.
+func (s *State) place() string {
+	if name := s.Attributes.GetNamespace(); name != "" {
+		return name
+	}
+	m, err := meta.Accessor(s.Object)
+	if err != nil {
+		return ""
+	}
+	if s.Attributes.GetAPIGroup() == "" && s.Attributes.GetResource() == "namespaces" {
+		return m.GetName() // as for a request about one of them
+	}
+	return m.GetNamespace()
 }
 
 type facts struct {
@@ -71,6 +91,11 @@ var _ authorize.Facts = (*facts)(nil)
 
 func (s *store) facts(ctx context.Context, r *reading, object runtime.Object) authorizer.ConditionsData {
 	return Facts(ctx, State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.convert, Namespaces: s.stores.cfg.Namespaces})
+}
+
+// member is the state of one object of a list or watch. It has a budget of its own, as if it was got alone.
+func (s *store) member(r *reading, object runtime.Object) authorizer.ConditionsData {
+	return newFacts(State{Holder: r.holder, Attributes: r.attrs, Operation: Operation, Object: object, Convert: s.shared, Namespaces: s.stores.places}, nil)
 }
 
 // gone reports whether the state is one that a deletion leaves behind.

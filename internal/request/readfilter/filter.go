@@ -64,6 +64,7 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	if n == nil {
 		return req, nil
 	}
+	r.narrowing = n
 	var err error
 	if r.labels, r.fields, err = n.Box.Selectors(); err != nil {
 		return nil, apierrors.NewForbidden(schema.GroupResource{Group: r.attrs.GetAPIGroup(), Resource: r.attrs.GetResource()}, "", err)
@@ -89,7 +90,7 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	out.URL.RawQuery = query.Encode()
 	out.RequestURI = out.URL.RequestURI()
-	if !n.Box.IsEverything() {
+	if !n.IsEverything() {
 		warning.AddWarning(req.Context(), "", added(n))
 	}
 	return out, nil
@@ -101,7 +102,10 @@ func added(n *requestctx.Narrowing) string {
 	if n.Box.IsNothing() {
 		return "nothing is shown: what you ask for is nothing that you may see by condition " + rules
 	}
-	return fmt.Sprintf("only what you may see is shown: %s was added by condition %s", n.Box, rules)
+	if n.Each == nil {
+		return fmt.Sprintf("only what you may see is shown: %s was added by condition %s", n.Box, rules)
+	}
+	return "only what you may see is shown: each object is checked by condition " + rules
 }
 
 func set(query url.Values, name, value string) {

@@ -25,8 +25,8 @@ const (
 	maxKept = 100_000
 )
 
-// history remembers since which revision each caller's selectors are what they are. Who watches from an older one has
-// listed by others, and would keep what they may no longer see: they have to list again (RD-7). Of a caller who is not
+// history remembers since which revision each caller sees what they see. Who watches from an older one has listed by
+// another right, and would keep what they may no longer see: they have to list again (RD-7). Of a caller who is not
 // known, it is the revision at which the rules were first seen as they are. A user who asks in more ways than are kept
 // lists again; nobody else does.
 type history struct {
@@ -49,15 +49,15 @@ type asked struct {
 }
 
 type era struct {
-	selectors digest
-	since     uint64
+	view  requestctx.View
+	since uint64
 }
 
-// since is the revision from which on the caller's selectors hold.
+// since is the revision from which on the caller's right holds.
 func (s *store) since(ctx context.Context, r *reading) (uint64, error) {
 	n := r.holder.Get(requestctx.Request).Narrowing()
 	user, what := caller(r)
-	return s.history.since(r.holder.Snapshot, user, what, n.Box, func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	return s.history.since(r.holder.Snapshot, user, what, s.stores.places.view(n), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
 }
 
 // caller is who asks, and for what, as they asked for it.
@@ -83,7 +83,7 @@ func digestOf(texts ...string) digest {
 	return digest(h.Sum(nil))
 }
 
-func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selectors.Box, current func() (uint64, error)) (uint64, error) {
+func (h *history) since(snap *snapshot.Snapshot, user, what digest, view requestctx.View, current func() (uint64, error)) (uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.rules != snap.Rules || h.served != snap.Served || h.users == nil || h.kept >= maxKept {
@@ -111,18 +111,17 @@ func (h *history) since(snap *snapshot.Snapshot, user, what digest, box selector
 			by.begin, by.eras = now, map[digest]era{}
 		}
 	}
-	spelled := digestOf(box.String())
 	known, ok := by.eras[what]
 	switch {
 	case !ok:
 		h.kept++
-		known = era{spelled, max(h.begin, by.begin)}
-	case known.selectors != spelled:
+		known = era{view, max(h.begin, by.begin)}
+	case known.view != view:
 		now, err := current()
 		if err != nil {
 			return 0, err
 		}
-		known = era{spelled, now}
+		known = era{view, now}
 	}
 	by.eras[what] = known
 	return known.since, nil

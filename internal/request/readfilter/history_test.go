@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/ruleset"
-	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -26,7 +26,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Helper()
 		who, what := caller(&reading{attrs: authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Namespace: "n",
 			FieldSelectorRequirements: fields.Requirements{{Operator: selection.Equals, Field: "metadata.name", Value: value}}}})
-		since, err := h.since(snap, who, what, selectors.Nothing(), current)
+		since, err := h.since(snap, who, what, requestctx.View{}, current)
 		if err != nil {
 			t.Fatal(err)
 		}

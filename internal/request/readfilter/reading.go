@@ -22,6 +22,8 @@ type reading struct {
 	// what a list or watch must be narrowed to.
 	labels []labels.Requirement
 	fields []fields.Requirement
+	// narrowing is all of it; nil for a get.
+	narrowing *requestctx.Narrowing
 	// decided tells that the storage has done its part.
 	decided atomic.Bool
 }

@@ -298,7 +298,7 @@ func same(a, b *requestctx.Narrowing) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Box.Equal(b.Box)
+	return a == b || a.View() == b.View()
 }
 
 // work asks until the end.

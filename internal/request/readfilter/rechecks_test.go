@@ -97,7 +97,7 @@ func (c *crowd) watch(who user.DefaultInfo, namespace string) (*watch.FakeWatche
 	holder.Put(requestctx.Request, authorizer.AttributesRecord{User: &who, Verb: "watch", APIVersion: "v1", Resource: "configmaps", Namespace: namespace, ResourceRequest: true},
 		requestctx.Narrowed(seen()))
 	inner := watch.NewFake()
-	w := c.stores.follow(inner, holder)
+	w := c.stores.follow(inner, holder, nil)
 	c.t.Cleanup(w.Stop)
 	return inner, w
 }
@@ -232,7 +232,7 @@ func TestAWatchOfOlderPolicyIsChecked(t *testing.T) {
 	c.oracle.revoked["eve"] = true
 	ctx := requestctx.With(t.Context(), older)
 	requestctx.From(ctx).Put(requestctx.Request, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "eve"}, Verb: "watch", Resource: "configmaps", ResourceRequest: true}, requestctx.Narrowed(seen()))
-	w := c.stores.follow(watch.NewFake(), requestctx.From(ctx))
+	w := c.stores.follow(watch.NewFake(), requestctx.From(ctx), nil)
 	defer w.Stop()
 	c.drain()
 	ended(t, w)

@@ -32,8 +32,12 @@ type store struct {
 	stores   *Stores
 	resource schema.GroupResource
 	convert  Converter
-	keyOf    func(runtime.Object) (string, error)
-	history  history
+	// shared converts what is only looked at.
+	shared Converter
+	keyOf  func(runtime.Object) (string, error)
+	// cached tells that watches come from the watch cache, and not from etcd.
+	cached  bool
+	history history
 }
 
 // Get decides on the state that it returns (RD-4). What the caller may not see is not found, as a name is that does not
@@ -112,12 +116,19 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if _, err := s.since(ctx, r); err != nil {
 		return err
 	}
+	m, err := s.ask(ctx, r, &opts, false)
+	if err != nil {
+		return apierrors.NewForbidden(s.resource, r.attrs.GetName(), err)
+	}
 	asked := opts
 	if opts.Predicate.Limit > 0 && opts.Predicate.Limit < math.MaxInt64 {
 		opts.Predicate.Limit++ // one more tells whether anything follows that may be seen
 	}
 	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
 		return unsaid(err)
+	}
+	if err := m.settle(list); err != nil {
+		return apierrors.NewInternalError(err)
 	}
 	if err := s.endPage(key, asked, list); err != nil {
 		return unsaid(err)
@@ -195,12 +206,16 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		r.decided.Store(true)
 		return newExpired(), nil
 	}
+	m, err := s.ask(ctx, r, &opts, true)
+	if err != nil {
+		return nil, apierrors.NewForbidden(s.resource, r.attrs.GetName(), err)
+	}
 	w, err := s.Interface.Watch(ctx, key, opts)
 	if err != nil {
 		return nil, unsaid(err)
 	}
 	r.decided.Store(true)
-	return s.stores.follow(w, r.holder), nil
+	return s.stores.follow(w, r.holder, m), nil
 }
 
 var errNotNarrow = errors.New("the list is not as narrow as what its caller may see")

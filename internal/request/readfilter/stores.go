@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
@@ -20,24 +21,61 @@ type Config struct {
 	Store *snapshot.Store
 	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
 	Namespaces authorize.Namespaces
+	// Followed promises that somebody tells Places what becomes of namespaces. Without it, conditions that look at them
+	// narrow no list.
+	Followed bool
 	// Served is told what is stored, and thereby decided here.
 	Served *discovery.Directory
 	// RecheckAll also ends watches that were allowed without a condition, when they no longer are (RD-7).
 	RecheckAll bool
 }
 
+// Places is told what becomes of namespaces, after Namespaces knows of it.
+type Places interface {
+	Added(name string)
+	Changed(name string)
+}
+
 // Stores decorates the storage of a process.
 type Stores struct {
 	cfg      Config
 	rechecks *rechecks
+	memory   *memory
+	places   *places
 }
 
 // New makes it.
-func New(cfg Config) *Stores { return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate)} }
+func New(cfg Config) *Stores {
+	RegisterMetrics()
+	return &Stores{cfg: cfg, rechecks: newRechecks(cfg.Gate), memory: newMemory(), places: newPlaces(cfg.Namespaces)}
+}
+
+// Places is to be told what becomes of namespaces.
+func (s *Stores) Places() Places { return s.places }
 
 // Converter converts objects to a version; nil for custom resources, which are converted by their name alone.
 type Converter interface {
 	ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// sharing converts objects that others hold, too, to be looked at: it need not copy them.
+type sharing interface {
+	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// unsafely converts without a copy, where that is possible.
+type unsafely struct{ sharing }
+
+// ConvertToVersion implements Converter.
+func (u unsafely) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return u.UnsafeConvertToVersion(in, target)
+}
+
+func shared(c Converter) Converter {
+	if s, ok := c.(sharing); ok {
+		return unsafely{s}
+	}
+	return c
 }
 
 // Decorate wraps the storage of every resource that the getter is asked for.
@@ -66,7 +104,8 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 		if g.convert != nil { // custom resources come and go
 			g.stores.cfg.Served.Keep(resource)
 		}
-		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, keyOf: keyFunc}, destroy, nil
+		_, cached := made.(*cacher.CacheDelegator)
+		return &store{Interface: made, stores: g.stores, resource: resource, convert: g.convert, shared: shared(g.convert), keyOf: keyFunc, cached: cached}, destroy, nil
 	}
 	return opts, nil
 }

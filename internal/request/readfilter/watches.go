@@ -20,6 +20,8 @@ type watching struct {
 	out   chan watch.Event
 	// narrowing is what it was narrowed to; nil if nothing was.
 	narrowing *requestctx.Narrowing
+	// matcher has seen every object that is sent; nil if selectors say it all.
+	matcher *matcher
 	// checked is the policy by which its caller may see what it sends.
 	checked atomic.Pointer[snapshot.Snapshot]
 	// again says that checked is another one.
@@ -37,11 +39,18 @@ type watching struct {
 var _ watch.Interface = (*watching)(nil)
 
 // follow lets a watch send events as long as its caller may see them.
-func (s *Stores) follow(inner watch.Interface, holder *requestctx.State) watch.Interface {
-	w := &watching{inner: inner, out: make(chan watch.Event), narrowing: holder.Get(requestctx.Request).Narrowing(), again: make(chan struct{}, 1),
+func (s *Stores) follow(inner watch.Interface, holder *requestctx.State, m *matcher) watch.Interface {
+	w := &watching{inner: inner, matcher: m, out: make(chan watch.Event), narrowing: holder.Get(requestctx.Request).Narrowing(), again: make(chan struct{}, 1),
 		stopped: make(chan struct{}), expired: make(chan struct{}), current: s.cfg.Store.Current}
 	w.checked.Store(holder.Snapshot)
 	w.leave = s.rechecks.add(w, holder.Attributes())
+	if m != nil && m.each.LooksAtNamespace() {
+		leave, leavePlaces := w.leave, s.places.add(w, holder.Attributes().GetNamespace(), m.changes)
+		w.leave = func() {
+			leave()
+			leavePlaces()
+		}
+	}
 	go w.run()
 	return w
 }
@@ -52,7 +61,7 @@ func (s *Stores) recheck(ctx context.Context, inner watch.Interface) watch.Inter
 	if holder == nil || holder.Attributes() == nil || holder.Attributes().GetVerb() != "watch" || !holder.Get(requestctx.Request).IsAllowed() {
 		return inner // the server's own
 	}
-	return s.follow(inner, holder)
+	return s.follow(inner, holder, nil)
 }
 
 // Stop implements watch.Interface.
@@ -89,6 +98,10 @@ func (w *watching) run() {
 			}
 			if e.Type == watch.Error && w.narrowing != nil {
 				e = unquoted(e)
+			}
+			if e.Type != watch.Bookmark && e.Type != watch.Error && !w.matcher.vouches() {
+				w.end()
+				continue
 			}
 			if !w.hold() {
 				continue // it is over

@@ -2,6 +2,8 @@ package requestctx
 
 import (
 	"context"
+	"crypto/sha256"
+	"io"
 	"sync"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -65,10 +67,42 @@ func Conditional(p Pending) Pass { return Pass{pending: p} }
 // else (RD-1).
 type Narrowing struct {
 	Box selectors.Box
+	// Each decides about every object what the box cannot say; nil if the box says all of it (RD-10).
+	Each Each
 	// Rules are the IDs of the conditions that it comes from.
 	Rules []string
 	// Basis is what it was computed from, for whoever asks again later; nil if that is not known.
 	Basis Basis
+}
+
+// IsEverything reports whether nothing is added: the caller's own selectors say all of the condition.
+func (n *Narrowing) IsEverything() bool { return n.Each == nil && n.Box.IsEverything() }
+
+// View tells narrowings apart: those with the same view show the same of every object. It is a hash, so that nothing
+// that a caller chose is kept (NI-6).
+func (n *Narrowing) View() View {
+	var each View
+	if n.Each != nil {
+		each = n.Each.View()
+	}
+	h := sha256.New()
+	_, _ = h.Write(each[:])
+	_, _ = io.WriteString(h, n.Box.String())
+	return View(h.Sum(nil))
+}
+
+// View is a hash of what decides what is seen.
+type View [sha256.Size]byte
+
+// Each decides about the objects of a list or watch, one at a time. It is a pure function of the object and, if it
+// looks at that, of its namespace.
+type Each interface {
+	// Shows reports whether an object may be seen. An object of which that is not known may not be; the error says why.
+	Shows(ctx context.Context, data authorizer.ConditionsData) (bool, error)
+	// View is a hash of everything it looks at beside the object and its namespace.
+	View() View
+	// LooksAtNamespace reports whether the namespace of an object counts.
+	LooksAtNamespace() bool
 }
 
 // Basis is all that the selectors of one list or watch are computed from. Computing them takes milliseconds, comparing

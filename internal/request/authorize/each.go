@@ -1,0 +1,152 @@
+package authorize
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/selectors"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// each asks the rules that allow a list under conditions about every object of it, where selectors cannot say what they
+// allow together (RD-10). As everywhere, one condition that holds is enough, and one that fails allows nothing.
+type each struct {
+	rules []*ruleCondition
+	view  requestctx.View
+	place bool
+}
+
+var _ requestctx.Each = (*each)(nil)
+
+// eachOf asks the rules.
+func eachOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) *each {
+	e := &each{rules: rules}
+	looks := expr.Looks{}
+	texts := make([]string, 0, len(rules)+1)
+	for _, c := range rules {
+		one := expr.LooksOf(c.rule)
+		looks.Request, e.place = looks.Request || one.Request, e.place || one.Namespace
+		texts = append(texts, identity(c, req, served))
+	}
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	h := newHash(req.APIGroup, req.APIVersion, req.Resource)
+	h.add(texts...)
+	if looks.Request {
+		h.request(req)
+	}
+	e.view = requestctx.View(h.Sum(nil))
+	return e
+}
+
+// Shows implements requestctx.Each.
+func (e *each) Shows(ctx context.Context, data authorizer.ConditionsData) (bool, error) {
+	var errs []error
+	for _, c := range e.rules {
+		switch result := c.Evaluate(ctx, data); {
+		case result.IsTrue():
+			return true, nil
+		case result.IsFalse():
+		case result.Error() != nil:
+			errs = append(errs, result.Error())
+		default:
+			errs = append(errs, errNotEvaluable)
+		}
+	}
+	return false, errors.Join(errs...)
+}
+
+// View implements requestctx.Each.
+func (e *each) View() requestctx.View { return e.view }
+
+// LooksAtNamespace implements requestctx.Each.
+func (e *each) LooksAtNamespace() bool { return e.place }
+
+// identity is all of a rule that its condition is made of, and the version of the object that it sees.
+func identity(c *ruleCondition, req *expr.Request, served *snapshot.Served) string {
+	var content []byte
+	if rule := c.hit.PolicyRule(); rule != nil {
+		plain := *rule
+		plain.Description = ""
+		var err error
+		if content, err = json.Marshal(&plain); err != nil {
+			content = []byte(c.GetID()) // which is made of the rule, too
+		}
+	}
+	h := newHash(string(content), sight(c, req, served))
+	h.add(c.hit.Names()...)
+	return string(h.Sum(nil))
+}
+
+// sight is the version of the object that a condition sees, and whether the version of the request hides some of it.
+func sight(c *ruleCondition, req *expr.Request, served *snapshot.Served) string {
+	resource := schema.GroupResource{Group: req.APIGroup, Resource: req.Resource}
+	named := ""
+	if rule := c.hit.PolicyRule(); rule != nil {
+		named = rule.APIVersion
+	}
+	seen, err := served.Seen(schema.GroupVersionKind{Group: req.APIGroup, Kind: served.OwnKind(resource)}, named)
+	if err != nil {
+		return "unknown"
+	}
+	text := seen.String()
+	if served.Hides(resource, req.APIVersion, seen.Version, named) {
+		text += " hidden"
+	}
+	if served.Converted(resource) {
+		text += " converted"
+	}
+	return text
+}
+
+// hash tells lists of texts apart, whatever is in them.
+type hash struct {
+	w interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+}
+
+func newHash(texts ...string) hash {
+	h := hash{sha256.New()}
+	h.add(texts...)
+	return h
+}
+
+func (h hash) Sum(b []byte) []byte { return h.w.Sum(b) }
+
+func (h hash) add(texts ...string) {
+	h.number(len(texts))
+	for _, t := range texts {
+		h.number(len(t))
+		_, _ = io.WriteString(h.w, t)
+	}
+}
+
+func (h hash) number(n int) {
+	var length [8]byte
+	binary.LittleEndian.PutUint64(length[:], uint64(n))
+	_, _ = h.w.Write(length[:])
+}
+
+// request adds all that conditions see of a request.
+func (h hash) request(r *expr.Request) {
+	h.add(r.User, r.UID, r.Verb, r.Subresource, r.Namespace, r.Name, selectors.FieldText(r.FieldSelector), selectors.LabelText(r.LabelSelector))
+	h.add(r.Groups...)
+	h.number(len(r.Extra))
+	for _, key := range slices.Sorted(maps.Keys(r.Extra)) {
+		h.add(key)
+		h.add(r.Extra[key]...)
+	}
+}
