@@ -11,7 +11,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -110,8 +112,7 @@ func (f *Filter) instead(ctx context.Context, holder *requestctx.State, ledger *
 // fails before comes to the same: whether it is a conflict, or not valid, would tell what is stored.
 func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, ledger *requestctx.Ledger) (out requestctx.Outcome, sure bool) {
 	states, complete := ledger.Open()
-	pending := holder.Get(requestctx.Request).Pending()
-	if !complete || len(states) != 1 || pending == nil {
+	if !complete || len(states) != 1 {
 		return out, false
 	}
 	s, ok := f.stateOf(holder, states[0])
@@ -119,9 +120,27 @@ func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, le
 		return out, false
 	}
 	s.Operation, s.Changes = admission.Update, true
-	data := readfilter.Facts(ctx, s)
-	out = pending.Resolve(ctx, data)
-	return out, out.Decision != authorizer.DecisionAllow && readfilter.Certain(data, out)
+	ask := func(p requestctx.Pending) (requestctx.Outcome, bool) {
+		data := readfilter.Facts(ctx, s)
+		out := p.Resolve(ctx, data)
+		return out, out.Decision != authorizer.DecisionAllow && readfilter.Certain(data, out)
+	}
+	pass := holder.Get(requestctx.Request)
+	if pending := pass.Pending(); pending != nil {
+		if out, sure = ask(pending); !sure || out.Decision == authorizer.DecisionDeny {
+			return out, sure
+		}
+	}
+	// Without the right to the whole object, the caller may have one to the fields that change.
+	fields := pass.Fields()
+	if fields == nil {
+		fields = f.cfg.Gate.Decide(ctx, authorize.WithVerb(holder.Attributes(), fieldperm.Verb))
+	}
+	reach, sure := ask(fields)
+	if pass.IsGranular() {
+		out = reach
+	}
+	return out, sure
 }
 
 // as is the same request with another verb, about one whole object.
