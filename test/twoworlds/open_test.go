@@ -1,9 +1,5 @@
 package twoworlds
 
-import (
-	"strings"
-)
-
 // openFind is a find that is known and not closed yet. The search passes over it; kept cases show it.
 type openFind struct {
 	name, cause string
@@ -22,16 +18,7 @@ type openStep struct {
 }
 
 // open lists them. The change that closes one removes its entry here, and the mark in its kept cases.
-var open = []openFind{
-	{"watch-restart", "of a watch that was not seen before, a change of anybody's policy counts as a change of the caller's: it gets 410", func(f openStep) bool {
-		return f.Watch && restarts(f.a) != restarts(f.b)
-	}},
-}
-
-// restarts reports whether a watch was told to list again.
-func restarts(r *reply) bool {
-	return strings.HasPrefix(r.body, "ERROR ") && strings.Contains(r.body, "what you may see has changed: list again")
-}
+var open = []openFind{}
 
 // known names the entry of a find.
 func known(c *Case, step int, a, b *reply) string {

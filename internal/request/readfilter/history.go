@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // What is remembered of one resource is bounded in bytes and for each user (NI-6): everything that a caller chooses,
@@ -26,16 +26,13 @@ const (
 )
 
 // history remembers since which revision each caller sees what they see. Who watches from an older one has listed by
-// another right, and would keep what they may no longer see: they have to list again (RD-7). Of a caller who is not
-// known, it is the revision at which the rules were first seen as they are. A user who asks in more ways than are kept
-// lists again; nobody else does.
+// another right, and would keep what they may no longer see: they have to list again (RD-7). What is not known, because
+// the caller has not asked for it here or asked in more ways than are kept, counts from now on: whether the policy has
+// changed meanwhile, which may be that of others, does not show (NI-1).
 type history struct {
-	mu     sync.Mutex
-	rules  *ruleset.Index
-	served *snapshot.Served
-	begin  uint64
-	users  map[digest]*asked
-	kept   int
+	mu    sync.Mutex
+	users map[digest]*asked
+	kept  int
 }
 
 // digest stands for a text that a caller chose.
@@ -43,9 +40,7 @@ type digest [sha256.Size]byte
 
 // asked is what one user asked for.
 type asked struct {
-	// begin holds for what is not remembered.
-	begin uint64
-	eras  map[digest]era
+	eras map[digest]era
 }
 
 type era struct {
@@ -53,11 +48,23 @@ type era struct {
 	since uint64
 }
 
-// since is the revision from which on the caller's right holds.
-func (s *store) since(ctx context.Context, r *reading) (uint64, error) {
+// since is the revision from which on the caller's right holds, and whether it was not known before.
+func (s *store) since(ctx context.Context, r *reading) (since uint64, fresh bool, _ error) {
 	n := r.holder.Get(requestctx.Request).Narrowing()
 	user, what := caller(r)
-	return s.history.since(r.holder.Snapshot, user, what, s.stores.places.view(n), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	return s.history.since(user, what, s.stores.places.view(n), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+}
+
+// listed notes the revision of a list that was the first of its kind: it may be older than now.
+func (s *store) listed(r *reading, list runtime.Object) {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return
+	}
+	if at, err := strconv.ParseUint(m.GetResourceVersion(), 10, 64); err == nil {
+		user, what := caller(r)
+		s.history.from(user, what, at)
+	}
 }
 
 // caller is who asks, and for what, as they asked for it.
@@ -83,48 +90,45 @@ func digestOf(texts ...string) digest {
 	return digest(h.Sum(nil))
 }
 
-func (h *history) since(snap *snapshot.Snapshot, user, what digest, view requestctx.View, current func() (uint64, error)) (uint64, error) {
+func (h *history) since(user, what digest, view requestctx.View, current func() (uint64, error)) (since uint64, fresh bool, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rules != snap.Rules || h.served != snap.Served || h.users == nil || h.kept >= maxKept {
-		now, err := current()
-		if err != nil {
-			return 0, err
-		}
-		h.rules, h.served, h.begin = snap.Rules, snap.Served, now
-		if h.users == nil || h.kept >= maxKept {
-			h.users, h.kept = map[digest]*asked{}, 0
-		}
+	if h.users == nil || h.kept >= maxKept {
+		h.users, h.kept = map[digest]*asked{}, 0
 	}
 	by := h.users[user]
-	switch {
-	case by == nil:
+	if by == nil {
 		by = &asked{eras: map[digest]era{}}
 		h.users[user] = by
-	case len(by.eras) >= maxAsked:
-		if _, ok := by.eras[what]; !ok {
-			now, err := current()
-			if err != nil {
-				return 0, err
-			}
-			h.kept -= len(by.eras)
-			by.begin, by.eras = now, map[digest]era{}
-		}
 	}
 	known, ok := by.eras[what]
-	switch {
-	case !ok:
-		h.kept++
-		known = era{view, max(h.begin, by.begin)}
-	case known.view != view:
-		now, err := current()
-		if err != nil {
-			return 0, err
-		}
-		known = era{view, now}
+	if ok && known.view == view {
+		return known.since, false, nil
 	}
-	by.eras[what] = known
-	return known.since, nil
+	now, err := current()
+	if err != nil {
+		return 0, false, err
+	}
+	if !ok && len(by.eras) >= maxAsked {
+		h.kept -= len(by.eras)
+		clear(by.eras)
+	}
+	if !ok {
+		h.kept++
+	}
+	by.eras[what] = era{view, now}
+	return now, !ok, nil
+}
+
+// from takes a question as known since an earlier revision.
+func (h *history) from(user, what digest, at uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if by := h.users[user]; by != nil {
+		if known, ok := by.eras[what]; ok && at < known.since {
+			by.eras[what] = era{known.view, at}
+		}
+	}
 }
 
 // older tells whether a watch begins before a revision. One that begins with the state of now does not.

@@ -1,6 +1,7 @@
 package readfilter
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,15 +11,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/requestctx"
-	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // NI-6: what is remembered of a caller is bounded in bytes, whatever they ask for, and one user who asks in ever other
 // ways neither fills the memory nor makes others list again.
 func TestHistoryIsBounded(t *testing.T) {
-	snap := &snapshot.Snapshot{Rules: ruleset.Build(ruleset.Input{MasterNamespace: "master"})}
 	now := uint64(10)
 	current := func() (uint64, error) { now++; return now, nil }
 	var h history
@@ -26,7 +24,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Helper()
 		who, what := caller(&reading{attrs: authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Namespace: "n",
 			FieldSelectorRequirements: fields.Requirements{{Operator: selection.Equals, Field: "metadata.name", Value: value}}}})
-		since, err := h.since(snap, who, what, requestctx.View{}, current)
+		since, _, err := h.since(who, what, requestctx.View{}, current)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,5 +54,39 @@ func TestHistoryIsBounded(t *testing.T) {
 	// Texts that run together are not the same question.
 	if digestOf("a", "bc") == digestOf("ab", "c") {
 		t.Error("two questions have one digest")
+	}
+}
+
+// RD-7, NI-1: what a caller has not asked for counts from now on, or from the revision of their list; another right
+// counts from now on, whatever they list.
+func TestHistoryBeginsWithTheQuestion(t *testing.T) {
+	now := uint64(10)
+	current := func() (uint64, error) { return now, nil }
+	var h history
+	who, what := digestOf("ann"), digestOf("all")
+	ask := func(view requestctx.View, want uint64, fresh bool) {
+		t.Helper()
+		if since, first, err := h.since(who, what, view, current); err != nil || since != want || first != fresh {
+			t.Errorf("since %d, first %v, %v; want %d, %v", since, first, err, want, fresh)
+		}
+	}
+	var one, other requestctx.View
+	other[0] = 1
+	ask(one, 10, true)
+	now = 20
+	ask(one, 10, false)
+	h.from(who, what, 7)
+	ask(one, 7, false)
+	h.from(who, what, 9) // a later list tells nothing
+	ask(one, 7, false)
+	ask(other, 20, false)
+	now = 30
+	ask(one, 30, false)
+	h.from(digestOf("eve"), what, 1)
+	h.from(who, digestOf("other"), 1)
+	ask(one, 30, false)
+	failed := errors.New("etcd is away")
+	if _, _, err := h.since(digestOf("eve"), what, one, func() (uint64, error) { return 0, failed }); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
 	}
 }

@@ -113,7 +113,8 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err := s.checkNarrow(r, opts.Predicate); err != nil {
 		return err
 	}
-	if _, err := s.since(ctx, r); err != nil {
+	_, fresh, err := s.since(ctx, r)
+	if err != nil {
 		return err
 	}
 	m, err := s.ask(ctx, r, &opts, false)
@@ -132,6 +133,9 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	}
 	if err := s.endPage(key, asked, list); err != nil {
 		return unsaid(err)
+	}
+	if fresh {
+		s.listed(r, list)
 	}
 	r.decided.Store(true)
 	return nil
@@ -198,7 +202,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if err := s.checkNarrow(r, opts.Predicate); err != nil {
 		return nil, err
 	}
-	since, err := s.since(ctx, r)
+	since, _, err := s.since(ctx, r)
 	if err != nil {
 		return nil, err
 	}

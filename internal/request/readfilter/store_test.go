@@ -310,18 +310,17 @@ func TestAWatchFromBeforeAChangeHasToListAgain(t *testing.T) {
 	current := func() (uint64, error) { return now, nil }
 	a, b := selectors.Box{}.With(selectors.Key{Label: true, Name: "team"}, selectors.Of("a")), selectors.Box{}.With(selectors.Key{Label: true, Name: "team"}, selectors.Of("b"))
 	var h history
-	snap := &snapshot.Snapshot{}
 	for _, step := range []struct {
 		at, want uint64
 		who      string
 		box      selectors.Box
-	}{{5, 5, "ann", a}, {8, 5, "ann", a}, {9, 9, "ann", b}, {12, 9, "ann", b}, {12, 5, "bob", a}, {13, 13, "ann", a}} {
+	}{{5, 5, "ann", a}, {8, 5, "ann", a}, {9, 9, "ann", b}, {12, 9, "ann", b}, {12, 12, "bob", a}, {13, 13, "ann", a}} {
 		now = step.at
-		if got, err := h.since(snap, digestOf(step.who), digestOf(""), (&requestctx.Narrowing{Box: step.box}).View(), current); err != nil || got != step.want {
+		if got, _, err := h.since(digestOf(step.who), digestOf(""), (&requestctx.Narrowing{Box: step.box}).View(), current); err != nil || got != step.want {
 			t.Errorf("%+v: since %d (%v)", step, got, err)
 		}
 	}
-	if _, err := (&history{}).since(snap, digestOf("ann"), digestOf(""), (&requestctx.Narrowing{Box: a}).View(), func() (uint64, error) { return 0, errors.New("no quorum") }); err == nil {
+	if _, _, err := (&history{}).since(digestOf("ann"), digestOf(""), (&requestctx.Narrowing{Box: a}).View(), func() (uint64, error) { return 0, errors.New("no quorum") }); err == nil {
 		t.Error("an unknown revision is not old enough")
 	}
 	v, yes := storage.APIObjectVersioner{}, true
