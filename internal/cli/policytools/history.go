@@ -73,7 +73,7 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
 	fs.IntVar(&o.Limit, "limit", o.Limit, "How many changes, the latest; 0 for all.")
 	fs.StringVar(&o.Diff, "diff", "", "Two revisions, as 1234..1240 or 1234..now: what they allow differently.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or yaml; with --diff also markdown.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 

@@ -87,7 +87,7 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 	fs.StringVar(&o.Severity, "severity", o.Severity, "The least severity that is shown: error, warning or note.")
 	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes that are not looked for.")
 	fs.StringVar(&o.Explain, "explain", "", "Say what a code means.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 

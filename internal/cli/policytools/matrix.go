@@ -74,7 +74,7 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 	fs.StringSliceVar(&o.Verbs, "verb", nil, "The verbs. Left out, those of requests.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects in a line and count the others. 0 names all; csv always does.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, html, csv or json.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 

@@ -27,17 +27,19 @@ func (o *origin) addFlags(fs *pflag.FlagSet) {
 	o.addServer(fs)
 }
 
-// addServer adds --kubeconfig, --context and --as alone.
-func (o *origin) addServer(fs *pflag.FlagSet) {
-	o.addKubeconfig(fs)
-	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
+// addMasterFlag adds --master-namespace. Its former name works, and says so.
+func addMasterFlag(fs *pflag.FlagSet, master *string) {
+	fs.StringVar(master, "master-namespace", *master, "The namespace whose policy holds everywhere.")
+	fs.StringVar(master, "policy-master-namespace", *master, "The former name of --master-namespace.")
+	_ = fs.MarkDeprecated("policy-master-namespace", "use --master-namespace")
 }
 
-// addKubeconfig adds --kubeconfig and --context alone, for a command whose --as is something else.
-func (o *origin) addKubeconfig(fs *pflag.FlagSet) {
+// addServer adds --kubeconfig, --context and --as alone.
+func (o *origin) addServer(fs *pflag.FlagSet) {
 	o.config = genericclioptions.NewConfigFlags(true)
 	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig of the server that is asked.")
 	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
+	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
 }
 
 // live tells that a server is asked.

@@ -81,7 +81,7 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided again, and those that flip are listed.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 

@@ -50,7 +50,7 @@ Exit code 0 if there is nothing to do or all was done, 2 if something would chan
 	o.Origin.addServer(fs)
 	fs.BoolVar(&o.Yes, "yes", false, "Do it, after the plan is shown.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output of the plan: table, json, yaml or markdown.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 

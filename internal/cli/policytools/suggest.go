@@ -27,7 +27,7 @@ type SuggestOptions struct {
 	Replay          string
 	Live            time.Duration
 	For             []string
-	As              string
+	Format          string
 	MaxNames        int
 	Fields          bool
 	Diff            bool
@@ -44,7 +44,7 @@ func NewSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 func newSuggestCommand(streams genericiooptions.IOStreams, objects reader) *cobra.Command {
-	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", As: "rbac", MaxNames: 20, Fields: true, objects: objects}
+	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", Format: "rbac", MaxNames: 20, Fields: true, objects: objects}
 	cmd := &cobra.Command{
 		Use:   "suggest (--replay FILE | --live TIME) [--from DIR]",
 		Short: "Suggest the least rights that explain what somebody was seen doing",
@@ -65,7 +65,7 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
   proviso suggest --replay audit.log --from policies/
 
   # For one service account, as roles of Policy
-  proviso suggest --replay audit.log.gz --from dump.yaml --for serviceaccount:ci/robot --as policy
+  proviso suggest --replay audit.log.gz --from dump.yaml --for serviceaccount:ci/robot --format policy
 
   # By the policy that a server has now
   proviso suggest --replay audit.log --kubeconfig admin.kubeconfig --for dora
@@ -91,13 +91,13 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 	fs.DurationVar(&o.Live, "live", 0, "How long to look at the requests of a server, such as 10m, instead of a log.")
 	fs.StringVar(&o.Replay, "replay", "", "The audit log, or what a sink was sent: JSON lines, also compressed with gzip; - is standard input.")
 	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is. Without it a server is asked.")
-	o.addKubeconfig(fs)
+	o.addServer(fs)
 	fs.StringSliceVar(&o.For, "for", nil, "Whom: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, every user of the log.")
-	fs.StringVar(&o.As, "as", o.As, "What to write: rbac or policy.")
+	fs.StringVar(&o.Format, "format", o.Format, "What to write: rbac or policy.")
 	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "How many names of objects a rule lists; with more of them it is about all names, if that is held.")
 	fs.BoolVar(&o.Diff, "diff", false, "Say in comments which rights are taken away.")
 	fs.BoolVar(&o.Fields, "fields", o.Fields, "Suggest permissions for single fields, which need the feature FieldPermissions.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 
@@ -112,8 +112,10 @@ func (o *SuggestOptions) Validate() error {
 		return errors.New("--replay and --live: the requests come from one of them")
 	case o.Live > 0 && !o.live():
 		return errors.New("--live and --from: the server whose requests are looked at has the policy")
-	case o.As != "rbac" && o.As != "policy":
-		return fmt.Errorf("--as %s: want rbac or policy", o.As)
+	case o.Format != "rbac" && o.Format != "policy":
+		return fmt.Errorf("--format %s: want rbac or policy", o.Format)
+	case *o.config.Impersonate == "rbac" || *o.config.Impersonate == "policy":
+		return fmt.Errorf("--as names the user that the server is asked as; what to write is --format %s", *o.config.Impersonate)
 	case o.MaxNames < 1:
 		return fmt.Errorf("--max-names %d: want at least 1", o.MaxNames)
 	}
@@ -155,7 +157,7 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.Policy, in.MaxNames = o.As == "policy", o.MaxNames
+	in.Policy, in.MaxNames = o.Format == "policy", o.MaxNames
 	if o.objects == nil && o.live() {
 		if o.objects, err = o.reader(); err != nil {
 			return err

@@ -37,11 +37,11 @@ func TestSuggestReplacesRights(t *testing.T) {
 	} {
 		for _, as := range []string{"rbac", "policy"} {
 			t.Run(test.subject+" "+as, func(t *testing.T) {
-				out, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--as", as)
+				out, code, err := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--format", as)
 				if code != 0 || err != nil || !strings.Contains(out, "none breaks; nothing is granted that is not held") || !strings.Contains(out, "which is "+test.less) {
 					t.Fatalf("%d %v\n%s", code, err, out)
 				}
-				again, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--as", as)
+				again, _, _ := execute(t, NewSuggestCommand, "", "--replay", trafficLog, "--from", trafficPolicy, "--for", test.subject, "--format", as)
 				if again != out {
 					t.Error("another time it is another suggestion")
 				}
@@ -130,7 +130,7 @@ func TestSuggestCommand(t *testing.T) {
 		t.Errorf("%d\n%s", code, out)
 	}
 	for _, args := range [][]string{{}, {"--replay", trafficLog}, {"--from", empty}, {"--replay", filepath.Join(empty, "none"), "--from", empty}, {"--replay", trafficLog, "--from", trafficPolicy, "--for", "nobody"},
-		{"--replay", trafficLog, "--from", empty, "--as", "abac"}, {"--replay", trafficLog, "--from", empty, "--max-names", "0"}, {"--replay", trafficLog, "--from", empty, "--for", "group:"}, {"--replay", "-", "--from", empty}} {
+		{"--replay", trafficLog, "--from", empty, "--format", "abac"}, {"--replay", trafficLog, "--from", empty, "--as", "policy"}, {"--replay", trafficLog, "--from", empty, "--max-names", "0"}, {"--replay", trafficLog, "--from", empty, "--for", "group:"}, {"--replay", "-", "--from", empty}} {
 		if _, code, err := execute(t, NewSuggestCommand, "", args...); code != codeUnanswered || err == nil {
 			t.Errorf("%v: %d %v", args, code, err)
 		}

@@ -168,7 +168,7 @@ func TestSuggestFields(t *testing.T) {
 			if test.name == "as policy" {
 				as = "policy"
 			}
-			out, code, err := execute(t, NewSuggestCommand, r.String(), "--replay", "-", "--as", as, "--from", write(t, map[string]string{"a.yaml": fmt.Sprintf(dora, test.verbs) + test.more}))
+			out, code, err := execute(t, NewSuggestCommand, r.String(), "--replay", "-", "--format", as, "--from", write(t, map[string]string{"a.yaml": fmt.Sprintf(dora, test.verbs) + test.more}))
 			if code != 0 || err != nil || !strings.Contains(out, test.want) || strings.Contains(out, test.not+"\n") || test.not == "granular" && strings.Contains(out, test.not) {
 				t.Errorf("%d %v\n%s", code, err, out)
 			}

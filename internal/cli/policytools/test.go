@@ -97,7 +97,7 @@ Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below th
 	fs.BoolVar(&o.Coverage, "coverage", false, "List the rules that never decided a case.")
 	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
 	fs.BoolVar(&o.Watch, "watch", false, "Decide again whenever a file changes.")
-	fs.StringVar(&o.MasterNamespace, "policy-master-namespace", o.MasterNamespace, "The namespace whose policy holds everywhere.")
+	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 
