@@ -211,3 +211,33 @@ func TestLintPage(t *testing.T) {
 		t.Errorf("%s is not what the codes say: go test ./internal/cli/policytools -run LintPage -update (%v)", lintPage, err)
 	}
 }
+
+// TR-9: each of the known ways to more than what was granted is an error if everybody has it, by RBAC and by Policy,
+// and its harmless twin is not.
+func TestLintKnowsPowerfulGrants(t *testing.T) {
+	const role = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}, rules: [{verbs: [%s], apiGroups: ["%s"], resources: ["%s"]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: r}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]}
+`
+	for _, tc := range []struct {
+		verbs, group, resources string
+		bad                     bool
+	}{
+		{"create", "apps", "daemonsets", true}, {"patch", "apps", "replicasets", true}, {"update", "apps", "deployments", true}, {"create", "batch", "cronjobs", true},
+		{"create", "", "pods/attach", true}, {"get", "", "pods/exec", true}, {"patch", "", "pods/ephemeralcontainers", true}, {"watch", "", "secrets", true}, {"get", "", "nodes/proxy", true},
+		{"patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", true}, {"create", "admissionregistration.k8s.io", "validatingwebhookconfigurations", true},
+		{"create", "admissionregistration.k8s.io", "mutatingadmissionpolicies", true}, {"patch", "apiregistration.k8s.io", "apiservices", true},
+		{"update", "apiextensions.k8s.io", "customresourcedefinitions", true}, {"create", "", "persistentvolumes", true}, {"escalate", "rbac.authorization.k8s.io", "roles", true},
+		{"patch", "certificates.k8s.io", "certificatesigningrequests/approval", true},
+		{"get", "apps", "daemonsets", false}, {"get", "", "pods", false}, {"get", "", "pods/log", false}, {"create", "", "configmaps", false}, {"get", "", "persistentvolumes", false},
+		{"list", "apiextensions.k8s.io", "customresourcedefinitions", false}, {"get", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", false},
+	} {
+		dir := write(t, map[string]string{"p.yaml": fmt.Sprintf(role, tc.verbs, tc.group, tc.resources)})
+		report, _ := findings(t, nil, dir)
+		found := slices.ContainsFunc(report.Findings, func(f lintFinding) bool { return f.Code == "PV013" && f.Severity == lint.Error })
+		if found != tc.bad {
+			t.Errorf("%s %s.%s: found %v, want %v", tc.verbs, tc.resources, tc.group, found, tc.bad)
+		}
+	}
+}
