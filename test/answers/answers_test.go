@@ -1,7 +1,6 @@
 package answers
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -50,5 +49,5 @@ func TestAnswers(t *testing.T) {
 			t.Fatal("more are not looked for")
 		}
 	}
-	t.Log(fmt.Sprintf("%d answers compared in %s", compared, time.Since(begin).Round(time.Millisecond)))
+	t.Logf("%d answers compared in %s", compared, time.Since(begin).Round(time.Millisecond))
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -246,7 +247,7 @@ func TestAnyConditionEnds(t *testing.T) {
 		t.Helper()
 		select {
 		case e := <-w.ResultChan():
-			if status, ok := apierrors.FromObject(e.Object).(*apierrors.StatusError); ok && e.Type == watch.Error {
+			if status := new(apierrors.StatusError); e.Type == watch.Error && errors.As(apierrors.FromObject(e.Object), &status) {
 				return fmt.Sprint(status.Status().Code)
 			}
 			return string(e.Type)

@@ -43,9 +43,9 @@ func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface, f 
 		t.Fatal(err)
 	}
 	grantReads(t, admin, "see-"+f.namespace, f.user, readRule(f.where, f.of.Resource))
-	all, reads := dynamic.ResourceInterface(admin.Resource(f.of).Namespace(f.namespace)), dynamic.ResourceInterface(dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of).Namespace(f.namespace))
-	if f.everywhere {
-		all, reads = admin.Resource(f.of), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of)
+	var all, reads dynamic.ResourceInterface = admin.Resource(f.of), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of)
+	if !f.everywhere {
+		all, reads = admin.Resource(f.of).Namespace(f.namespace), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of).Namespace(f.namespace)
 	}
 	s.await("the right to list", func() (bool, error) {
 		_, err := reads.List(ctx, metav1.ListOptions{})

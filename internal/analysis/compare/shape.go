@@ -57,16 +57,22 @@ func (s *Shape) Sub(name string) *Shape {
 }
 
 // Stored is the shape of an object that there is: it has a name.
-func (s *Shape) Stored() *Shape {
+func (s *Shape) Stored() *Shape { return s.having("name") }
+
+// Placed is the shape of an object of a namespaced resource: it has a namespace, whether the request says so or not.
+func (s *Shape) Placed() *Shape { return s.having("namespace") }
+
+// having is the shape with a field of the metadata that is never absent or empty.
+func (s *Shape) having(field string) *Shape {
 	meta := s.Fields["metadata"]
-	if meta == nil || meta.Fields["name"] == nil {
+	if meta == nil || meta.Fields[field] == nil {
 		return s
 	}
-	stored, inside, name := *s, *meta, *meta.Fields["name"]
-	name.Always, name.Full, inside.Always = true, true, true
-	inside.Fields, stored.Fields = maps.Clone(inside.Fields), maps.Clone(stored.Fields)
-	inside.Fields["name"], stored.Fields["metadata"] = &name, &inside
-	return &stored
+	whole, inside, one := *s, *meta, *meta.Fields[field]
+	one.Always, one.Full, inside.Always = true, true, true
+	inside.Fields, whole.Fields = maps.Clone(inside.Fields), maps.Clone(whole.Fields)
+	inside.Fields[field], whole.Fields["metadata"] = &one, &inside
+	return &whole
 }
 
 // Unknown is the shape of a kind of which only the metadata is known.

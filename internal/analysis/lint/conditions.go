@@ -27,6 +27,8 @@ type worlds struct {
 	all []compare.Universe
 	// rest tells that there are more, of which nothing can be said: connections, and reads under a when.
 	rest bool
+	// bodiless tells that there are requests in which a where never holds: their body is not the object.
+	bodiless bool
 }
 
 // conditions remarks on conditions that always or never hold, or that fail.
@@ -54,7 +56,11 @@ func (c *checker) conditions(r role) {
 				continue
 			}
 			w := about[i]
-			if always, never := c.constant(w, rule.Deny, program); always {
+			always, never := c.constant(w, rule.Deny, program)
+			if e.field == "where" && w.bodiless && !w.rest && len(w.all) == 0 {
+				never = true
+			}
+			if always {
 				c.say(Remark{Code: codeAlways, Severity: Warning, Object: r.object, Path: at, Message: e.field + " holds for every object"})
 			} else if never {
 				severity, message := Warning, e.field+" holds for no object: the rule allows nothing"
@@ -200,8 +206,13 @@ func (mark) RuleCondition() {}
 
 func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.PolicyRule) {
 	operation := operations[verb]
-	if connect.Of(res.Group, res.Resource, res.Subresource) != connect.None {
+	connects := connect.Of(res.Group, res.Resource, res.Subresource) != connect.None
+	if connects {
 		operation = ""
+	}
+	if rule.Where != "" && (connects || !res.Own && operation != "") {
+		w.bodiless = true // a where is about the object, which such a request does not have
+		return
 	}
 	if operation == "" && verbs.IsRead(verb) && rule.When == "" && res.Subresource == "" {
 		operation = "DELETE"
@@ -213,6 +224,12 @@ func (w *worlds) add(res plan.Resource, verb string, rule *policyv1alpha1.Policy
 	shape := res.Shape
 	if shape == nil {
 		shape = compare.Unknown()
+	}
+	if res.Namespaced && res.Own {
+		shape = shape.Placed()
+	}
+	if res.Own && operation != "CREATE" {
+		shape = shape.Stored()
 	}
 	u := compare.Of(operation, shape)
 	u.OwnKind, u.Namespaced = res.Own, res.Namespaced

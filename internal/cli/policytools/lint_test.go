@@ -241,3 +241,34 @@ func TestLintKnowsPowerfulGrants(t *testing.T) {
 		}
 	}
 }
+
+// TR-9: a where never holds for a request whose body is not the object, and an object of a namespaced resource always
+// has a namespace.
+func TestLintKnowsWhatRequestsShow(t *testing.T) {
+	const role = `{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: r, namespace: master}, rules: [%s]}
+---
+{apiVersion: authorization.proviso.dev/v1alpha1, kind: RoleBinding, metadata: {name: r, namespace: master}, roleRef: {namespace: master, name: r}, userNames: [ann]}
+`
+	for rule, want := range map[string]string{
+		`{verbs: [create], resourceKinds: [pods/exec], where: 'resource.metadata.name == "x"'}`:              "PV009",
+		`{verbs: [create], resourceKinds: [pods/eviction], where: 'resource.metadata.name == "x"'}`:          "PV009",
+		`{verbs: [create], resourceKinds: [pods/exec], when: 'request.name == "x"'}`:                         "",
+		`{verbs: [update], resourceKinds: [pods/status], where: 'resource.metadata.name == "x"'}`:            "",
+		`{verbs: [create], resourceKinds: [pods/exec, pods], where: 'resource.metadata.namespace == "x"'}`:   "",
+		`{verbs: [get], resourceKinds: [pods/log], where: 'resource.metadata.name == "x"'}`:                  "",
+		`{verbs: [delete], resourceKinds: [configmaps], where: 'resource.metadata.namespace == "x"'}`:        "",
+		`{verbs: [delete], resourceKinds: [persistentvolumes], where: 'resource.metadata.namespace == "x"'}`: "PV015",
+	} {
+		dir := write(t, map[string]string{"p.yaml": fmt.Sprintf(role, rule)})
+		report, _ := findings(t, nil, dir)
+		var got []string
+		for _, f := range report.Findings {
+			if f.Code == "PV009" || f.Code == "PV015" {
+				got = append(got, f.Code)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %q", rule, got, want)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (x *Index) catchUp(ctx context.Context, all []*indexed) error {
 	late := slices.DeleteFunc(slices.Clone(all), func(s *indexed) bool { return !s.late() })
 	errs := make([]error, len(late))
 	workqueue.ParallelizeUntil(ctx, 8, len(late), func(i int) { _, errs[i] = late[i].owned(ctx, "none") })
-	return errors.Join(append(errs, ctx.Err())...)
+	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
 // indexed is the storage of a resource.

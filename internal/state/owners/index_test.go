@@ -91,7 +91,7 @@ func TestKnows(t *testing.T) {
 	if x.HasNone(widgets); !x.Knows(widgets) {
 		t.Error("it has no owners")
 	}
-	if x.ownersOf(widgets) != x.ownersOf(widgets) {
+	if once := x.ownersOf(widgets); once != x.ownersOf(widgets) {
 		t.Error("versions of a resource do not share what they know")
 	}
 }
