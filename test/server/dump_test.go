@@ -43,7 +43,8 @@ func TestDump(t *testing.T) {
 		`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"dev","namespace":"dumped"},"roleRef":{"namespace":"dumped","name":"dev"},"userNames":["dumped-edgar"]}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.forge.example.com"},"spec":{"group":"forge.example.com","scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
 	)
-	if _, err := client.RbacV1().RoleBindings("dumped").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "edit"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+	// Not to edit: it gathers its rules, and no controller runs on this server that would do it.
+	if _, err := client.RbacV1().RoleBindings("dumped").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "edit"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "dumped-hubert"}, {APIGroup: rbacv1.GroupName, Kind: "User", Name: "dumped-edgar"}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func (p *policyServer) badInput(t *testing.T) {
 		{name: "missing role", method: "POST", path: viewsIn("hammer", "rolebindings") + dryRun, body: bindingYAML("x", "hammer", "nope"),
 			code: 422, thing: `roleRef.name: Invalid value: "nope"`, remedy: "create it first (roles.authorization.proviso.dev)", good: bindingYAML("x", "hammer", "dev")},
 		{name: "role without a Policy", method: "POST", path: viewsIn("anvil", "roles") + dryRun, body: roleYAML("x", ""),
-			code: 422, thing: `"anvil"`, remedy: `create its Policy "default" (policies.policy.proviso.dev) first`, good: roleYAML("x", ""), goodPath: viewsIn("hammer", "roles") + dryRun},
+			code: 422, thing: `"anvil"`, remedy: "create its Policy \"default\" first, with `proviso policy open anvil`", good: roleYAML("x", ""), goodPath: viewsIn("hammer", "roles") + dryRun},
 		{name: "deleting a bound role", method: "DELETE", path: viewsIn("hammer", "roles") + "/dev", code: 409, thing: "hammer/devs", remedy: "delete these first"},
 		{name: "a second Policy", method: "POST", path: containersIn("hammer", "policies"), body: policyYAML("hammer", "second"),
 			code: 422, thing: `metadata.name: Invalid value: "second"`, remedy: `named "default"; use that name`, good: policyYAML("anvil", "default"), goodPath: containersIn("anvil", "policies") + dryRun},
