@@ -33,7 +33,7 @@ func TestItSaysWhatItIs(t *testing.T) {
 		code int
 		with string
 	}{
-		{binary(t), "", 0, "Available Commands:"},
+		{binary(t), "", 0, "Ask who can do what, and why:"},
 		{binary(t), "--version", 0, "Kubernetes v1."},
 		{binary(t), "version", 0, "proviso v"},
 		{binary(t), "version -o json", 0, `"kubernetes": "v1.`},

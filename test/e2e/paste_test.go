@@ -185,8 +185,10 @@ func checkout(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(filepath.Join(root, "examples"), os.DirFS("../../examples")); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"examples", "deploy"} {
+		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS("../../"+dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return root
 }

@@ -56,7 +56,8 @@ func (p *pair) faults(t *testing.T) {
 		}
 		p.await("the sidecar to see it", func() bool {
 			out, _ := p.check()
-			return strings.Contains(out, "proviso.yaml is missing") && strings.Contains(out, "conditions are not honoured")
+			said, err := p.try(sized("folded", "small"), "create", "-f", "-", "--as", "anna", "--dry-run=server")
+			return strings.Contains(out, "proviso.yaml is missing") && err != nil && strings.Contains(said, "at the moment")
 		})
 		noticed := time.Now()
 		p.refused("anna", sized("folded", "small"), "at the moment")
