@@ -98,16 +98,18 @@ type bare struct{ context.Context }
 // Value implements context.Context.
 func (bare) Value(any) any { return nil }
 
-// catchUp waits until every watch cache has been up to date a short while ago. What this process wrote was noted then.
+// catchUp waits until every storage was read once: what was stored before the start is not noted until then. If others
+// write, too, every watch cache must have been up to date a short while ago.
 func (x *Index) catchUp(ctx context.Context, all []*indexed) error {
-	if x.Alone || !slices.ContainsFunc(all, (*indexed).late) {
+	late := func(s *indexed) bool { return s.late(x.Alone) }
+	if !slices.ContainsFunc(all, late) {
 		return nil
 	}
 	x.catchingUp.Lock()
 	defer x.catchingUp.Unlock()
-	late := slices.DeleteFunc(slices.Clone(all), func(s *indexed) bool { return !s.late() })
-	errs := make([]error, len(late))
-	workqueue.ParallelizeUntil(ctx, 8, len(late), func(i int) { _, errs[i] = late[i].owned(ctx, "none") })
+	all = slices.DeleteFunc(slices.Clone(all), func(s *indexed) bool { return !late(s) })
+	errs := make([]error, len(all))
+	workqueue.ParallelizeUntil(ctx, 8, len(all), func(i int) { _, errs[i] = all[i].owned(ctx, "none") })
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
@@ -134,12 +136,13 @@ func (s *indexed) owned(ctx context.Context, owner types.UID) ([]Object, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.caughtUp(start)
 	var found []Object
 	err = meta.EachListItem(list, func(item runtime.Object) error {
+		// Without a watch cache there is no index: then this is all that is stored, and nothing else notes it.
+		s.owners.note(item)
 		uids, err := uidsOf(item)
 		if err != nil || !slices.Contains(uids, string(owner)) {
-			return err // without a watch cache there is no index
+			return err
 		}
 		m, err := meta.Accessor(item)
 		if err != nil {
@@ -148,6 +151,9 @@ func (s *indexed) owned(ctx context.Context, owner types.UID) ([]Object, error) 
 		found = append(found, Object{s.resource, m.GetNamespace(), m.GetName(), m.GetUID()})
 		return nil
 	})
+	if err == nil {
+		s.caughtUp(start)
+	}
 	return found, err
 }
 
@@ -160,10 +166,10 @@ func (byOwner) Matches(fields.Fields) bool { return true }
 // DeepCopySelector implements fields.Selector.
 func (o byOwner) DeepCopySelector() fields.Selector { return byOwner{o.Selector.DeepCopySelector()} }
 
-func (s *indexed) late() bool {
+func (s *indexed) late(alone bool) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return time.Since(s.fresh) > caughtUp
+	return s.fresh.IsZero() || !alone && time.Since(s.fresh) > caughtUp
 }
 
 func (s *indexed) caughtUp(at time.Time) {

@@ -1,6 +1,8 @@
 package owners
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
@@ -93,5 +96,45 @@ func TestKnows(t *testing.T) {
 	}
 	if once := x.ownersOf(widgets); once != x.ownersOf(widgets) {
 		t.Error("versions of a resource do not share what they know")
+	}
+}
+
+// uncached is a storage without a watch cache: it lists everything, and indexes nothing.
+type uncached struct {
+	storage.Interface
+	stored []corev1.ConfigMap
+	err    error
+	lists  int
+}
+
+// GetList implements storage.Interface.
+func (u *uncached) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
+	u.lists++
+	if u.err == nil {
+		list.(*corev1.ConfigMapList).Items = u.stored
+	}
+	return u.err
+}
+
+// PO-20: what was stored before the start is found, without a watch cache, too, by a server that is alone; what cannot
+// be read is an error, and not nothing.
+func TestWhatWasStoredBeforeIsFound(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		x := &Index{Alone: alone}
+		child := owned("Secret")
+		child.Name, child.UID = "child", "c"
+		u := &uncached{stored: []corev1.ConfigMap{*owned(), *child}, err: errors.New("the cache is not ready")}
+		x.add(&indexed{Interface: u, resource: schema.GroupResource{Resource: "configmaps"}, newList: func() runtime.Object { return &corev1.ConfigMapList{} }, owners: &kinds{}})
+		if got, err := x.Owned(t.Context(), "Secret", "u0"); err == nil {
+			t.Errorf("alone %v: %v before anything was read", alone, got)
+		}
+		u.err = nil
+		if got, err := x.Owned(t.Context(), "Secret", "u0"); err != nil || len(got) != 1 || got[0].Name != "child" {
+			t.Errorf("alone %v: %v %v", alone, got, err)
+		}
+		u.lists = 0
+		if got, err := x.Owned(t.Context(), "Pod", "u0"); err != nil || len(got) != 0 || u.lists != 0 {
+			t.Errorf("alone %v: %v %v, %d lists for a kind that owns nothing", alone, got, err, u.lists)
+		}
 	}
 }
