@@ -276,7 +276,7 @@ func (c *checker) running(ctx context.Context) []string {
 	}
 	var now state
 	if err := json.Unmarshal(body, &now); err != nil {
-		return []string{fmt.Sprintf("what listens on %s is no sidecar: %v", c.settings.Listen, err)}
+		return []string{fmt.Sprintf("what listens on %s is not a sidecar: %v", c.settings.Listen, err)}
 	}
 	c.said = now.advice
 	var problems []string

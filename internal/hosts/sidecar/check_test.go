@@ -200,7 +200,7 @@ func TestCheckTellsWhoIsNoSideCar(t *testing.T) {
 	if c.settings, err = readSettings(dir); err != nil {
 		t.Fatal(err)
 	}
-	for said, want := range map[string]string{"hello": "is no sidecar", `{"policy":"it waits"}`: "does not know its policy: it waits", `{"conditions":"no canary"}`: "conditions are not honoured: no canary", `{}`: ""} {
+	for said, want := range map[string]string{"hello": "is not a sidecar", `{"policy":"it waits"}`: "does not know its policy: it waits", `{"conditions":"no canary"}`: "conditions are not honoured: no canary", `{}`: ""} {
 		answer = said
 		if problems := c.running(t.Context()); want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !has(problems, want)) {
 			t.Errorf("%s: %v", said, problems)

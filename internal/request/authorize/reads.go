@@ -31,7 +31,7 @@ type Reads interface {
 	Asks(authorizer.Attributes) error
 }
 
-// ReadsFunc is a function that tells what is reached. Whoever gives no more can narrow by selectors only.
+// ReadsFunc is a function that tells what is reached. It narrows by selectors only.
 type ReadsFunc func(authorizer.Attributes) error
 
 // Asks implements Reads.
@@ -304,7 +304,7 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 	return nil, fmt.Errorf("%w: %s", errSelector, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// boxOf is what one rule allows. Whoever can ask about objects need not leave out those whose field is empty.
+// boxOf is what one rule allows. If objects can be asked about, those whose field is empty need not be left out.
 func boxOf(c *ruleCondition, req *expr.Request, served *snapshot.Served, asks bool) (selectors.Box, error) {
 	if asks {
 		return expr.Exactly(c.rule, req, selectable(served, req))

@@ -33,8 +33,8 @@ func newMemory() *memory {
 	return &memory{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, views: map[requestctx.View]*answers{}}
 }
 
-// of is what is known of a right. Whoever brings one more than is kept loses the one that was used least recently: of
-// their own first.
+// of is what is known of a right. One more than is kept takes the place of the one that was used least recently, of the
+// same user first.
 func (m *memory) of(user digest, view requestctx.View) *answers {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // maxMissed is how many namespaces are remembered that were looked for and not there.
 const maxMissed = 1000
 
-// places follow the namespaces that conditions look at. When one of them changes, whoever watches by such a condition
+// places follow the namespaces that conditions look at. When one of them changes, callers who watch by such a condition
 // may see something else (RD-13).
 type places struct {
 	namespaces authorize.Namespaces
