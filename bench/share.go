@@ -23,7 +23,7 @@ import (
 // The last figure is the authorization of the same update in a stock server, which is part of the others as well.
 func share(b *bench) error {
 	const conditional, plain, authorization = "share-of-conditional-create", "share-of-plain-update", "share-authorization-of-plain-update"
-	if !b.wanted(conditional) && !b.wanted(plain) && !b.wanted(authorization) {
+	if !b.wanted(conditional) && !b.wanted(plain) && !b.wanted(authorization) && !b.wanted(heldShare) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -62,7 +62,11 @@ func share(b *bench) error {
 		return err
 	}
 	// One condition applies, and is met.
-	if _, err := b.stages(s, conditional, "POST", "CREATE", true, create); err != nil {
+	_, handler, err := b.stages(s, conditional, "POST", "CREATE", true, create)
+	if err != nil {
+		return err
+	}
+	if err := b.held(handler); err != nil {
 		return err
 	}
 	// No condition applies, and no field is exclusive: what everybody pays (FP-13).
@@ -73,7 +77,7 @@ func share(b *bench) error {
 	if err := eventually(b.ctx, func() error { return update(b.ctx, 0) }); err != nil {
 		return err
 	}
-	ours, err := b.stages(s, plain, "PUT", "UPDATE", false, update)
+	ours, _, err := b.stages(s, plain, "PUT", "UPDATE", false, update)
 	if err != nil || !b.wanted(authorization) {
 		return err
 	}
@@ -95,7 +99,7 @@ func share(b *bench) error {
 	if err := eventually(b.ctx, func() error { return update(b.ctx, 0) }); err != nil {
 		return err
 	}
-	theirs, err := b.stages(stock, "", "PUT", "UPDATE", false, update)
+	theirs, _, err := b.stages(stock, "", "PUT", "UPDATE", false, update)
 	if err != nil {
 		return err
 	}
@@ -103,24 +107,24 @@ func share(b *bench) error {
 }
 
 // stages lets one client write and compares the time in our stages with that in the handler, unless it has no name. It
-// returns the time in authorization.
-func (b *bench) stages(s *live.Server, name, verb, operation string, conditional bool, write func(context.Context, int) error) (authorization []float64, _ error) {
-	var ours, all []float64
+// returns the times in authorization and in the handler.
+func (b *bench) stages(s *live.Server, name, verb, operation string, conditional bool, write func(context.Context, int) error) (authorization, all []float64, _ error) {
+	var ours []float64
 	for range b.turns {
 		before, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if _, err := live.During(b.ctx, 1, b.stretch, write); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		after, err := stageTimes(b.ctx, s.Admin, verb, operation)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		writes := after["writes"] - before["writes"]
 		if writes == 0 || conditional == (after["enforced"] == before["enforced"]) {
-			return nil, fmt.Errorf("%s: %v writes, %v conditions were enforced", name, writes, after["enforced"]-before["enforced"])
+			return nil, nil, fmt.Errorf("%s: %v writes, %v conditions were enforced", name, writes, after["enforced"]-before["enforced"])
 		}
 		authorization = append(authorization, 1e9*(after["authorization"]-before["authorization"])/writes)
 		// Whatever else the server authorized meanwhile is counted as ours too.
@@ -128,9 +132,9 @@ func (b *bench) stages(s *live.Server, name, verb, operation string, conditional
 		all = append(all, 1e9*(after["handler"]-before["handler"])/writes)
 	}
 	if name == "" || !b.wanted(name) {
-		return authorization, nil
+		return authorization, all, nil
 	}
-	return authorization, b.pair(name, 1, "ns", ours, "handler", all)
+	return authorization, all, b.pair(name, 1, "ns", ours, "handler", all)
 }
 
 // oneGeneralWriter lets edgar update config maps, whatever is in them.

@@ -55,7 +55,7 @@ func New(cfg Config) *Filter {
 func (f *Filter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder := requestctx.From(r.Context())
-		if attrs := attributesOf(holder); attrs != nil && attrs.GetVerb() == verbs.Create && attrs.GetSubresource() == "" && r.URL.Query().Has("dryRun") {
+		if attrs := attributesOf(holder); attrs != nil && attrs.GetVerb() == verbs.Create && attrs.GetSubresource() == "" && r.URL.RawQuery != "" && r.URL.Query().Has("dryRun") {
 			requestctx.NotesOf(r.Context()).Keep(tries{}, func() any { return true })
 		}
 		if holder == nil || !open(holder) {
