@@ -16,7 +16,6 @@ import (
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/verbs"
-	"proviso.dev/proviso/internal/request/denial"
 )
 
 var (
@@ -78,8 +77,8 @@ func (c *cause) aggregates(ctx context.Context, sets ...labels.Set) error {
 					Options: &metav1.UpdateOptions{}, Shared: expr.BudgetOf(ctx)}),
 			})
 			if denied {
-				c.by.Rules, c.by.Ask = out.Conditions, &denial.Question{Attributes: request}
-				return forbidden(c, fmt.Sprintf("cluster role %q gathers this one by its labels and would change; a rule denies you that: %s", request.Name, out.Reason))
+				c.blame(out, request)
+				return forbidden(c, "another cluster role gathers this one by its labels and would change; a rule denies you that: "+out.Reason)
 			}
 		}
 	}

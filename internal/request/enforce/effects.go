@@ -112,13 +112,18 @@ func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, reques
 		data: c.deletion(ctx, request.Namespace, stored),
 	})
 	if denied {
-		if c.by.Rules = out.Conditions; len(c.by.Rules) == 0 {
-			c.by.Rules = []string{out.Reason}
-		}
-		request.Name = "" // the caller need not know it
-		c.by.Ask = &denial.Question{Attributes: request}
+		c.blame(out, request)
 	}
 	return out.Reason, denied
+}
+
+// blame notes what denied, and what the caller can ask about it.
+func (c *cause) blame(out requestctx.Outcome, request authorizer.AttributesRecord) {
+	if c.by.Rules = out.Conditions; len(c.by.Rules) == 0 {
+		c.by.Rules = []string{out.Reason}
+	}
+	request.Name = "" // the caller need not know it
+	c.by.Ask = &denial.Question{Attributes: request}
 }
 
 // deletion is what conditions see of the deletion of a stored object.

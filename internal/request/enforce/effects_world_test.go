@@ -35,6 +35,11 @@ type effectsWorld struct {
 	objects map[string]*unstructured.Unstructured
 	lists   int
 	gets    int
+	// broken is what reading gives; more says that there is more than was asked for.
+	broken error
+	more   bool
+	// unknown are resources of which the index of owners knows nothing.
+	unknown map[string]bool
 }
 
 type rule = policyv1alpha1.PolicyRule
@@ -54,6 +59,8 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 	lists := []*metav1.APIResourceList{
 		list("v1", true, "pods", "Pod", "configmaps", "ConfigMap", "secrets", "Secret"), list("v1", false, "nodes", "Node", "namespaces", "Namespace"),
 		list("apps/v1", true, "deployments", "Deployment", "replicasets", "ReplicaSet"), list("example.com/v1", true, "widgets", "Widget"),
+		list("rbac.authorization.k8s.io/v1", false, "clusterroles", "ClusterRole"),
+		list("v1", true, "events", "Event"),
 		list("apiextensions.k8s.io/v1", false, "customresourcedefinitions", "CustomResourceDefinition"),
 	}
 	served := snapshot.Sources{Local: lists}.Served()
@@ -89,6 +96,9 @@ func newEffectsWorld(t *testing.T, master, hammer map[string][]rule) *effectsWor
 // List implements Stored.
 func (w *effectsWorld) List(_ context.Context, resource schema.GroupVersionResource, namespace string, limit int) ([]metav1.PartialObjectMetadata, bool, error) {
 	w.lists++
+	if w.broken != nil {
+		return nil, false, w.broken
+	}
 	var all []metav1.PartialObjectMetadata
 	for _, o := range w.objects {
 		if w.resource(o).GroupVersionResource != resource || namespace != "" && o.GetNamespace() != namespace {
@@ -106,6 +116,9 @@ func (w *effectsWorld) List(_ context.Context, resource schema.GroupVersionResou
 // Objects implements Stored.
 func (w *effectsWorld) Objects(_ context.Context, resource schema.GroupVersionResource, limit int) (all []unstructured.Unstructured, more bool, _ error) {
 	w.lists++
+	if w.broken != nil || w.more {
+		return nil, w.more, w.broken
+	}
 	for _, o := range w.objects {
 		if w.resource(o).GroupVersionResource != resource {
 			continue
@@ -119,7 +132,7 @@ func (w *effectsWorld) Objects(_ context.Context, resource schema.GroupVersionRe
 }
 
 // Knows implements Owners.
-func (w *effectsWorld) Knows(schema.GroupResource) bool { return true }
+func (w *effectsWorld) Knows(r schema.GroupResource) bool { return !w.unknown[r.Resource] }
 
 // Owned implements Owners.
 func (w *effectsWorld) Owned(_ context.Context, kind string, owner types.UID) (all []owners.Object, _ error) {
