@@ -68,10 +68,17 @@ func (w *world) install(c *Case) {
 
 // settle waits for the watch caches: a request that takes any state must not get one of before in one of the worlds.
 func (w *world) settle() {
-	for kind, at := range kinds {
-		w.must("GET", at.root+"/"+kind, nil)
+	for kind := range kinds {
+		w.caughtUp(kind)
 	}
-	w.must("GET", "/apis/"+group+"/v1beta1/widgets", nil)
+}
+
+// caughtUp waits for the watch caches of a kind.
+func (w *world) caughtUp(kind string) {
+	w.must("GET", kinds[kind].root+"/"+kind, nil)
+	if kind == "widgets" {
+		w.must("GET", "/apis/"+group+"/v1beta1/widgets", nil)
+	}
 }
 
 // limit gives the home namespace a quota. No controller runs, so an admin writes what is used.
