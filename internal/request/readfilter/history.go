@@ -91,6 +91,29 @@ func digestOf(texts ...string) digest {
 }
 
 func (h *history) since(user, what digest, view requestctx.View, current func() (uint64, error)) (since uint64, fresh bool, _ error) {
+	if known, ok := h.recall(user, what); ok && known.view == view {
+		return known.since, false, nil
+	}
+	now, err := current() // etcd may take its time: nobody else waits for it
+	if err != nil {
+		return 0, false, err
+	}
+	return now, h.keep(user, what, era{view, now}), nil
+}
+
+func (h *history) recall(user, what digest) (era, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	by := h.users[user]
+	if by == nil {
+		return era{}, false
+	}
+	known, ok := by.eras[what]
+	return known, ok
+}
+
+// keep remembers a question, and reports whether it was not known.
+func (h *history) keep(user, what digest, e era) (fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == nil || h.kept >= maxKept {
@@ -101,14 +124,7 @@ func (h *history) since(user, what digest, view requestctx.View, current func() 
 		by = &asked{eras: map[digest]era{}}
 		h.users[user] = by
 	}
-	known, ok := by.eras[what]
-	if ok && known.view == view {
-		return known.since, false, nil
-	}
-	now, err := current()
-	if err != nil {
-		return 0, false, err
-	}
+	_, ok := by.eras[what]
 	if !ok && len(by.eras) >= maxAsked {
 		h.kept -= len(by.eras)
 		clear(by.eras)
@@ -116,8 +132,8 @@ func (h *history) since(user, what digest, view requestctx.View, current func() 
 	if !ok {
 		h.kept++
 	}
-	by.eras[what] = era{view, now}
-	return now, !ok, nil
+	by.eras[what] = e
+	return !ok
 }
 
 // from takes a question as known since an earlier revision.
