@@ -29,7 +29,9 @@ var proofs = []proof{
 		`$GO -C test/browser test -count=1 -timeout 15m $TESTFLAGS ./...`},
 	{"conformance-quick", "minutes", "a representative part of the conformance tests, all gates on and all off", binaries,
 		[]variable{{"PROCS", "6"}},
-		`cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -procs $PROCS -specs testdata/quick.txt`},
+		`mkdir -p dist && rm -f dist/deeds.log
+(cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -procs $PROCS -specs testdata/quick.txt -deeds ../../dist/deeds.log)
+$GO run ./hack/deeds dist/deeds.log`},
 	{"upstream-quick", "1 min", "one of Kubernetes' own integration tests, which tries every kind and needs one server", nothing, nil,
 		`$GO run ./test/upstream/run -packages dryrun -spool`},
 	{"vulncheck", "minutes", "known vulnerabilities of what is linked; says so where the database cannot be fetched (GOVULNDB=file:///…)", nothing,
@@ -39,7 +41,9 @@ var proofs = []proof{
 	// ---- Kubernetes' own tests ----
 	{"conformance", "minutes", "upstream's conformance tests that need no node, all gates on and all off", binaries,
 		[]variable{{"PROCS", "6"}},
-		`cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -procs $PROCS -specs testdata/specs.txt`},
+		`mkdir -p dist && rm -f dist/deeds.log
+(cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -procs $PROCS -specs testdata/specs.txt -deeds ../../dist/deeds.log)
+$GO run ./hack/deeds dist/deeds.log`},
 	{"suggest-conformance", "minutes", "suggested rights for what the conformance tests did would do (SPECS=specs for all of them)", binaries,
 		[]variable{{"PROCS", "6"}, {"SPECS", "quick"}, {"SUGGESTFLAGS", ""}},
 		`cd test/conformance && $GO run -ldflags=-w ./run -binary $BIN/proviso -modes on -suggest -procs $PROCS -specs testdata/$SPECS.txt $SUGGESTFLAGS`},

@@ -40,10 +40,10 @@ var (
 	// peopled has all controllers, whose writes it keeps, and a link of the chain that allows what is good.
 	peopled = &sharedServer{configure: func(o *apiserver.Options) {
 		o.Controllers = []string{"*"}
-		o.AuditTo(deeds, deeds)
+		o.AuditTo(done, done)
 		withOnlyGood(o)
 	}}
-	deeds = &deedTrail{deeds: map[string]bool{}}
+	done = &deedTrail{deeds: map[string]bool{}}
 )
 
 // plugged has what tests look at a server from inside with.

@@ -27,6 +27,7 @@ type options struct {
 	procs   int
 	keep    bool
 	suggest bool
+	deeds   string
 	timeout time.Duration
 }
 
@@ -39,6 +40,7 @@ func main() {
 	flag.IntVar(&o.procs, "procs", 6, "how many specs run at once; they wait more than they work")
 	flag.BoolVar(&o.keep, "keep", false, "keep the servers' data and logs")
 	flag.BoolVar(&o.suggest, "suggest", false, "record the requests, and suggest rights for those who made them")
+	flag.StringVar(&o.deeds, "deeds", "", "record what the server itself does in this file, for hack/deeds")
 	flag.DurationVar(&o.timeout, "timeout", 20*time.Minute, "limit for one mode")
 	flag.Parse()
 
@@ -107,6 +109,12 @@ func (o options) mode(ctx context.Context, mode, binary, suite, list, dir string
 		record = &recording{binary: binary, dir: dir}
 		var err error
 		if flags, err = record.flags(); err != nil {
+			return err
+		}
+	}
+	if o.deeds != "" {
+		var err error
+		if flags, err = recordItself(dir, o.deeds); err != nil {
 			return err
 		}
 	}
