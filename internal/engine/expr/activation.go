@@ -112,6 +112,7 @@ func (a *activation) loaded(l *loaded) (any, bool) {
 // unless the expression is decided without it.
 func (a *activation) unavailable(err error) ref.Val {
 	a.loadErr = err
+	a.data.unavailable(err)
 	return types.WrapErr(err)
 }
 

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -49,6 +50,9 @@ type DataConfig struct {
 	Shared *Budget
 }
 
+// ErrNotKnown is what Objects gives for an object that there is, or will be, and that nobody knows yet.
+var ErrNotKnown = errors.New("the new object is not known")
+
 // Data is what admission knows, in the form that conditions read. Make one per
 // request and evaluate all its conditions with it: whatever is loaded or
 // converted is kept. It is not safe for concurrent use.
@@ -65,6 +69,8 @@ type Data struct {
 	// after the other.
 	room activation
 	busy bool
+	// needed is set when a condition read an object that is not known.
+	needed bool
 }
 
 // NewData makes the Data of one request.
@@ -104,8 +110,15 @@ func (d *Data) Operation() string { return d.cfg.Operation }
 // is nil when there is none.
 func (d *Data) Object(apiVersion string) (runtime.Object, error) {
 	l := d.loadObject(apiVersion)
+	d.unavailable(l.err)
 	return l.obj, l.err
 }
+
+func (d *Data) unavailable(err error) { d.needed = d.needed || errors.Is(err, ErrNotKnown) }
+
+// NeededUnknown reports whether a condition read an object that is not known: another object might have led to another
+// result.
+func (d *Data) NeededUnknown() bool { return d.needed }
 
 // OldObject does the same for the stored object.
 func (d *Data) OldObject(apiVersion string) (runtime.Object, error) {

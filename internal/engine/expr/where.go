@@ -54,10 +54,14 @@ func (p *Program) evaluateWhere(ctx context.Context, req *Request, effect Effect
 }
 
 // everyVersion is the where of an allow: old && new, and at least one of them.
-// As with &&, a version that is false outweighs one that fails.
+// As with &&, a version that is false outweighs one that fails. Whatever a
+// version is that nobody knows, it does not mend the failure of the other.
 func (p *Program) everyVersion(ctx context.Context, req *Request, data *Data, vs []*loaded) (bool, error) {
 	var failure error
 	for _, v := range vs {
+		if failure != nil && errors.Is(v.err, ErrNotKnown) {
+			break
+		}
 		ok, err := p.version(ctx, req, data, v)
 		if err != nil {
 			failure = err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -208,8 +209,18 @@ func (c *cause) eviction(ctx context.Context) error {
 	}
 	why, denied := c.denied(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, c.deletes(pods.GroupVersionResource, c.GetNamespace(), c.GetName()),
 		c.read(ctx, pods, c.GetNamespace(), c.GetName()))
-	if !denied {
+	if denied {
+		return forbidden(c, "evicting the pod deletes it, and a rule denies you that: "+why)
+	}
+	if !c.reached(c.GetNamespace()) {
 		return nil
 	}
-	return forbidden(c, "evicting the pod deletes it, and a rule denies you that: "+why)
+	pod, err := c.Stored.Get(ctx, pods.GroupVersionResource, c.GetNamespace(), c.GetName())
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return forbidden(c, "rules deny you some deletes, and the server cannot tell what would be deleted with the pod: "+err.Error())
+	}
+	return c.dependents(ctx, pods.Kind, pod.GetUID())
 }

@@ -382,14 +382,17 @@ func TestEvictionIsADelete(t *testing.T) {
 		"porter": {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}}},
 		"edgar":  {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}, AttributeRestrictions: &policyv1alpha1.AttributeRestrictions{LabelsContain: []string{"protected"}}}},
 		"free":   {everything},
+		"quota":  {everything, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"configmaps"}}},
 	})
 	w.put("v1", "Pod", "hammer", "kept", labelled)
 	w.put("v1", "Pod", "hammer", "plain", nil)
+	w.put("v1", "ConfigMap", "hammer", "owned", nil, w.put("v1", "Pod", "hammer", "owner", nil)) // and with it what it owns
 	for _, c := range []struct {
 		who, pod string
 		refused  bool
 	}{
 		{"porter", "kept", true}, {"porter", "plain", true}, {"edgar", "kept", true}, {"edgar", "plain", false}, {"free", "kept", false}, {"edgar", "missing", true},
+		{"quota", "plain", false}, {"quota", "owner", true}, {"quota", "missing", false}, {"free", "owner", false},
 	} {
 		w.expect("evict "+c.pod, c.refused, request{who: c.who, operation: admission.Create, sub: "eviction", target: thing("v1", "Pod", "hammer", c.pod, nil)})
 		w.expect("bind "+c.pod, false, request{who: c.who, operation: admission.Create, sub: "binding", target: thing("v1", "Pod", "hammer", c.pod, nil)})

@@ -123,7 +123,7 @@ func (f *Filter) refusedAnyway(ctx context.Context, holder *requestctx.State, le
 	ask := func(p requestctx.Pending) (requestctx.Outcome, bool) {
 		data := readfilter.Facts(ctx, s)
 		out := p.Resolve(ctx, data)
-		return out, out.Decision != authorizer.DecisionAllow && readfilter.Certain(data, out)
+		return out, out.Decision != authorizer.DecisionAllow && readfilter.Certain(data)
 	}
 	pass := holder.Get(requestctx.Request)
 	if pending := pass.Pending(); pending != nil {

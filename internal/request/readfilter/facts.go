@@ -2,7 +2,6 @@ package readfilter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,11 +79,11 @@ type facts struct {
 	guessed bool
 }
 
-// Certain reports whether what was decided with these facts holds for every new object. A condition of our rules fails
-// if it needs the new object; others who evaluate conditions get none, and may answer anything.
-func Certain(data authorizer.ConditionsData, out requestctx.Outcome) bool {
+// Certain reports whether what was decided with these facts holds for every new object: no condition of our rules needed
+// it, and nobody else who evaluates conditions took it for none.
+func Certain(data authorizer.ConditionsData) bool {
 	f, ok := data.(*facts)
-	return ok && !f.guessed && out.Detail == nil
+	return ok && !f.guessed && !f.data.NeededUnknown()
 }
 
 var _ authorize.Facts = (*facts)(nil)
@@ -143,15 +142,13 @@ type versions struct {
 	changes bool
 }
 
-var errNotKnown = errors.New("the new object is not known")
-
 // Object implements expr.Objects.
 func (v *versions) Object(apiVersion string) (runtime.Object, error) {
 	switch {
 	case v.gone:
 		return nil, nil
 	case v.changes:
-		return nil, errNotKnown
+		return nil, expr.ErrNotKnown
 	}
 	return v.OldObject(apiVersion)
 }

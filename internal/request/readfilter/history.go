@@ -27,8 +27,8 @@ const (
 
 // history remembers since which revision each caller sees what they see. Who watches from an older one has listed by
 // another right, and would keep what they may no longer see: they have to list again (RD-7). What is not known, because
-// the caller has not asked for it here or asked in more ways than are kept, counts from now on: whether the policy has
-// changed meanwhile, which may be that of others, does not show (NI-1).
+// the caller has not listed it here or asked in more ways than are kept, is not watched from any revision of before:
+// whether the policy has changed meanwhile, or anything else, which may be that of others, does not show (NI-1).
 type history struct {
 	mu    sync.Mutex
 	users map[digest]*asked
@@ -46,24 +46,27 @@ type asked struct {
 type era struct {
 	view  requestctx.View
 	since uint64
+	// floor is the revision of a change of the right: a list of before does not make the right older.
+	floor uint64
 }
 
-// since is the revision from which on the caller's right holds, and whether it was not known before.
-func (s *store) since(ctx context.Context, r *reading) (since uint64, fresh bool, _ error) {
-	n := r.holder.Get(requestctx.Request).Narrowing()
+// since is the revision from which on the caller's right holds, and what they see by it.
+func (s *store) since(ctx context.Context, r *reading) (since uint64, view requestctx.View, err error) {
+	view = s.stores.places.view(r.holder.Get(requestctx.Request).Narrowing())
 	user, what := caller(r)
-	return s.history.since(user, what, s.stores.places.view(n), func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	since, err = s.history.since(user, what, view, func() (uint64, error) { return s.GetCurrentResourceVersion(ctx) })
+	return since, view, err
 }
 
-// listed notes the revision of a list that was the first of its kind: it may be older than now.
-func (s *store) listed(r *reading, list runtime.Object) {
+// listed notes the revision of a list, from which on its caller can watch.
+func (s *store) listed(r *reading, view requestctx.View, list runtime.Object) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
 		return
 	}
 	if at, err := strconv.ParseUint(m.GetResourceVersion(), 10, 64); err == nil {
 		user, what := caller(r)
-		s.history.from(user, what, at)
+		s.history.from(user, what, view, at)
 	}
 }
 
@@ -90,15 +93,21 @@ func digestOf(texts ...string) digest {
 	return digest(h.Sum(nil))
 }
 
-func (h *history) since(user, what digest, view requestctx.View, current func() (uint64, error)) (since uint64, fresh bool, _ error) {
-	if known, ok := h.recall(user, what); ok && known.view == view {
-		return known.since, false, nil
+func (h *history) since(user, what digest, view requestctx.View, current func() (uint64, error)) (uint64, error) {
+	known, ok := h.recall(user, what)
+	if ok && known.view == view {
+		return known.since, nil
 	}
 	now, err := current() // etcd may take its time: nobody else waits for it
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
-	return now, h.keep(user, what, era{view, now}), nil
+	e := era{view: view, since: now + 1}
+	if ok {
+		e.floor = now
+	}
+	h.keep(user, what, e)
+	return e.since, nil
 }
 
 func (h *history) recall(user, what digest) (era, bool) {
@@ -112,8 +121,8 @@ func (h *history) recall(user, what digest) (era, bool) {
 	return known, ok
 }
 
-// keep remembers a question, and reports whether it was not known.
-func (h *history) keep(user, what digest, e era) (fresh bool) {
+// keep remembers a question.
+func (h *history) keep(user, what digest, e era) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == nil || h.kept >= maxKept {
@@ -133,16 +142,16 @@ func (h *history) keep(user, what digest, e era) (fresh bool) {
 		h.kept++
 	}
 	by.eras[what] = e
-	return !ok
 }
 
-// from takes a question as known since an earlier revision.
-func (h *history) from(user, what digest, at uint64) {
+// from takes a question as known since the revision of a list.
+func (h *history) from(user, what digest, view requestctx.View, at uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if by := h.users[user]; by != nil {
-		if known, ok := by.eras[what]; ok && at < known.since {
-			by.eras[what] = era{known.view, at}
+		if known, ok := by.eras[what]; ok && known.view == view {
+			known.since = min(known.since, max(at, known.floor))
+			by.eras[what] = known
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Helper()
 		who, what := caller(&reading{attrs: authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Namespace: "n",
 			FieldSelectorRequirements: fields.Requirements{{Operator: selection.Equals, Field: "metadata.name", Value: value}}}})
-		since, _, err := h.since(who, what, requestctx.View{}, current)
+		since, err := h.since(who, what, requestctx.View{}, current)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,36 +57,44 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// RD-7, NI-1: what a caller has not asked for counts from now on, or from the revision of their list; another right
-// counts from now on, whatever they list.
+// RD-7, NI-1: what a caller has not listed is watched from no revision of before, even if nothing was written since; what
+// they have listed, from the revision of the list. Another right counts from its change on, whatever they list.
 func TestHistoryBeginsWithTheQuestion(t *testing.T) {
 	now := uint64(10)
 	current := func() (uint64, error) { return now, nil }
 	var h history
 	who, what := digestOf("ann"), digestOf("all")
-	ask := func(view requestctx.View, want uint64, fresh bool) {
+	ask := func(view requestctx.View, want uint64) {
 		t.Helper()
-		if since, first, err := h.since(who, what, view, current); err != nil || since != want || first != fresh {
-			t.Errorf("since %d, first %v, %v; want %d, %v", since, first, err, want, fresh)
+		if since, err := h.since(who, what, view, current); err != nil || since != want {
+			t.Errorf("since %d, %v; want %d", since, err, want)
 		}
 	}
 	var one, other requestctx.View
 	other[0] = 1
-	ask(one, 10, true)
+	ask(one, 11)
 	now = 20
-	ask(one, 10, false)
-	h.from(who, what, 7)
-	ask(one, 7, false)
-	h.from(who, what, 9) // a later list tells nothing
-	ask(one, 7, false)
-	ask(other, 20, false)
+	ask(one, 11)
+	h.from(who, what, one, 7)
+	ask(one, 7)
+	h.from(who, what, one, 9) // a later list tells nothing
+	ask(one, 7)
+	ask(other, 21)
+	h.from(who, what, one, 3) // a list by the right of before
+	ask(other, 21)
+	h.from(who, what, other, 3) // a list as of before
+	ask(other, 20)
 	now = 30
-	ask(one, 30, false)
-	h.from(digestOf("eve"), what, 1)
-	h.from(who, digestOf("other"), 1)
-	ask(one, 30, false)
+	ask(one, 31)
+	h.from(digestOf("eve"), what, one, 1)
+	h.from(who, digestOf("other"), one, 1)
+	ask(one, 31)
+	h.from(who, what, one, 40)
+	ask(one, 31)
+	h.from(who, what, one, 30)
+	ask(one, 30)
 	failed := errors.New("etcd is away")
-	if _, _, err := h.since(digestOf("eve"), what, one, func() (uint64, error) { return 0, failed }); !errors.Is(err, failed) {
+	if _, err := h.since(digestOf("eve"), what, one, func() (uint64, error) { return 0, failed }); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 }

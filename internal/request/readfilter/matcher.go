@@ -105,6 +105,7 @@ func (m *matcher) shows(obj runtime.Object) bool {
 	}
 	if err != nil {
 		countUndecided(err)
+		shown = false
 	}
 	m.known.remember(at, shown)
 	return shown

@@ -113,7 +113,7 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err := s.checkNarrow(r, opts.Predicate); err != nil {
 		return err
 	}
-	_, fresh, err := s.since(ctx, r)
+	_, view, err := s.since(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,7 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err := s.endPage(key, asked, list); err != nil {
 		return unsaid(err)
 	}
-	if fresh {
-		s.listed(r, list)
-	}
+	s.listed(r, view, list)
 	r.decided.Store(true)
 	return nil
 }

@@ -314,13 +314,13 @@ func TestAWatchFromBeforeAChangeHasToListAgain(t *testing.T) {
 		at, want uint64
 		who      string
 		box      selectors.Box
-	}{{5, 5, "ann", a}, {8, 5, "ann", a}, {9, 9, "ann", b}, {12, 9, "ann", b}, {12, 12, "bob", a}, {13, 13, "ann", a}} {
+	}{{5, 6, "ann", a}, {8, 6, "ann", a}, {9, 10, "ann", b}, {12, 10, "ann", b}, {12, 13, "bob", a}, {13, 14, "ann", a}} {
 		now = step.at
-		if got, _, err := h.since(digestOf(step.who), digestOf(""), (&requestctx.Narrowing{Box: step.box}).View(), current); err != nil || got != step.want {
+		if got, err := h.since(digestOf(step.who), digestOf(""), (&requestctx.Narrowing{Box: step.box}).View(), current); err != nil || got != step.want {
 			t.Errorf("%+v: since %d (%v)", step, got, err)
 		}
 	}
-	if _, _, err := (&history{}).since(digestOf("ann"), digestOf(""), (&requestctx.Narrowing{Box: a}).View(), func() (uint64, error) { return 0, errors.New("no quorum") }); err == nil {
+	if _, err := (&history{}).since(digestOf("ann"), digestOf(""), (&requestctx.Narrowing{Box: a}).View(), func() (uint64, error) { return 0, errors.New("no quorum") }); err == nil {
 		t.Error("an unknown revision is not old enough")
 	}
 	v, yes := storage.APIObjectVersioner{}, true
