@@ -148,6 +148,7 @@ const upstreamFull = "auth,apiserver,apiserver/admissionwebhook,apiserver/anonym
 	"dryrun,etcd,namespace,secrets,serviceaccount,storageversion"
 
 // mutated are the packages whose mistakes let somebody in, with the further tests that decide about them.
-const mutated = "./internal/request/authorize=./test/law ./internal/request/enforce ./internal/request/requestctx ./internal/state/snapshot " +
+const mutated = "./internal/request/authorize=./test/law ./internal/request/enforce ./internal/request/readfilter ./internal/request/errorfilter " +
+	"./internal/hosts/sidecar/webhooks=./internal/hosts/sidecar ./internal/request/requestctx ./internal/state/snapshot " +
 	"./internal/engine/protectedattr ./internal/engine/ruleset ./internal/engine/ruleset/matching=./internal/engine/ruleset " +
 	"./internal/engine/ruleset/persist ./internal/engine/ruleset/escalation"
