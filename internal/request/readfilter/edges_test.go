@@ -249,8 +249,8 @@ func TestUndecidedIsNotShown(t *testing.T) {
 	}
 }
 
-// RD-4, RD-13: a condition on a get, and on each object of a list over all namespaces, sees the namespace of the object.
-// That of a namespace is itself.
+// RD-4, RD-13: a condition on a get, and on each object of a list over all namespaces, sees the namespace of the
+// object. That of a namespace is itself.
 func TestStatesHaveANamespace(t *testing.T) {
 	cel, err := expr.New(expr.Config{})
 	if err != nil {

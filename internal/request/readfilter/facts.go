@@ -79,8 +79,8 @@ type facts struct {
 	guessed bool
 }
 
-// Certain reports whether what was decided with these facts holds for every new object: no condition of our rules needed
-// it, and nobody else who evaluates conditions took it for none.
+// Certain reports whether what was decided with these facts holds for every new object: no condition of our rules
+// needed it, and nobody else who evaluates conditions took it for none.
 func Certain(data authorizer.ConditionsData) bool {
 	f, ok := data.(*facts)
 	return ok && !f.guessed && !f.data.NeededUnknown()

@@ -57,8 +57,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// RD-7, NI-1: what a caller has not listed is watched from no revision of before, even if nothing was written since; what
-// they have listed, from the revision of the list. Another right counts from its change on, whatever they list.
+// RD-7, NI-1: what a caller has not listed is watched from no revision of before, even if nothing was written since;
+// what they have listed, from the revision of the list. Another right counts from its change on, whatever they list.
 func TestHistoryBeginsWithTheQuestion(t *testing.T) {
 	now := uint64(10)
 	current := func() (uint64, error) { return now, nil }
