@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -190,26 +191,13 @@ func (d *Decider) attributes(r *admissionv1.AdmissionRequest, caller user.Info) 
 		Attributes: admission.NewAttributesRecord(nil, nil, kind, r.Namespace, r.Name, schema.GroupVersionResource(r.Resource), r.SubResource,
 			admission.Operation(r.Operation), options, r.DryRun != nil && *r.DryRun, caller),
 		objects: d.cfg.Objects.Interfaces(kind),
-		object:  once(func() (runtime.Object, error) { return d.cfg.Objects.read(r.Object.Raw, kind) }),
-		old:     once(func() (runtime.Object, error) { return d.cfg.Objects.read(r.OldObject.Raw, kind) }),
+		object:  sync.OnceValues(func() (runtime.Object, error) { return d.cfg.Objects.read(r.Object.Raw, kind) }),
+		old:     sync.OnceValues(func() (runtime.Object, error) { return d.cfg.Objects.read(r.OldObject.Raw, kind) }),
 	}
 	if len(r.Object.Raw) == 0 && (r.Operation == admissionv1.Create || r.Operation == admissionv1.Update) || len(r.OldObject.Raw) == 0 && (r.Operation == admissionv1.Delete || r.Operation == admissionv1.Update) {
 		return nil, errors.New("it has no object")
 	}
 	return a, nil
-}
-
-func once(read func() (runtime.Object, error)) func() (runtime.Object, error) {
-	var done bool
-	var object runtime.Object
-	var err error
-	return func() (runtime.Object, error) {
-		if !done {
-			object, err, done = nil, nil, true
-			object, err = read()
-		}
-		return object, err
-	}
 }
 
 // GetObject implements admission.Attributes.
