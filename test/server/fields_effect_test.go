@@ -56,7 +56,7 @@ func (f *fieldWorld) managers(t *testing.T) {
 	refused(t, "another applier gets a field", doctored(func(e []map[string]any) []map[string]any {
 		entry(e, "flux")["fieldsV1"] = map[string]any{"f:data": map[string]any{"f:a": map[string]any{}, "f:b": map[string]any{}}, "f:metadata": map[string]any{"f:labels": map[string]any{"f:app": map[string]any{}}}}
 		return e
-	}), `field .data[b] has no permission of its own: only the right to write the whole object covers it: the request leaves its value as it is and would change its managers, the entry of "flux" (Apply) in managedFields`)
+	}), `field .data[b] has no separate permission: only the right to write the whole object covers it: the request leaves its value as it is and would change its managers, the entry of "flux" (Apply) in managedFields`)
 	refused(t, "an updater loses a field", doctored(func(e []map[string]any) []map[string]any {
 		entry(e, "human")["fieldsV1"] = map[string]any{"f:data": map[string]any{}}
 		return e

@@ -141,7 +141,7 @@ func TestConditionsReachEveryServer(t *testing.T) {
 			}
 			_, err = client.List(ctx, metav1.ListOptions{})
 			wantForbidden(t, "list", err)
-			if !strings.Contains(err.Error(), "the list cannot be narrowed: an authorizer gave a condition that is no rule of a policy") {
+			if !strings.Contains(err.Error(), "the list cannot be narrowed: an authorizer gave a condition that is not a rule of a policy") {
 				t.Errorf("list: the message does not say why: %v", err)
 			}
 

@@ -36,7 +36,7 @@ func newParser() *parser {
 	return &parser{texts: map[string]string{}, users: map[string]*user.DefaultInfo{}}
 }
 
-var errKind = errors.New("this is no event of audit.k8s.io/v1")
+var errKind = errors.New("this is not an event of audit.k8s.io/v1")
 
 // event reads one event. What it returns may have no user.
 func (p *parser) event(text []byte, e *event) error {

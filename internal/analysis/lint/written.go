@@ -240,7 +240,7 @@ func (c *checker) verbs(r role, i int, verbs []string, resources bool) {
 		if meant == "" {
 			meant = near(strings.ToLower(verb), standardVerbs)
 		}
-		remark := Remark{Code: codeVerb, Severity: Note, Object: r.object, Path: []any{"rules", i, "verbs", n}, Message: fmt.Sprintf("%s is no verb of Kubernetes", verb)}
+		remark := Remark{Code: codeVerb, Severity: Note, Object: r.object, Path: []any{"rules", i, "verbs", n}, Message: fmt.Sprintf("%s is not a verb of Kubernetes", verb)}
 		if meant != "" {
 			remark.Severity, remark.Do = Error, "Write "+meant+", if that is meant."
 		}

@@ -45,13 +45,13 @@ func (q *inquiry) remedy(ctx context.Context, steps []*traced) *authz.Remedy {
 	if !allowed {
 		out.Grant = q.grant(ctx)
 		if out.Grant == "" {
-			out.Note = "neither RBAC nor Policy is in the chain: ask whoever runs the other authorizers"
+			out.Note = "neither RBAC nor Policy is in the chain: ask an administrator of the other authorizers"
 		}
 	}
 	switch {
 	case out.Note != "":
 	case open:
-		out.Note = "what a deny condition says still holds"
+		out.Note = "conditions that deny still apply"
 	case local:
 		out.Note = "a deny of the namespace is overridden by cluster-wide grants"
 	}

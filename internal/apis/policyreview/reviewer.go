@@ -132,7 +132,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	}
 	if status.Incomplete, status.IncompleteReason = r.incomplete(); halves && !status.Incomplete {
 		status.Incomplete = true
-		status.IncompleteReason = fmt.Sprintf("%s requires %s as well: members of several groups may have one by one group and the other by another", attrs.Verb, strings.Join(verbs[1:], ", "))
+		status.IncompleteReason = fmt.Sprintf("%s requires %s as well: members of several groups may have one through one group and the other through another", attrs.Verb, strings.Join(verbs[1:], ", "))
 	}
 	return status, nil
 }

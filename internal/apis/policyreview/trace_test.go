@@ -119,7 +119,7 @@ func TestRemedyFlipsTheDecision(t *testing.T) {
 				if before.Allowed {
 					return
 				}
-				open := strings.Contains(remedy.Note, "deny condition")
+				open := strings.Contains(remedy.Note, "conditions that deny")
 				freed := without(w, remedy.Remove)
 				if len(remedy.Remove) > 0 {
 					removed++

@@ -29,7 +29,7 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 			{name: "Permission", description: "The name of the permission.", cell: func(p *policy.FieldPermission) any { return p.Spec.Permission }},
 			{name: "Field", description: "The field that the permission guards.", cell: func(p *policy.FieldPermission) any { return p.Spec.Field }},
 			{name: "Resources", description: "The resources that have the field.", cell: func(p *policy.FieldPermission) any { return strings.Join(p.Spec.Resources, ",") }},
-			{name: "Exclusive", kind: "boolean", description: "Whether the general right to write the object covers the field no more.",
+			{name: "Exclusive", kind: "boolean", description: "Whether the general right to write the object no longer covers the field.",
 				cell: func(p *policy.FieldPermission) any { return p.Spec.Exclusive }},
 			{name: "Parameter", wide: true, description: "Where the parameter comes from.", cell: func(p *policy.FieldPermission) any {
 				if p.Spec.Parameter == nil {

@@ -109,9 +109,9 @@ func missingRole(ctx context.Context, roles Roles, ref policy.RoleReference, nam
 	ok, err := roles.RoleExists(ctx, ref.Kind, namespace, ref.Name)
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("roleRef: cannot tell whether %s %q exists; until it does, nobody but system:masters can set the attribute", ref.Kind, ref.Name)}
+		return []string{fmt.Sprintf("roleRef: cannot tell whether %s %q exists; until it does, only system:masters can set the attribute", ref.Kind, ref.Name)}
 	case !ok:
-		return []string{fmt.Sprintf("roleRef: %s %q does not exist; until it does, nobody but system:masters can set the attribute", ref.Kind, ref.Name)}
+		return []string{fmt.Sprintf("roleRef: %s %q does not exist; until it does, only system:masters can set the attribute", ref.Kind, ref.Name)}
 	}
 	return nil
 }

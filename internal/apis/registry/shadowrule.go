@@ -81,7 +81,7 @@ func shadowColumns() []column[*authz.ShadowRule] {
 		{name: "Applied", kind: "integer", description: "The number of requests that it applied to.", cell: func(r *authz.ShadowRule) any { return r.Status.Applied }},
 		{name: "Would allow", kind: "integer", description: "The number of refused requests that it would have allowed.", cell: func(r *authz.ShadowRule) any { return r.Status.WouldAllow }},
 		{name: "Would deny", kind: "integer", description: "The number of allowed requests that it would have denied.", cell: func(r *authz.ShadowRule) any { return r.Status.WouldDeny }},
-		{name: "Undecided", kind: "integer", description: "The number of requests of which cannot be told.", cell: func(r *authz.ShadowRule) any { return r.Status.Undecided }},
+		{name: "Undecided", kind: "integer", description: "The number of requests for which this is not known.", cell: func(r *authz.ShadowRule) any { return r.Status.Undecided }},
 		{name: "Description", wide: true, description: "What the rule is for.", cell: func(r *authz.ShadowRule) any { return strings.TrimSpace(r.Description) }},
 	}
 }

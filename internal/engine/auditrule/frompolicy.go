@@ -95,7 +95,7 @@ func classRule(r *auditv1.PolicyRule) (*convertedRule, error) {
 		out.Subjects = []v1alpha1.SubjectSelector{{Type: v1alpha1.SubjectUserGroup, Names: slices.Clone(r.UserGroups)}}
 	}
 	if slices.Contains(r.Verbs, wildcard) {
-		return nil, fmt.Errorf("verbs: %q is no verb in an audit policy and matches no request; leave verbs out to match all", wildcard)
+		return nil, fmt.Errorf("verbs: %q is not a verb in an audit policy and matches no request; leave verbs out to match all", wildcard)
 	}
 	out.Verbs = slices.Clone(r.Verbs)
 	if len(r.NonResourceURLs) > 0 {

@@ -119,6 +119,6 @@ func (p *Program) evaluateField(ctx context.Context, kind Kind, values *FieldVal
 	return out, nil
 }
 
-var errNoCondition = &EvalError{Reason: ReasonInternal, Detail: "the expression of a field permission is no condition"}
+var errNoCondition = &EvalError{Reason: ReasonInternal, Detail: "the expression of a field permission is not a condition"}
 
 var errBudget = &EvalError{Reason: ReasonCost, Detail: "the expressions of this request have used up their cost budget"}

@@ -154,7 +154,7 @@ func TestChecksAndMessages(t *testing.T) {
 		{"no slash", "{}", "metadata: {labels: {env: x}}", []string{"granular:label(env)"}, "granular:metadata granular:labels granular:label(env)", ""},
 		{"specification", "{}", "spec: {level: a, tags: [x], config: {a: 1}}", []string{"granular:specification"}, "granular:specification", ""},
 		{"no permission at all", "{}", "extra: 1", []string{"granular:specification"}, "",
-			"field .extra has no permission of its own: only the right to write the whole object covers it"},
+			"field .extra has no separate permission: only the right to write the whole object covers it"},
 		{"owner references", "{}", "metadata: {ownerReferences: [{uid: u, name: n}]}", []string{"granular:ownerReferences"}, "granular:metadata granular:ownerReferences", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (p *plan) meets(a alternative) bool {
 func (n *need) missing(field Path) *Missing {
 	m := &Missing{Field: field.String(), Note: n.note}
 	if n.note == "" && len(n.alternatives) == 0 {
-		m.Note = "has no permission of its own: only the right to write the whole object covers it"
+		m.Note = "has no separate permission: only the right to write the whole object covers it"
 	}
 	for i, a := range slices.Backward(n.alternatives) {
 		if i == len(n.alternatives)-1 {

@@ -101,7 +101,7 @@ func wantedOf(query url.Values) (w wanted, err error) {
 	w = wanted{namespace: query.Get("namespace"), user: query.Get("user")}
 	if limit := query.Get("limit"); limit != "" {
 		if w.limit, err = strconv.Atoi(limit); err != nil || w.limit < 0 {
-			return w, fmt.Errorf("limit: %q is no number of changes", limit)
+			return w, fmt.Errorf("limit: %q is not a number of changes", limit)
 		}
 	}
 	return w, nil

@@ -153,6 +153,6 @@ func bindingStatus(b *policyv1alpha1.PolicyBinding, orphans []string) policyv1al
 	status.ObservedGeneration = b.Generation
 	slices.Sort(orphans)
 	status.Unresolved = orphans
-	statuswriter.SetCondition(&status.Conditions, b.Generation, policyv1alpha1.ConditionRolesResolved, "RoleMissing", "the role of these role bindings does not exist, so that they grant nothing: ", orphans)
+	statuswriter.SetCondition(&status.Conditions, b.Generation, policyv1alpha1.ConditionRolesResolved, "RoleMissing", "the role of these role bindings does not exist, so they grant nothing: ", orphans)
 	return status
 }

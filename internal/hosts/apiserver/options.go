@@ -108,7 +108,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	ours.IntVar(&o.HistoryEntries, "policy-history-entries", o.HistoryEntries,
 		"How many changes of policy are kept for 'proviso history' and 'proviso rollback': who changed what, and what it was before. 0 keeps none.")
 	ours.DurationVar(&o.MaxStaleness, "policy-max-staleness", 0,
-		"Refuse everybody but system:masters while the policy has not heard from etcd for so long, at least 30s: rights may have been revoked meanwhile. 0 goes on deciding by what is known.")
+		"Refuse everybody except system:masters while the policy has not heard from etcd for this long, at least 30s: rights may have been revoked meanwhile. 0 keeps deciding by what is known.")
 	ours.BoolVar(&o.Agree, "agree", false,
 		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
@@ -124,7 +124,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	ours.Int64Var(&o.AuditDynamic.SpoolBytes, "audit-dynamic-spool-bytes", o.AuditDynamic.SpoolBytes,
 		"How much may wait for each audit sink. Beyond it the oldest events are dropped, and counted.")
 	ours.BoolVar(&o.AuditDynamic.SpoolFsync, "audit-dynamic-spool-fsync", false,
-		"Wait for stable storage before a response ends, so that not even a crash of the machine loses an event. It costs latency.")
+		"Wait for stable storage before a response ends, so not even a crash of the machine loses an event. This costs latency.")
 	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
 		"Let audit sinks use http and be at loopback and link-local addresses. For tests and sidecars.")
 	for _, name := range upstream.Order {

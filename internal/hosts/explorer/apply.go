@@ -29,7 +29,7 @@ func (h *handler) apply(r *http.Request, q planQuestion) (map[string][]string, e
 	case q.Delete:
 		return nil, refused{http.StatusForbidden, "the explorer deletes nothing: use kubectl delete"}
 	case !h.planned.take(q.YAML):
-		return nil, refused{http.StatusConflict, "nobody has seen the plan of this change: look at it first, and apply what you have seen"}
+		return nil, refused{http.StatusConflict, "this change has not been planned: plan it first, then apply that plan"}
 	}
 	objects, err := objectsOf(q.YAML)
 	if err != nil {

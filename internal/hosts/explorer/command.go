@@ -60,7 +60,7 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.AllowApply && cmd.Flags().Changed("read-only") && o.ReadOnly {
-				return errors.New("--read-only and --allow-apply: one of them")
+				return errors.New("--read-only and --allow-apply are mutually exclusive")
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

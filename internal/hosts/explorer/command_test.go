@@ -16,7 +16,7 @@ func TestReadOnlyAndApplyAreNotBoth(t *testing.T) {
 		cmd.SetArgs(append(args, "--print-url", "--kubeconfig", t.TempDir()+"/none"))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
-		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "one of them") {
+		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "mutually exclusive") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

@@ -26,7 +26,7 @@ func (s *sidecar) hookedEvents(w http.ResponseWriter, r *http.Request) {
 	decoded, _, err := eventDecoder.Decode(body, nil, nil)
 	list, ok := decoded.(*auditinternal.EventList)
 	if err != nil || !ok {
-		klog.InfoS("The audit webhook sends what is no list of events", "err", err)
+		klog.InfoS("The audit webhook sent something that is not a list of events", "err", err)
 		http.Error(w, "want an EventList of audit.k8s.io", http.StatusBadRequest)
 		return
 	}

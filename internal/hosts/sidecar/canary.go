@@ -74,7 +74,7 @@ func (p *proof) once(ctx context.Context, client rest.Interface, turn int, names
 	}
 	refused := err != nil && strings.Contains(err.Error(), refusal(nonce))
 	if err != nil && failure == nil && !refused {
-		failure = fmt.Errorf("the canary was refused by somebody else: %w", err)
+		failure = fmt.Errorf("the canary was refused, but not by this sidecar: %w", err)
 	}
 	p.end(refused, failure)
 }

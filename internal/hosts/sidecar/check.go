@@ -60,7 +60,7 @@ func (s *sidecar) serveState(w http.ResponseWriter, _ *http.Request) {
 	}
 	var err error
 	if now.advice, err = adviceOf(s.settings.exempt(), s.remote); err != nil {
-		klog.ErrorS(err, "What does not hold beside a stock server cannot be told")
+		klog.ErrorS(err, "Cannot tell what does not hold beside a stock server")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(now)

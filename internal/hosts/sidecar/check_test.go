@@ -33,7 +33,7 @@ func has(problems []string, want string) bool {
 
 // check names each thing that is wrong.
 func TestCheckNamesWhatIsWrong(t *testing.T) {
-	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is no directory of a sidecar") {
+	if problems, _ := check(t.Context(), t.TempDir()); !has(problems, "is not the directory of a sidecar") {
 		t.Errorf("an empty directory: %v", problems)
 	}
 	// Another server's certificate: it is the cause, and what follows from it is not listed (SC-20).

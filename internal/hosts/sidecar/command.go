@@ -26,7 +26,7 @@ func NewCommand(streams genericiooptions.IOStreams, kinds func() feature.Kinds) 
 		Long: `Runs beside an unmodified kube-apiserver 1.37 on the same machine. The API server asks it in its authorization and admission
 webhooks, and finds the API groups of Proviso there.
 
-While the sidecar is down, nobody but system:masters and the identities of 'init --exempt' is let in. What is conditional is honoured
+While the sidecar is down, only system:masters and the identities of 'init --exempt' are let in. What is conditional is honoured
 only while it is proven that the API server calls the admission webhook.`,
 		Example: `  # On the machine of the API server, once:
   proviso sidecar init --out /etc/proviso-sidecar --pki-dir /etc/kubernetes/pki
@@ -107,7 +107,7 @@ sidecar with. Run it again to renew certificates or to change settings: files ar
 	f.StringVar(&s.Listen, "listen", s.Listen, "Loopback address and port of the sidecar.")
 	f.StringVar(&s.Namespace, "namespace", s.Namespace, "Namespace of the sidecar's Service and of what its canary pretends to write.")
 	f.StringVar(&s.MasterNamespace, "policy-master-namespace", s.MasterNamespace, "Namespace whose policy applies to all namespaces and to cluster-scoped requests.")
-	f.StringSliceVar(&exempt, "exempt", exempt, "Who passes by the webhooks, so that the cluster boots without the sidecar: user:NAME or group:NAME. Policy does not hold for them.")
+	f.StringSliceVar(&exempt, "exempt", exempt, "Users and groups that bypass the webhooks, so the cluster can start without the sidecar: user:NAME or group:NAME. Policy does not hold for them.")
 	f.StringSliceVar(&s.ConditionsFor, "conditions-for", nil, "Resources, as RESOURCE or RESOURCE.GROUP, for which conditional permissions are honoured. Default: all.")
 	f.StringVar(&s.Service, "service", byName, "How API servers find the sidecar: externalname, on their own machine, or clusterip, by --advertise-address, for API servers with --enable-aggregator-routing or an egress selector for the cluster.")
 	f.StringVar(&s.Advertise, "advertise-address", "", "Address of this machine at which API servers find the sidecar, with --service=clusterip. It listens there, too.")
@@ -128,7 +128,7 @@ func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "check --dir DIR",
-		Short: "Say what is missing or wrong about a running pair",
+		Short: "Diagnose a sidecar and its API server",
 		Long:  "Prints one line for each problem. Exit code 0 only if conditional permissions are honoured; a line that begins with 'warning:' does not count.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

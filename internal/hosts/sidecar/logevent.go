@@ -27,7 +27,7 @@ const (
 var (
 	lostTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "proviso", Subsystem: "sidecar", Name: "audit_log_lost_total", StabilityLevel: metrics.ALPHA,
-		Help: "What of the audit log of the API server did not reach the audit sinks, or not whole, by cause: files that are gone, lines that are no event, events that were cut.",
+		Help: "What of the audit log of the API server did not reach the audit sinks, or not whole, by cause: files that are gone, lines that are not events, events that were cut.",
 	}, []string{"cause"})
 
 	tailMetrics sync.Once

@@ -207,7 +207,7 @@ func (t *logTail) take(line []byte, cut bool) bool {
 	event, err := decodeEvent(line, cut)
 	if err != nil {
 		lostTotal.WithLabelValues(causeNoEvent).Inc()
-		klog.InfoS("A line of the audit log is no event", "log", t.path, "err", err)
+		klog.InfoS("A line of the audit log is not an event", "log", t.path, "err", err)
 		return true
 	}
 	if !t.sinks.ProcessEvents(event) {

@@ -81,7 +81,7 @@ const (
 func readSettings(dir string) (*settings, error) {
 	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no directory of a sidecar: %w; run `proviso sidecar init --out %s`", dir, err, dir)
+		return nil, fmt.Errorf("%s is not the directory of a sidecar: %w; run `proviso sidecar init --out %s`", dir, err, dir)
 	}
 	s := &settings{}
 	if err := yaml.UnmarshalStrict(data, s); err != nil {

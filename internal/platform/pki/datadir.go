@@ -101,7 +101,7 @@ func makePrivate(dir string) error {
 			return fmt.Errorf("data dir %s cannot be read: %s", dir, cause(err))
 		}
 		if len(entries) > 0 && !exists(filepath.Join(dir, lockName)) {
-			return fmt.Errorf("data dir %s has mode %04o and holds other files; choose a directory of its own, or run `chmod 700` on it",
+			return fmt.Errorf("data dir %s has mode %04o and holds other files; choose an empty directory, or run `chmod 700` on it",
 				dir, mode)
 		}
 		// Only others lose permissions; a directory its owner made read-only stays so and is reported as that.

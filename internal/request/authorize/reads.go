@@ -175,7 +175,7 @@ func isUnreadable(err error) bool { return errors.Is(err, errUnreadable) }
 
 var (
 	errSelector = errors.New("the list cannot be narrowed")
-	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is no rule of a policy", errSelector)
+	errForeign  = fmt.Errorf("%w: an authorizer gave a condition that is not a rule of a policy", errSelector)
 	errDenies   = fmt.Errorf("%w: it may be denied under a condition", errSelector)
 	// errSelectorsOnly is why nobody can be asked about single objects.
 	errSelectorsOnly = fmt.Errorf("%w: only selectors narrow here", errSelector)

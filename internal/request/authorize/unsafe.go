@@ -18,10 +18,10 @@ func (g *Gate) DeniesUnsafe(ctx context.Context, attrs authorizer.Attributes) st
 	}
 	// Also where a condition would fold: whatever is left of the chain means that the object counts.
 	if v := g.Chain.Decide(ctx, WithVerb(attrs, "delete")); v.rest != nil || v.Decision == authorizer.DecisionDeny {
-		return "an unsafe delete cannot be made on a conditional permission"
+		return "a conditional permission does not allow an unsafe delete"
 	}
 	if rules := snap.Rules; rules == nil || rules.DeniesDelete(attrs.GetUser(), attrs.GetNamespace()) || len(rules.DeniesDeleteIn(attrs.GetUser())) > 0 {
-		return "an unsafe delete cannot be made by somebody to whom some deletes are denied"
+		return "a caller who is denied some deletes cannot make an unsafe delete"
 	}
 	return ""
 }

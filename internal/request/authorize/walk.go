@@ -163,7 +163,7 @@ func Parts(d authorizer.ConditionsAwareDecision) (authorizer.Decision, string, e
 	return d.FailureDecision(), reasonFolded, nil
 }
 
-const reasonFolded = "conditional: the object decides, and it is not known here"
+const reasonFolded = "allowed only under conditions on the object; use `proviso can-i` to see them"
 
 // record collects what links without an opinion had to say.
 type record struct {

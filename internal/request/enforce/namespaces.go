@@ -39,7 +39,7 @@ func (c *cause) namespace(ctx context.Context) error {
 		}
 	}
 	if hit, found := rules.UnservedDeny(c.GetUserInfo(), namespace); found {
-		return refuse("a kind of which it is not known whether it is served", hit.Reason())
+		return refuse("a kind that may not be served", hit.Reason())
 	}
 	return nil
 }

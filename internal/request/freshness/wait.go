@@ -134,7 +134,7 @@ func lacks(now *snapshot.Snapshot, wanted revision.Vector) revision.Vector {
 func (w *Waiting) exist(ctx context.Context, now *snapshot.Snapshot, missing revision.Vector) error {
 	for _, m := range missing {
 		if _, found := entryOf(now, m.Source); !found {
-			return behind(now, revision.Vector{m}, "it is no source of the policy of this server")
+			return behind(now, revision.Vector{m}, "it is not a source of this server's policy")
 		}
 		newest, err := w.newest(ctx, m.Source)
 		switch {

@@ -20,7 +20,7 @@ import (
 // errGateOff is why a list is refused although its objects could be asked about one by one.
 var errGateOff = errors.New("the feature gate " + string(features.ShardedListAndWatch) + " is off: lists and watches are narrowed by selectors only")
 
-var errPlaces = errors.New("a conditional permission cannot be used here: nobody follows the namespaces that the condition looks at")
+var errPlaces = errors.New("a conditional permission cannot be used here: the namespaces that the condition looks at are not followed")
 
 // Asks is an error if the storage asks nobody about single objects. Kubernetes skips the selector that asks while its
 // gate is off, and would show everything.

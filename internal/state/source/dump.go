@@ -92,7 +92,7 @@ func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.U
 	}
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("you may not list %s in all namespaces, and without them the policy is not known; ask for a cluster role that allows it, "+
-			"or let somebody who may run `proviso dump > policy.yaml`, and use --from policy.yaml", strings.Join(refused, ", "))
+			"or have a user who may run `proviso dump > policy.yaml`, and use --from policy.yaml", strings.Join(refused, ", "))
 	}
 	return all, nil
 }

@@ -246,7 +246,7 @@ func Decode(document []byte) (content map[string]any, err error) {
 		var other any
 		if yaml.Unmarshal(document, &other) == nil {
 			if _, object := other.(map[string]any); !object {
-				return nil, errors.New("this is no object: want apiVersion, kind and metadata")
+				return nil, errors.New("this is not an object: want apiVersion, kind and metadata")
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func Decode(document []byte) (content map[string]any, err error) {
 func (f *Files) object(object *unstructured.Unstructured, read *Reading, views *views) error {
 	switch {
 	case object.GetKind() == "":
-		return errors.New("this is no Kubernetes object: it has no kind")
+		return errors.New("this is not a Kubernetes object: it has no kind")
 	case object.GetKind() == "APIResourceList":
 		list := &metav1.APIResourceList{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, list); err != nil {

@@ -146,7 +146,7 @@ func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
 	case corev1.GroupName:
 		return client.CoreV1().RESTClient(), nil
 	}
-	return nil, fmt.Errorf("%s are no source of policy", kind.GroupResource())
+	return nil, fmt.Errorf("%s are not a source of policy", kind.GroupResource())
 }
 
 // RoleExists reports whether a role exists, as far as it has been read.

@@ -86,7 +86,7 @@ func (s *Informers) newestGiven(ctx context.Context, source string) (uint64, err
 		return newest(client.CoreV1().RESTClient().Get().AbsPath("apis", kind.Group, kind.Version, kind.Resource).Param("limit", "1").
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Do(ctx).Raw())
 	}
-	return 0, fmt.Errorf("%s are no source of the policy of this server", source)
+	return 0, fmt.Errorf("%s are not a source of this server's policy", source)
 }
 
 func newest(body []byte, err error) (uint64, error) {

@@ -32,7 +32,7 @@ func Policy(p, old *policy.Policy) (errs field.ErrorList) {
 func PolicyBinding(b, old *policy.PolicyBinding, masterNamespace string) (errs field.ErrorList) {
 	if old == nil && b.Name != b.Namespace && b.Name != masterNamespace {
 		errs = append(errs, field.Invalid(metadata.Child("name"), b.Name,
-			fmt.Sprintf("a PolicyBinding is named after the namespace of the policy it refers to: the own one, %q, or the master namespace, %q", b.Namespace, masterNamespace)))
+			fmt.Sprintf("a PolicyBinding is named after the namespace of the policy it refers to: its own, %q, or the master namespace, %q", b.Namespace, masterNamespace)))
 	}
 	if b.PolicyRef.Namespace != b.Name {
 		errs = append(errs, field.Invalid(field.NewPath("policyRef", "namespace"), b.PolicyRef.Namespace,

@@ -28,7 +28,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		for j, verb := range rule.Verbs {
 			plain := strings.TrimPrefix(verb, "-")
 			if !slices.Contains(knownVerbs, plain) && !strings.HasPrefix(plain, "granular:") && !strings.HasPrefix(plain, "impersonate") {
-				warn(".verbs[%d]: %q is no verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
+				warn(".verbs[%d]: %q is not a verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
 			}
 		}
 		unserved, guarded := names(rule)
@@ -36,13 +36,13 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 			warn(".resourceKinds: %q does not reach guarded API groups without a group: write it with its group", kind)
 		}
 		for _, kind := range unserved {
-			warn(".resourceKinds: nothing that is served is called %q: it has no effect until something is", kind)
+			warn(".resourceKinds: no served resource or kind is named %q: it has no effect until one is", kind)
 		}
 		// A deny rule is held against the name of each object.
 		if !rule.Deny && len(rule.ResourceNames) > 0 && !slices.ContainsFunc(rule.ResourceKinds, func(k string) bool { return strings.Contains(k, "/") }) {
 			for _, verb := range []string{verbs.Create, verbs.DeleteCollection} {
 				if slices.Contains(rule.Verbs, verb) {
-					warn(".resourceNames: has no effect on %s, whose requests have no name: the rule does not match them; write a rule of its own with when: object.metadata.name == … for that", verb)
+					warn(".resourceNames: has no effect on %s, whose requests have no name: the rule does not match them; write a separate rule with when: object.metadata.name == … for that", verb)
 				}
 			}
 		}

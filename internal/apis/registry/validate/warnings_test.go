@@ -20,7 +20,7 @@ func TestWarnings(t *testing.T) {
 		{"a verb", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: pods}, ""},
 		{"a negated verb that is none", policy.PolicyRule{Verbs: []string{"*", "-delet"}, ResourceKinds: pods}, `rules[0].verbs[1]: "-delet"`},
 		{"a special verb", policy.PolicyRule{Verbs: []string{"granular:label(example.com)", "impersonate:user-info", "escalate", "-deletecollection"}, ResourceKinds: pods}, ""},
-		{"a kind that is not served", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"podss"}}, `is called "podss"`},
+		{"a kind that is not served", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"podss"}}, `is named "podss"`},
 		{"a name of a guarded group", policy.PolicyRule{Verbs: []string{"get"}, ResourceKinds: []string{"policies"}}, `"policies" does not reach guarded API groups`},
 		{"deny of create and deletecollection with names", policy.PolicyRule{Deny: true, Verbs: []string{"create", "deletecollection"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, ""},
 		{"create with names", policy.PolicyRule{Verbs: []string{"create"}, ResourceKinds: pods, ResourceNames: []string{"web"}}, "rules[0].resourceNames: has no effect on create"},

@@ -71,7 +71,7 @@ func (t Trust) check(others []entry) error {
 		return false
 	}
 	if len(t.ClientCAs) > 0 && len(theirs) > 0 && !shared() {
-		return fmt.Errorf("this replica shares no client CA with %s: it accepts %s, they accept %s, so that whoever can log in there could not log in here. "+remedy,
+		return fmt.Errorf("this replica shares no client CA with %s: it accepts %s, they accept %s, so users who can log in there could not log in here. "+remedy,
 			where, named(t.ClientCAs), named(theirs), "CA", "--client-ca-file", secondsToLive)
 	}
 	if t.SigningKey != "" && len(keys) > 0 && !keys[t.SigningKey] {

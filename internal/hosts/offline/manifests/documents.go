@@ -113,7 +113,7 @@ func appendDocuments(all []Document, name string, data []byte) ([]Document, erro
 		}
 		object := &unstructured.Unstructured{Object: content}
 		if object.GetKind() == "" || object.GetAPIVersion() == "" {
-			return nil, fmt.Errorf("%s: this is no Kubernetes object: it has no kind or no apiVersion", place)
+			return nil, fmt.Errorf("%s: this is not a Kubernetes object: it has no kind or no apiVersion", place)
 		}
 		items, isList := content["items"].([]any)
 		if !isList || !strings.HasSuffix(object.GetKind(), "List") {

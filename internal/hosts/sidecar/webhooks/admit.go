@@ -38,7 +38,7 @@ func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) er
 	case named(caller, d.cfg.Canary):
 		return refuse(d.cfg.Interlock.Admitted(r.Name))
 	case named(caller, d.cfg.Own) && resource.Group != authorizationv1.GroupName && resource.Group != authenticationv1.GroupName:
-		return refuse("the sidecar writes nothing in the cluster: somebody else uses its certificate")
+		return refuse("the sidecar writes nothing in the cluster: another process uses its certificate")
 	case r.RequestKind != nil && *r.RequestKind != r.Kind, r.RequestResource != nil && *r.RequestResource != r.Resource:
 		return refuse("the review is about another version than the request: the admission webhook is not configured as `proviso sidecar init` wrote it")
 	}
