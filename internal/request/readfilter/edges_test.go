@@ -351,3 +351,13 @@ func TestOneObjectByItsPath(t *testing.T) {
 		}
 	}
 }
+
+// RD-2: an error about the request leaves without a decision: the first is 400. What says that it worked does not.
+func TestErrorsLeaveUndecided(t *testing.T) {
+	for code, want := range map[int]int{200: 403, 302: 403, 399: 403, 400: 400, 404: 404, 503: 503} {
+		got, _, _ := serve(t, requestctx.Conditional(resolves(authorizer.DecisionAllow)), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+		if got != want {
+			t.Errorf("%d without a decision becomes %d, want %d", code, got, want)
+		}
+	}
+}
