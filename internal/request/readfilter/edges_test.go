@@ -361,3 +361,27 @@ func TestErrorsLeaveUndecided(t *testing.T) {
 		}
 	}
 }
+
+// RD-10: an object that the selectors do not select, or whose attributes cannot be had, is not asked about.
+func TestOnlyWhatIsSelectedIsAskedAbout(t *testing.T) {
+	for name, c := range map[string]struct {
+		selector string
+		labels   labels.Set
+		err      error
+		selected bool
+	}{
+		"everything":    {"", nil, errors.New("not asked"), true},
+		"selected":      {"a=b", labels.Set{"a": "b"}, nil, true},
+		"not selected":  {"a=b", labels.Set{"a": "c"}, nil, false},
+		"no attributes": {"a=b", labels.Set{"a": "b"}, errors.New("no"), false},
+	} {
+		label, err := labels.Parse(c.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &matcher{selects: storage.SelectionPredicate{Label: label, Field: fields.Everything(), GetAttrs: func(runtime.Object) (labels.Set, fields.Set, error) { return c.labels, nil, c.err }}}
+		if got := m.isSelected(&corev1.ConfigMap{}); got != c.selected {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
