@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // object is a pointer to an API type.
@@ -42,6 +44,8 @@ type kind[T object] struct {
 	validate func(ctx context.Context, obj, old T) field.ErrorList
 	// warn says what is accepted but worth a word; optional.
 	warn func(ctx context.Context, obj, old T) []string
+	// ends says what a deletion takes away; optional.
+	ends func(obj T) string
 	// sameContent says whether two versions differ in metadata and status at most.
 	sameContent func(a, b T) bool
 
@@ -63,6 +67,31 @@ func (k *kind[T]) resource() schema.GroupResource {
 type storage[T object] struct {
 	*genericregistry.Store
 	kind *kind[T]
+}
+
+// Delete removes an object, and says what goes with it.
+func (s *storage[T]) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return s.Store.Delete(ctx, name, s.ending(validation), options)
+}
+
+// DeleteCollection does that for many.
+func (s *storage[T]) DeleteCollection(ctx context.Context, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return s.Store.DeleteCollection(ctx, s.ending(validation), options, list)
+}
+
+func (s *storage[T]) ending(validation rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	if s.kind.ends == nil {
+		return validation
+	}
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validation != nil {
+			if err := validation(ctx, obj); err != nil {
+				return err
+			}
+		}
+		warning.AddWarning(ctx, "", s.kind.ends(cast[T](obj)))
+		return nil
+	}
 }
 
 // newStorage opens the store of a kind.

@@ -40,6 +40,7 @@ func protectedAttributeKind(roles Roles) *kind[*policy.ProtectedAttribute] {
 			to.ProtectedValues, to.Scope = from.ProtectedValues, from.Scope
 		},
 		copyStatus: func(to, from T) { to.Status = from.Status },
+		ends:       func(a T) string { return unprotected(a.AttributeKind, a.AttributeName) },
 	}
 }
 
@@ -70,7 +71,13 @@ func clusterProtectedAttributeKind(roles Roles) *kind[*policy.ClusterProtectedAt
 			to.ProtectedValues, to.Scope = from.ProtectedValues, from.Scope
 		},
 		copyStatus: func(to, from T) { to.Status = from.Status },
+		ends:       func(a T) string { return unprotected(a.AttributeKind, a.AttributeName) },
 	}
+}
+
+// unprotected says what the end of a protection means.
+func unprotected(kind policy.AttributeKind, name string) string {
+	return fmt.Sprintf("%s %q is no longer protected here: unless another protection covers it, everybody who may write an object can set it", strings.ToLower(string(kind)), name)
 }
 
 func protectionFields() []string {

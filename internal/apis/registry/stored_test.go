@@ -126,6 +126,11 @@ func TestProtectedAttributes(t *testing.T) {
 			s.refuse(422, "POST", tc.path, object(tc.kind, tc.name, tc.rest), tc.want)
 		})
 	}
+	// PA-1: the end of a protection is said.
+	got = s.must("DELETE", local+"/local", nil)
+	if !strings.Contains(strings.Join(got.warnings, " "), `annotation \"example.com/x\" is no longer protected here`) {
+		t.Errorf("warnings %q", got.warnings)
+	}
 	// An annotation can have any value.
 	s.must("POST", cluster, object("ClusterProtectedAttribute", "any-value", `attributeKind: Annotation, attributeName: env, protectedValues: ["no label"], `+toManagers))
 	// Kind and name stay; the rest can change, and a new role that does not exist is warned about.
