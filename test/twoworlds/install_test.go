@@ -163,6 +163,19 @@ func (w *world) remove(ref Ref) {
 	})
 }
 
+// strays notes what a create left behind whose answer does not say a name that can be read.
+func (w *world) strays(kind string, touched map[Ref]bool) {
+	all, _ := w.must("GET", kinds[kind].root+"/"+kind, nil)["items"].([]any)
+	for _, o := range all {
+		meta, _ := o.(object)["metadata"].(object)
+		name, _ := meta["name"].(string)
+		if ns, _ := meta["namespace"].(string); meta["generateName"] != nil {
+			at := Ref{kind, ns, name}
+			w.present[at], touched[at] = true, true
+		}
+	}
+}
+
 // restore makes objects of the case as they were.
 func (w *world) restore(c *Case, touched map[Ref]bool) {
 	objects := c.in(w.second)

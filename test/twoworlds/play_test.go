@@ -212,6 +212,11 @@ func (p *pair) touch(c *Case, s Step, a, b *reply, touched map[Ref]bool) {
 		}
 		return
 	}
+	if s.Method == http.MethodPost && ref.Name == "" {
+		for _, w := range p.worlds {
+			w.strays(ref.Kind, touched)
+		}
+	}
 	for _, r := range []*reply{a, b} {
 		at := ref
 		if meta, _ := r.raw["metadata"].(object); at.Name == "" {
