@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -27,6 +28,12 @@ import (
 // world builds an index in which edgar has the given rules in namespace hammer.
 func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
 	t.Helper()
+	return worldIn(t, "hammer", rules, clusterWide...)
+}
+
+// worldIn does that in any namespace.
+func worldIn(t testing.TB, namespace string, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
+	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -35,9 +42,9 @@ func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv
 		MasterNamespace: "master",
 		CompileRule:     (&rulecondition.Compiler{CEL: cel}).CompileRule,
 		Kinds:           ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}),
-		Policies: []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "hammer"},
+		Policies: []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
 			Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}}},
-		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "hammer", Namespace: "hammer"},
+		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: namespace, Namespace: namespace},
 			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"edgar"}}}}},
 	}
 	if len(clusterWide) > 0 {
@@ -168,6 +175,33 @@ func TestNamespaceDenyYieldsToClusterGrant(t *testing.T) {
 				t.Errorf("want both reasons (PO-8): %q", reason)
 			}
 		})
+	}
+}
+
+// PO-25: a rule of the master namespace that cannot be read denies, and yields to a cluster-wide grant. One that says
+// deny does not.
+func TestUnreadableMasterDenyYields(t *testing.T) {
+	odd := policyv1alpha1.PolicyRule{Verbs: []string{"delete"}, ResourceKinds: []string{"configmaps"}, Unrecognized: map[string]runtime.RawExtension{"effect": {Raw: []byte(`"Deny"`)}}}
+	plain := policyv1alpha1.PolicyRule{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"configmaps"}}
+	grant := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}
+	for name, tt := range map[string]struct {
+		rule    policyv1alpha1.PolicyRule
+		cluster []rbacv1.PolicyRule
+		want    authorizer.Decision
+	}{
+		"unreadable":                 {odd, nil, authorizer.DecisionDeny},
+		"unreadable, with a grant":   {odd, []rbacv1.PolicyRule{grant}, authorizer.DecisionAllow},
+		"says deny, with a grant":    {plain, []rbacv1.PolicyRule{grant}, authorizer.DecisionDeny},
+		"says deny, without a grant": {plain, nil, authorizer.DecisionDeny},
+	} {
+		store := storeWith(t, &published{index: worldIn(t, "master", []policyv1alpha1.PolicyRule{tt.rule}, tt.cluster...)})
+		chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store)}, Link{Name: "rbac", Authorizer: NewRBAC(store)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, reason, err := chain.Authorize(t.Context(), asks("delete")); got != tt.want || err != nil {
+			t.Errorf("%s: %s (%s, %v), want %s", name, got, reason, err, tt.want)
+		}
 	}
 }
 
