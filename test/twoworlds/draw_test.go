@@ -16,6 +16,8 @@ type draw struct {
 	Case
 	// kinds are those of the cluster, verbs those that the caller should try.
 	kinds, verbs []string
+	// made says that an object has a generated name. Two would stand in any order.
+	made bool
 }
 
 func random(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }

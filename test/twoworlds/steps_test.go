@@ -186,7 +186,8 @@ func (d *draw) mine(o Object) map[string]any {
 
 func (d *draw) create(o Object) Step {
 	body := d.mine(o)
-	if meta, _ := body["metadata"].(map[string]any); d.chance(20) {
+	if meta, _ := body["metadata"].(map[string]any); d.chance(20) && !d.made {
+		d.made = true
 		delete(meta, "name")
 		meta["generateName"] = "made-"
 	}
