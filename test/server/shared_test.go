@@ -29,6 +29,8 @@ var (
 	// audited writes down the annotations of every request.
 	audited = &sharedServer{configure: func(o *apiserver.Options) { o.AuditTo(trail, trail) }}
 	trail   = &auditTrail{annotations: map[string]map[string]string{}}
+	// united shows unions.
+	united = &sharedServer{configure: func(o *apiserver.Options) { o.SwitchOn(apiserver.UnionReads) }}
 	// bare has no kinds but those that it came with until TestDefaultRoles is through: tests that define some ask for
 	// another.
 	bare = &sharedServer{configure: func(o *apiserver.Options) {
