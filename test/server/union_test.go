@@ -212,7 +212,7 @@ func TestUnionOfNamespaces(t *testing.T) {
 	furnish(t, client, "unn-a", "unn-b", "unn-c", "unn-d", "unn-e", "unn-f", "unn-g")
 	grantRBAC(t, client, "unn-a", "unn", toUser("unn"), rbacReads("secrets"))
 	grantPolicy(t, admin, "unn-b", "unn", "unn", map[string]any{"verbs": []any{"create"}, "resourceKinds": []any{"pods"}, "where": `resource.metadata.labels.team == "a"`})
-	grantRBAC(t, client, "unn-c", "unn", toUser("unn"), rbacReads("nodes")) // which are in no namespace
+	grantRBAC(t, client, "unn-c", "unn", toUser("unn"), rbacReads("nodes"))                          // which are in no namespace
 	grantRBAC(t, client, "unn-d", "unn", toGroup("system:authenticated"), rbacReads("podtemplates")) // which no other test reads
 	grantRBAC(t, client, "", "unn", toUser("unn"), rbacReads("namespaces", "unn-e"))
 	grantPolicy(t, admin, "unn-f", "unn", "unn", map[string]any{"verbs": []any{"*"}, "resourceKinds": []any{"*"}}, map[string]any{"verbs": []any{"get"}, "resourceKinds": []any{"namespaces"}, "deny": true})

@@ -22,9 +22,11 @@ import (
 // spread is what a caller may see of a resource in single namespaces, if they may not see all of it (RD-11): each part
 // is what a list of that namespace would show them. It decides nothing by itself.
 type spread struct {
-	parts map[string]part // by namespace; of namespaces, by their names
-	// order has the namespaces in which something may be seen, as objects are stored.
-	order []string
+	// parts are by namespace; of namespaces themselves, by their names. What is in here decides alone, so that a
+	// namespace that denies what is allowed elsewhere shows nothing.
+	parts map[string]part
+	// decided has the namespaces of the parts, and order those in which something may be seen, as objects are stored.
+	decided, order []string
 	// by names the links behind the parts.
 	by []string
 	// elsewhere decides about namespaces that no binding of theirs is about; nil if nothing may be seen there.
@@ -53,7 +55,8 @@ func (g *Gate) ask(ctx context.Context, snap *snapshot.Snapshot, attrs authorize
 		return known, nil
 	}
 	how.byName = true
-	return g.Chain.decide(ctx, attrs, how), g.spread(ctx, snap, attrs)
+	known = g.Chain.decide(ctx, attrs, how)
+	return known, g.spread(ctx, snap, attrs, known.Pending != nil)
 }
 
 // isUndecided reports whether nothing allows or denies the request without a condition.
@@ -74,8 +77,9 @@ func isNamespaces(attrs authorizer.Attributes) bool {
 	return attrs.IsResourceRequest() && attrs.GetResource() == "namespaces" && attrs.GetAPIGroup() == "" && attrs.GetSubresource() == ""
 }
 
-// spread asks in which namespaces the caller may see something; nil if in none.
-func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) *spread {
+// spread asks in which namespaces the caller may see something; nil if in none. Wide tells that rules for all
+// namespaces show something, so that those which show less count, too.
+func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes, wide bool) *spread {
 	u := &spread{parts: map[string]part{}}
 	var q ruleset.Query
 	q.Reset(snap.Rules, attrs)
@@ -85,8 +89,12 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 		u.themselves = true
 		holds := g.holds(snap)
 		for _, name := range q.Places() {
-			if holds.In(&q, name) && g.decide(ctx, oneNamespace(attrs, name), narrowTo).Answer == Allowed {
-				u.add(name, part{all: true}, reasonPlace)
+			switch held := holds.In(&q, name); {
+			case !held && !wide:
+			case g.decide(ctx, oneNamespace(attrs, name), narrowTo).Answer == Denied:
+				u.add(name, part{}, "")
+			case held:
+				u.add(name, part{all: true}, linkPlaces)
 			}
 		}
 	case attrs.GetNamespace() != "" || !snap.Served.Namespaced(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}):
@@ -94,14 +102,14 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	default:
 		u.elsewhere = g.elsewhere(&q, snap, attrs)
 		for _, name := range q.Places() {
-			if u.elsewhere == nil && !q.AllowsIn(name) {
+			if u.elsewhere == nil && !wide && !q.AllowsIn(name) {
 				continue
 			}
 			found, by := g.partOf(ctx, attrs, name)
 			u.add(name, found, by)
 		}
 	}
-	if len(u.order) == 0 && u.elsewhere == nil {
+	if len(u.order) == 0 && u.elsewhere == nil && (!wide || len(u.decided) == 0) {
 		return nil
 	}
 	u.see(attrs, nil)
@@ -123,7 +131,7 @@ func (g *Gate) partOf(ctx context.Context, attrs authorizer.Attributes, namespac
 }
 
 func (u *spread) add(name string, found part, by string) {
-	u.parts[name] = found
+	u.parts[name], u.decided = found, append(u.decided, name)
 	if !found.all && found.each == nil {
 		return
 	}
@@ -196,46 +204,43 @@ func (u *spread) see(attrs authorizer.Attributes, wide *each) {
 	if u.elsewhere != nil {
 		h.add(string(u.elsewhere.view[:]))
 	}
-	for _, name := range u.order {
-		p := u.parts[name]
-		h.add(name)
-		if !p.all {
-			h.add(string(p.each.view[:]))
+	for _, name := range u.decided {
+		switch p := u.parts[name]; {
+		case p.all:
+			h.add(name, "all")
+		case p.each != nil:
+			h.add(name, "some", string(p.each.view[:]))
+		default:
+			h.add(name, "nothing")
 		}
 	}
 	u.view = requestctx.View(h.Sum(nil))
 }
 
-// at is what may be seen in the place of an object.
-func (u *spread) at(ctx context.Context, namespace, name string) part {
+// at is the part in which an object is; not found if rules for all namespaces decide about it.
+func (u *spread) at(namespace, name string) (p part, found bool) {
 	if u.themselves {
-		return u.parts[name]
+		namespace = name
 	}
-	if p, ok := u.parts[namespace]; ok || u.elsewhere == nil || ctx == nil {
-		return p
-	}
-	return u.elsewhere.at(ctx, namespace)
+	p, found = u.parts[namespace]
+	return p, found
 }
 
 // At implements requestctx.Each.
 func (u *spread) At(namespace, name string) (shown, known bool) {
-	known = true
-	if u.wide != nil {
-		shown, known = u.wide.At(namespace, name)
-	}
-	if shown {
-		return true, true
-	}
-	switch p := u.at(nil, namespace, name); {
+	p, found := u.at(namespace, name)
+	switch {
 	case p.all:
 		return true, true
 	case p.each != nil:
-		shown, there := p.each.At(namespace, name)
-		return shown, shown || known && there
-	case u.elsewhere != nil:
-		return false, false
+		return p.each.At(namespace, name)
+	case found:
+		return false, true
+	case u.wide != nil:
+		shown, known = u.wide.At(namespace, name)
+		return shown, shown || known && u.elsewhere == nil
 	}
-	return false, known
+	return false, u.elsewhere == nil
 }
 
 // Shows implements requestctx.Each.
@@ -244,12 +249,20 @@ func (u *spread) Shows(ctx context.Context, data authorizer.ConditionsData) (boo
 	if err != nil {
 		return false, err
 	}
-	p := u.at(ctx, object.GetNamespace(), object.GetName())
+	p, found := u.at(object.GetNamespace(), object.GetName())
+	asked := []*each{p.each}
+	if !found {
+		asked = append(asked, u.wide)
+		if u.elsewhere != nil {
+			p = u.elsewhere.at(ctx, object.GetNamespace())
+			asked = append(asked, p.each)
+		}
+	}
 	if p.all {
 		return true, nil
 	}
 	var errs []error
-	for _, e := range [...]*each{p.each, u.wide} {
+	for _, e := range asked {
 		if e == nil {
 			continue
 		}
@@ -340,7 +353,11 @@ func (c *Chain) has(tier ruleset.Tier) bool {
 	})
 }
 
-const reasonPlace = "a right to something in the namespace"
+// reasonPlace is why a namespace is shown, and linkPlaces what shows some of them.
+const (
+	reasonPlace = "a right to something in the namespace"
+	linkPlaces  = "namespaces"
+)
 
 // holds knows in which namespaces a caller has a right to anything (RD-12).
 func (g *Gate) holds(snap *snapshot.Snapshot) *ruleset.Holds {
