@@ -28,16 +28,17 @@ func (q *Query) Places() []string {
 	return slices.Compact(all)
 }
 
-// AllowsIn reports whether a binding of the namespace may allow the request there. What else decides is not asked.
-func (q *Query) AllowsIn(namespace string) bool {
+// In reports whether bindings of the namespace may allow the request there, and whether they may deny it. What else
+// decides is not asked.
+func (q *Query) In(namespace string) (allows, denies bool) {
 	inside := *q
 	inside.req.Namespace, inside.req.NamespaceHash = namespace, q.ix.hash(namespace)
 	var m Match
-	inside.match(&m, ScopePolicy, false)
+	inside.match(&m, ScopePolicy, true)
 	if !m.Allow.Found() && !m.ConditionalAllow {
 		inside.match(&m, ScopeRBAC, false)
 	}
-	return m.Allow.Found() || m.ConditionalAllow
+	return m.Allow.Found() || m.ConditionalAllow, m.Denies()
 }
 
 // commonGroups say nothing about who somebody is.

@@ -102,7 +102,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	default:
 		u.elsewhere = g.elsewhere(&q, snap, attrs)
 		for _, name := range q.Places() {
-			if u.elsewhere == nil && !wide && !q.AllowsIn(name) {
+			if allows, denies := q.In(name); !allows && !(denies && (wide || u.elsewhere != nil)) {
 				continue
 			}
 			found, by := g.partOf(ctx, attrs, name)
@@ -416,6 +416,23 @@ func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs author
 		return reasonPlace, true
 	}
 	return "", false
+}
+
+// Others visits those who may be allowed a request although no rule that applies to it says so: in single namespaces, or
+// by name. It is nil if there are none.
+func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) func(visit func(ruleset.Subject)) {
+	switch {
+	case g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "":
+		return func(visit func(ruleset.Subject)) { snap.Rules.BoundIn(attrs.GetName(), visit) }
+	case !g.unites(attrs):
+		return nil
+	case isNamespaces(attrs):
+		return func(visit func(ruleset.Subject)) {
+			snap.Rules.BoundIn("", visit)
+			snap.Rules.Anyone(attrs, visit)
+		}
+	}
+	return func(visit func(ruleset.Subject)) { snap.Rules.Anyone(attrs, visit) }
 }
 
 // inPlace is a list or watch of one namespace.
