@@ -44,12 +44,17 @@ func (q *Query) In(namespace string) (allows, denies bool) {
 // commonGroups say nothing about who somebody is.
 var commonGroups = map[string]bool{user.AllAuthenticated: true, user.AllUnauthenticated: true, "system:serviceaccounts": true}
 
+// Scopes knows which resources belong to a namespace.
+type Scopes interface {
+	Namespaced(schema.GroupResource) bool
+}
+
 // Holds knows in which namespaces somebody has a right to anything that is in them.
 type Holds struct {
 	// Policy and RBAC are which bindings count.
 	Policy, RBAC bool
-	// Namespaced reports whether a resource belongs to a namespace.
-	Namespaced func(schema.GroupResource) bool
+	// Served knows which resources belong to a namespace.
+	Served Scopes
 
 	known map[uint32]bool // by role
 }
@@ -105,7 +110,7 @@ func (h *Holds) gives(ix *Index, id uint32) bool {
 
 func (h *Holds) covers(ix *Index, c *matching.Cell) bool {
 	for _, gr := range ix.kinds.Resources() {
-		if (c.AnyRes || c.Res == gr.Resource) && c.InGroup(gr.Group) && (c.Rule.Groups == nil || slices.Contains(c.Rule.Groups, gr.Group)) && h.Namespaced(gr) {
+		if (c.AnyRes || c.Res == gr.Resource) && c.InGroup(gr.Group) && (c.Rule.Groups == nil || slices.Contains(c.Rule.Groups, gr.Group)) && h.Served.Namespaced(gr) {
 			return true
 		}
 	}

@@ -25,9 +25,9 @@ type Question struct {
 	// Also are other requests by which a subject may have to do with this one: those who may make one of them are
 	// judged, too.
 	Also []authorizer.Attributes
-	// Others visits more subjects who may be able to, though no rule that applies to the request says so; nil if there
-	// are none.
-	Others func(visit func(ruleset.Subject))
+	// Others are more subjects who may be able to, though no rule that applies to the request says so. One can be in
+	// it more than once.
+	Others []ruleset.Subject
 	// IncludeBlocked asks also for those whom a deny rule keeps from it.
 	IncludeBlocked bool
 	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
@@ -150,12 +150,10 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 			}
 		})
 	}
-	if q.Others != nil {
-		q.Others(func(s ruleset.Subject) {
-			if q.Page.has(s) {
-				find(s).allowed = true
-			}
-		})
+	for _, s := range q.Others {
+		if q.Page.has(s) {
+			find(s).allowed = true
+		}
 	}
 	masters := ruleset.Subject{Group: true, Name: mastersGroup}
 	if q.Page.has(masters) {

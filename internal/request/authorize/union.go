@@ -361,7 +361,7 @@ const (
 
 // holds knows in which namespaces a caller has a right to anything (RD-12).
 func (g *Gate) holds(snap *snapshot.Snapshot) *ruleset.Holds {
-	return &ruleset.Holds{Policy: g.Chain.has(ruleset.TierNamespace), RBAC: g.Chain.has(ruleset.TierRBAC), Namespaced: snap.Served.Namespaced}
+	return &ruleset.Holds{Policy: g.Chain.has(ruleset.TierNamespace), RBAC: g.Chain.has(ruleset.TierRBAC), Served: snap.Served}
 }
 
 // showsPlace reports whether a get of a namespace is allowed because the caller has a right to something in it, and
@@ -418,21 +418,22 @@ func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	return "", false
 }
 
-// Others visits those who may be allowed a request although no rule that applies to it says so: in single namespaces, or
-// by name. It is nil if there are none.
-func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) func(visit func(ruleset.Subject)) {
-	switch {
-	case g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "":
-		return func(visit func(ruleset.Subject)) { snap.Rules.BoundIn(attrs.GetName(), visit) }
-	case !g.unites(attrs):
-		return nil
-	case isNamespaces(attrs):
-		return func(visit func(ruleset.Subject)) {
-			snap.Rules.BoundIn("", visit)
-			snap.Rules.Anyone(attrs, visit)
-		}
+// Others are those who may be allowed a request although no rule that applies to it says so: in single namespaces, or by
+// name. One can be in it more than once.
+func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all []ruleset.Subject) {
+	visit := func(s ruleset.Subject) { all = append(all, s) }
+	if g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "" {
+		snap.Rules.BoundIn(attrs.GetName(), visit)
+		return all
 	}
-	return func(visit func(ruleset.Subject)) { snap.Rules.Anyone(attrs, visit) }
+	if !g.unites(attrs) {
+		return nil
+	}
+	if isNamespaces(attrs) {
+		snap.Rules.BoundIn("", visit)
+	}
+	snap.Rules.Anyone(attrs, visit)
+	return all
 }
 
 // inPlace is a list or watch of one namespace.
