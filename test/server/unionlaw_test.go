@@ -81,8 +81,8 @@ func (d *drawnRights) draw(t *testing.T, random *rand.Rand, user string, admin d
 	d.said = append(d.said, "everywhere: "+wide)
 }
 
-// RD-11, RD-13, RD-15: for rights of all kinds, a list over all namespaces shows exactly the objects that the caller may
-// get, whole or in pages, and so does what an informer holds.
+// RD-11, RD-13, RD-15: for rights of all kinds, a list over all namespaces shows exactly the objects that the caller
+// may get, whole or in pages, and so does what an informer holds.
 func TestUnionLaw(t *testing.T) {
 	t.Parallel()
 	s := united.get(t)

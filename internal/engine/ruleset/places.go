@@ -59,8 +59,8 @@ type Holds struct {
 	known map[uint32]bool // by role
 }
 
-// In reports whether a binding of the namespace gives the caller a right to a resource that belongs to a namespace. What
-// everybody has by the groups of all users or all service accounts does not count, and denies are not looked at.
+// In reports whether a binding of the namespace gives the caller a right to a resource that belongs to a namespace.
+// What everybody has by the groups of all users or all service accounts does not count, and denies are not looked at.
 func (h *Holds) In(q *Query, namespace string) bool {
 	hash := q.ix.hash(namespace)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {

@@ -30,8 +30,8 @@ type KernelConfig struct {
 	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
 	// (CA-9).
 	Conditional, UniformConnect bool
-	// Unions shows of lists and watches that are not allowed as a whole what is allowed of them (RD-11), where Reach has
-	// reads.
+	// Unions shows of lists and watches that are not allowed as a whole what is allowed of them (RD-11), where Reach
+	// has reads.
 	Unions bool
 	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
 	Explain bool

@@ -30,8 +30,8 @@ func Features() []featuregate.Feature {
 
 var registerFeatures sync.Once
 
-// RegisterFeatures adds our gates next to Kubernetes' own, on unless they change what stock software sees. It must run before flags are parsed; feature
-// gates are process-wide, so that running it again does nothing.
+// RegisterFeatures adds our gates next to Kubernetes' own, on unless they change what stock software sees. It must run
+// before flags are parsed; feature gates are process-wide, so that running it again does nothing.
 func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {

@@ -418,8 +418,8 @@ func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	return "", false
 }
 
-// Others are those who may be allowed a request although no rule that applies to it says so: in single namespaces, or by
-// name. One can be in it more than once.
+// Others are those who may be allowed a request although no rule that applies to it says so: in single namespaces, or
+// by name. One can be in it more than once.
 func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all []ruleset.Subject) {
 	visit := func(s ruleset.Subject) { all = append(all, s) }
 	if g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "" {
