@@ -377,7 +377,7 @@ func (g *Gate) showsPlace(ctx context.Context, known Partial, snap *snapshot.Sna
 
 // SpellUnion is a union, as people read it.
 func SpellUnion(u *requestctx.Union) string {
-	text := ""
+	var text string
 	switch n := len(u.Namespaces); {
 	case n == 1:
 		text = "1 namespace"

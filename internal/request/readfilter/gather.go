@@ -126,7 +126,7 @@ func (s *store) date(ctx context.Context, list runtime.Object, revision int64) e
 		if err != nil {
 			return err
 		}
-		revision = int64(now) //nolint:gosec // etcd counts in this type
+		revision = int64(now)
 	}
 	m.SetResourceVersion(strconv.FormatInt(revision, 10))
 	m.SetContinue("")
