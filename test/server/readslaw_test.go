@@ -30,7 +30,10 @@ type folding struct {
 	of                     schema.GroupVersionResource
 	// everywhere reads all namespaces.
 	everywhere bool
-	meets      func(o *unstructured.Unstructured) bool
+	// others are more namespaces that are written to, and grant gives the right if where is empty.
+	others []string
+	grant  func()
+	meets  func(o *unstructured.Unstructured) bool
 }
 
 // foldedWatchIsTheList: RD-9, RD-15. While others write, a watch under a condition is folded: at every event and at
@@ -39,10 +42,16 @@ type folding struct {
 func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface, f folding) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := kubernetes.NewForConfigOrDie(s.admin).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for _, ns := range append([]string{f.namespace}, f.others...) {
+		if _, err := kubernetes.NewForConfigOrDie(s.admin).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	grantReads(t, admin, "see-"+f.namespace, f.user, readRule(f.where, f.of.Resource))
+	if f.where == "" {
+		f.grant()
+	} else {
+		grantReads(t, admin, "see-"+f.namespace, f.user, readRule(f.where, f.of.Resource))
+	}
 	var all, reads dynamic.ResourceInterface = admin.Resource(f.of), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of)
 	if !f.everywhere {
 		all, reads = admin.Resource(f.of).Namespace(f.namespace), dynamic.NewForConfigOrDie(s.as(f.user)).Resource(f.of).Namespace(f.namespace)
@@ -55,7 +64,11 @@ func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface, f 
 	writing, done := context.WithCancel(ctx)
 	var writers, readers sync.WaitGroup
 	for w := range 3 {
-		writers.Go(func() { writeAtRandom(t, admin, f, rand.New(rand.NewPCG(7, uint64(w)))) })
+		for _, ns := range append([]string{f.namespace}, f.others...) {
+			in := f
+			in.namespace = ns
+			writers.Go(func() { writeAtRandom(t, admin, in, rand.New(rand.NewPCG(7, uint64(w)))) })
+		}
 	}
 	var mu sync.Mutex
 	var seen []held
@@ -93,7 +106,7 @@ func foldedWatchIsTheList(t *testing.T, s *instance, admin dynamic.Interface, f 
 			exact[h.revision] = map[string]string{}
 			for i := range list.Items {
 				if f.meets(&list.Items[i]) {
-					exact[h.revision][list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
+					exact[h.revision][placeOf(&list.Items[i])] = list.Items[i].GetResourceVersion()
 				}
 			}
 		}
@@ -151,7 +164,7 @@ func followList(ctx context.Context, flo dynamic.ResourceInterface) ([]held, int
 	}
 	objects := map[string]string{}
 	for _, o := range list.Items {
-		objects[o.GetName()] = o.GetResourceVersion()
+		objects[placeOf(&o)] = o.GetResourceVersion()
 	}
 	w, err := flo.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 	if err != nil {
@@ -171,6 +184,9 @@ func followInitial(ctx context.Context, flo dynamic.ResourceInterface) ([]held, 
 	return fold(w, map[string]string{}, false)
 }
 
+// placeOf tells objects apart.
+func placeOf(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
+
 // fold is what is held after each event; until all of the beginning is there, it is no state.
 func fold(w watch.Interface, objects map[string]string, complete bool) (states []held, bookmarks int, err error) {
 	defer w.Stop()
@@ -181,14 +197,14 @@ func fold(w watch.Interface, objects map[string]string, complete bool) (states [
 		}
 		switch e.Type {
 		case watch.Added:
-			if _, known := objects[o.GetName()]; known && complete {
-				return states, bookmarks, fmt.Errorf("%s was added and is there", o.GetName())
+			if _, known := objects[placeOf(o)]; known && complete {
+				return states, bookmarks, fmt.Errorf("%s was added and is there", placeOf(o))
 			}
-			objects[o.GetName()] = o.GetResourceVersion()
+			objects[placeOf(o)] = o.GetResourceVersion()
 		case watch.Modified:
-			objects[o.GetName()] = o.GetResourceVersion()
+			objects[placeOf(o)] = o.GetResourceVersion()
 		case watch.Deleted:
-			delete(objects, o.GetName())
+			delete(objects, placeOf(o))
 		case watch.Bookmark:
 			complete = true
 			bookmarks++

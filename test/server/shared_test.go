@@ -27,6 +27,8 @@ var (
 	// plain has no controllers, and nothing plugged in. The annotations of every request are written down.
 	plain = &sharedServer{configure: func(o *apiserver.Options) { o.AuditTo(trail, trail) }}
 	trail = &auditTrail{annotations: map[string]map[string]string{}}
+	// united shows unions.
+	united = &sharedServer{configure: func(o *apiserver.Options) { o.SwitchOn(apiserver.UnionReads) }}
 	// bare has no kinds but those that it came with until TestDefaultRoles is through: tests that define some ask for
 	// another.
 	bare = &sharedServer{configure: func(o *apiserver.Options) {

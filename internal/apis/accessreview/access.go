@@ -68,7 +68,11 @@ func (r *selfREST) Create(ctx context.Context, obj runtime.Object, admit rest.Va
 	}
 	spec := &review.Spec
 	attrs := attributesOf(who, spec.ResourceAttributes, spec.NonResourceAttributes)
-	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, formOf(&spec.Question))
+	form := formOf(&spec.Question)
+	if form == unconditional {
+		form = own
+	}
+	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, form)
 }
 
 // localREST answers LocalSubjectAccessReview: may that user or group do this in this namespace?

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
@@ -89,8 +90,12 @@ func both(first, second reviewv1.SubjectAccessReviewStatus, why string) reviewv1
 // ask answers about one verb, conditional only if the caller asked for that form, and the decision is conditional,
 // and the server would honour the conditions of such a request.
 func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, want form) reviewv1.SubjectAccessReviewStatus {
-	if want == unconditional {
-		return stock(ctx, a.chain.Walk(attrs), attrs, nil)
+	if want == unconditional || want == own {
+		status := stock(ctx, a.chain.Walk(attrs), attrs, nil)
+		if want == own {
+			a.unite(ctx, &status, attrs)
+		}
+		return status
 	}
 	steps, walk := a.walk(ctx, attrs, want == chainForMachines)
 	decision := fold(steps)
@@ -113,6 +118,12 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		}
 	}
 	status := reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
+	if decision.IsNoOpinion() && want != chainForMachines && notHonoured == nil {
+		if text, whole := a.requests.United(ctx, &attrs); text != "" {
+			decision, steps = united(steps, text, whole)
+			status = reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
+		}
+	}
 	if decision.IsUnconditional() {
 		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
@@ -129,6 +140,37 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		status.ConditionsChain = chainOf(steps, want == chainForPeople)
 	}
 	return status
+}
+
+// unite answers the caller of a list or watch that is not allowed as a whole: they may make it, and it shows what they
+// may see. Clients ask before they list.
+func (a *answerer) unite(ctx context.Context, status *reviewv1.SubjectAccessReviewStatus, attrs authorizer.AttributesRecord) {
+	if status.Allowed || status.Denied || status.EvaluationError != "" {
+		return
+	}
+	if text, _ := a.requests.United(ctx, &attrs); text != "" {
+		status.Allowed, status.Reason = true, text
+	}
+}
+
+// linkUnion names, among the authorizers, what allows a list or watch in parts.
+const linkUnion = "union"
+
+// united is the answer of the authorizers with a condition on each object that stands for the parts. Nobody else can
+// evaluate it.
+func united(steps []step, text string, whole bool) (authorizer.ConditionsAwareDecision, []step) {
+	parts := authorizer.ConditionsAwareDecisionAllow(text, nil)
+	if !whole {
+		parts = partly(text)
+	}
+	steps = append(steps, step{name: linkUnion, link: authorize.Link{Name: linkUnion}, decision: parts})
+	return fold(steps), steps
+}
+
+func partly(text string) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, []authorizer.Condition{authorizer.GenericCondition{
+		ID: expr.IDDomain + "/" + linkUnion, Type: expr.TypeCEL, Condition: "false", Description: text,
+	}})
 }
 
 // decidedBy says who decided, in the shape of KEP-6001: the first step that says the same without a condition; nobody

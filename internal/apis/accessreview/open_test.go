@@ -24,10 +24,11 @@ func (o unrestricted) Unseen(attrs authorizer.Attributes) error {
 	return openGate.Unseen(attrs)
 }
 
-func (unrestricted) AlsoNeeds(context.Context, authorizer.Attributes) string { return "" }
-func (unrestricted) Narrowed(context.Context, authorizer.Attributes) string  { return "" }
-func (unrestricted) Known(context.Context, authorizer.Attributes) error      { return nil }
-func (unrestricted) MaySee(context.Context, user.Info) bool                  { return true }
+func (unrestricted) AlsoNeeds(context.Context, authorizer.Attributes) string      { return "" }
+func (unrestricted) Narrowed(context.Context, authorizer.Attributes) string       { return "" }
+func (unrestricted) United(context.Context, authorizer.Attributes) (string, bool) { return "", false }
+func (unrestricted) Known(context.Context, authorizer.Attributes) error           { return nil }
+func (unrestricted) MaySee(context.Context, user.Info) bool                       { return true }
 
 // guard is what stands in front of the chain.
 type guard []ChainElement

@@ -51,6 +51,9 @@ type Requests interface {
 	// Narrowed says what a list or watch under conditions would be narrowed to, or why it would be refused (RD-8);
 	// nothing of other requests.
 	Narrowed(ctx context.Context, attrs authorizer.Attributes) string
+	// United says what a list or watch shows that is not allowed as a whole, and served all the same (RD-11), or why a
+	// namespace is shown; nothing of other requests. Whole tells that all of what is asked for is allowed.
+	United(ctx context.Context, attrs authorizer.Attributes) (text string, whole bool)
 }
 
 // Sight knows what can be said, and to whom.

@@ -14,6 +14,8 @@ type form int
 const (
 	// unconditional is for callers that ask for no conditions. They get the answer of a server that knows none.
 	unconditional form = iota
+	// own is the same for callers who ask about themselves: their lists show what they may see (RD-11).
+	own
 	// chainForPeople shows the whole chain, with descriptions.
 	chainForPeople
 	// chainForMachines shows the chain up to the first possible Allow, without descriptions.

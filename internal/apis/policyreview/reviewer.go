@@ -90,7 +90,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		besides = append(besides, authorize.WithVerb(attrs, fieldperm.Verb))
 	}
 	halves := false
-	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, Also: besides, IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
+	answer := whocan.Ask(snap.Rules, whocan.Question{Request: attrs, Also: besides, Others: r.Gate.Others(snap, attrs), IncludeBlocked: spec.IncludeBlocked, Page: page, Judge: func(s ruleset.Subject) ruleset.Certainty {
 		certainty := ruleset.Always
 		for _, verb := range verbs {
 			asked := attrs

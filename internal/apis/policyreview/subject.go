@@ -78,6 +78,9 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		if w := r.watched(ctx, caller, asked.attrs); w != nil {
 			status.Trace.Authorizers = append(status.Trace.Authorizers, *w)
 		}
+		if text, _ := r.Gate.United(ctx, snap, asked.attrs); text != "" && !status.Allowed {
+			status.Trace.Decision = authz.AnswerConditional
+		}
 		if status.Trace.Decision == authz.AnswerConditional {
 			status.Trace.NarrowedTo = r.Gate.Narrowed(ctx, snap, asked.attrs)
 		}

@@ -8,6 +8,7 @@ import (
 type usage struct {
 	request bool // it refers to `request`
 	name    bool // it may refer to `request.name`
+	where   bool // it may refer to `request.namespace`
 	place   bool // it refers to `namespaceObject`
 	later   bool // it refers to something that only admission knows
 	selects int  // number of field selections and calls
@@ -27,10 +28,11 @@ func (u *usage) walk(e ast.Expr, bound []string) {
 		u.ident(e.AsIdent(), bound)
 	case ast.SelectKind:
 		u.selects++
-		named := u.name
+		before := *u
 		u.walk(e.AsSelect().Operand(), bound)
-		if of := e.AsSelect().Operand(); of.Kind() == ast.IdentKind && e.AsSelect().FieldName() != "name" {
-			u.name = named // another field of the request
+		if of := e.AsSelect().Operand(); of.Kind() == ast.IdentKind { // one field of the request
+			u.name = before.name || u.name && e.AsSelect().FieldName() == "name"
+			u.where = before.where || u.where && e.AsSelect().FieldName() == "namespace"
 		}
 	case ast.CallKind:
 		call := e.AsCall()
@@ -82,14 +84,15 @@ func (u *usage) ident(name string, bound []string) {
 	u.place = u.place || name == varNamespace
 	switch name {
 	case varRequest:
-		u.request, u.name = true, true
+		u.request, u.name, u.where = true, true, true
 	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
 		u.later = true
 	}
 }
 
-// Looks is what a condition may look at beside the object.
-type Looks struct{ Request, Namespace bool }
+// Looks is what a condition may look at beside the object. Where is the
+// namespace of the request, which is a part of it.
+type Looks struct{ Request, Where, Namespace bool }
 
 // Looker is a condition that says so by itself.
 type Looker interface {
@@ -103,18 +106,18 @@ func LooksOf(c Condition) Looks {
 	case nil:
 		return Looks{}
 	case *Program:
-		return Looks{Request: c.uses.request, Namespace: c.uses.place}
+		return Looks{Request: c.uses.request, Where: c.uses.where, Namespace: c.uses.place}
 	case ofEach:
 		return LooksOf(c.Condition)
 	case all:
 		var out Looks
 		for _, part := range c {
 			one := LooksOf(part)
-			out.Request, out.Namespace = out.Request || one.Request, out.Namespace || one.Namespace
+			out = Looks{out.Request || one.Request, out.Where || one.Where, out.Namespace || one.Namespace}
 		}
 		return out
 	case Looker:
 		return c.Looks()
 	}
-	return Looks{Request: true, Namespace: true}
+	return Looks{Request: true, Where: true, Namespace: true}
 }

@@ -24,6 +24,44 @@ func (ix *Index) Everyone(a authorizer.Attributes, visit func(Hit)) {
 	}
 }
 
+// Anyone visits every subject whom a rule may allow the request in some namespace, or by name, though it says neither.
+// One can be visited more than once.
+func (ix *Index) Anyone(a authorizer.Attributes, visit func(Subject)) {
+	var q Query
+	q.setRequest(ix, a)
+	q.ByName()
+	found := func(h Hit) {
+		if h.Effect() == Allows {
+			visit(h.Subject())
+		}
+	}
+	ix.scopes.Each(func(sc scope, _ []uint32) bool {
+		q.req.Namespace, q.req.NamespaceHash = sc.ns, ix.hash(sc.ns)
+		q.everyoneIn(sc.kind, found)
+		return true
+	})
+}
+
+// BoundIn visits every subject of the bindings of a namespace; of all of them, if it is empty. One can be visited more
+// than once.
+func (ix *Index) BoundIn(namespace string, visit func(Subject)) {
+	ix.scopes.Each(func(sc scope, ids []uint32) bool {
+		if sc.ns == "" || namespace != "" && sc.ns != namespace {
+			return true
+		}
+		for _, id := range ids {
+			key := scopedRole{sc, id}
+			list, _ := ix.bound.Get(ix.hashScoped(key), key)
+			list.Each(func(b *binding) {
+				for _, s := range b.unique() {
+					visit(s)
+				}
+			})
+		}
+		return true
+	})
+}
+
 func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
 	sc := scope{kind: kind}
 	if kind == ScopePolicy || kind == ScopeRBAC {
@@ -43,7 +81,7 @@ func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
 			}
 		}
 	}
-	if q.req.Wild || len(boundHere) <= total {
+	if q.req.Wild || q.req.ByName || len(boundHere) <= total {
 		for _, id := range boundHere {
 			q.everyoneOf(sc, id, visit)
 		}

@@ -160,7 +160,7 @@ func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 			total += lists[i].len()
 		}
 	}
-	if total >= len(g) {
+	if total >= len(g) || q.req.ByName { // who has rules by name is listed by these names
 		for j := range g {
 			visit(&g[j])
 		}

@@ -25,6 +25,9 @@ type Question struct {
 	// Also are other requests by which a subject may have to do with this one: those who may make one of them are
 	// judged, too.
 	Also []authorizer.Attributes
+	// Others are more subjects who may be able to, though no rule that applies to the request says so. One can be in
+	// it more than once.
+	Others []ruleset.Subject
 	// IncludeBlocked asks also for those whom a deny rule keeps from it.
 	IncludeBlocked bool
 	// Judge decides for one subject, if it is not the index in its usual order that does. It is asked once per subject
@@ -146,6 +149,11 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 				find(h.Subject())
 			}
 		})
+	}
+	for _, s := range q.Others {
+		if q.Page.has(s) {
+			find(s).allowed = true
+		}
 	}
 	masters := ruleset.Subject{Group: true, Name: mastersGroup}
 	if q.Page.has(masters) {

@@ -30,6 +30,9 @@ type KernelConfig struct {
 	// Conditional lets conditions pass to admission; with UniformConnect, every connect request takes create as well
 	// (CA-9).
 	Conditional, UniformConnect bool
+	// Unions shows of lists and watches that are not allowed as a whole what is allowed of them (RD-11), where Reach
+	// has reads.
+	Unions bool
 	// Explain lets refusals name the command that says more; the system of policies answers it (TR-12).
 	Explain bool
 	// Reach says how far conditions reach, by what is served; nil if that is what this host serves, without reads.
@@ -109,7 +112,7 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 
 func newGate(cfg KernelConfig, k *feature.Kernel, chain *authorize.Chain, reach Reach) *authorize.Gate {
 	gate := authorize.GateConfig{
-		Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Explain: cfg.Explain,
+		Chain: chain, Conditional: cfg.Conditional, UniformConnect: cfg.Conditional && cfg.UniformConnect, Explain: cfg.Explain, Unions: cfg.Unions,
 		Local: reach.Local, Limit: reach.Limit, Observer: k.Shadow, Newer: k.Fresh,
 	}
 	if cfg.Conditional { // there are no conditional reads without conditions

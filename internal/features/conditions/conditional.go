@@ -72,6 +72,11 @@ func (r requests) Narrowed(ctx context.Context, attrs authorizer.Attributes) str
 	return r.k.Gate.Narrowed(ctx, authorize.SnapshotOf(ctx, r.k.Store), attrs)
 }
 
+// United implements accessreview.Requests.
+func (r requests) United(ctx context.Context, attrs authorizer.Attributes) (text string, whole bool) {
+	return r.k.Gate.United(ctx, authorize.SnapshotOf(ctx, r.k.Store), attrs)
+}
+
 // Known implements accessreview.Sight.
 func (r requests) Known(ctx context.Context, attrs authorizer.Attributes) error {
 	return r.k.Served.Known(authorize.SnapshotOf(ctx, r.k.Store), attrs)

@@ -17,22 +17,27 @@ import (
 // no effect while ConditionalAuthorization is off.
 const UniformConnectAuthorization featuregate.Feature = "UniformConnectAuthorization"
 
+// UnionReads is not a system of its own: it shows of a list or watch that is not allowed as a whole what is allowed in
+// single namespaces, or by name (RD-11). Kubernetes refuses such a list, and software relies on that: it is off by
+// default. It has no effect while ConditionalReads is off.
+const UnionReads featuregate.Feature = "UnionReads"
+
 // Features lists our gates. Every system can be switched off on its own; with all of them off the server behaves like
 // stock kube-apiserver.
 func Features() []featuregate.Feature {
-	return append(features.All().Gates(), UniformConnectAuthorization)
+	return append(features.All().Gates(), UniformConnectAuthorization, UnionReads)
 }
 
 var registerFeatures sync.Once
 
-// RegisterFeatures adds our gates next to Kubernetes' own, all of them on. It must run before flags are parsed; feature
-// gates are process-wide, so that running it again does nothing.
+// RegisterFeatures adds our gates next to Kubernetes' own, on unless they change what stock software sees. It must run
+// before flags are parsed; feature gates are process-wide, so that running it again does nothing.
 func RegisterFeatures() error {
 	var err error
 	registerFeatures.Do(func() {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
 		for _, f := range Features() {
-			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: true, PreRelease: featuregate.Beta}}
+			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: f != UnionReads, PreRelease: featuregate.Beta}}
 		}
 		if err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates); err == nil {
 			err = utilfeature.DefaultMutableFeatureGate.OverrideDefault(genericfeatures.ShardedListAndWatch, true)
@@ -89,6 +94,9 @@ type switches struct {
 // switches reads them for this server.
 func (o *Options) switches() switches {
 	s := switches{gates: gates()}
+	for _, f := range o.on {
+		s.gates[f] = true
+	}
 	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
 		return s.gates[f] && (f != conditionalreads.Gate || s.gates[conditions.Gate]) // there are no conditional reads without conditions
 	})

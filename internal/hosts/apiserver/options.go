@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/featuregate"
 	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
@@ -60,6 +61,8 @@ type Options struct {
 	standsIn bool
 	// lineup is the list of systems, of which gates take some out.
 	lineup features.Lineup
+	// on are gates that are on in this server, whatever the process says.
+	on []featuregate.Feature
 	// auditBackend and auditEvaluator take the place of the configured ones; tests look at events with them.
 	auditBackend   audit.Backend
 	auditEvaluator audit.PolicyRuleEvaluator

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/audit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/features"
 )
@@ -31,3 +32,6 @@ func (o *Options) Give(flags ...string) {
 	given := o.changed
 	o.changed = func(name string) bool { return slices.Contains(flags, name) || given(name) }
 }
+
+// SwitchOn switches gates on in this server. Feature gates belong to the process, in which others may run.
+func (o *Options) SwitchOn(gates ...featuregate.Feature) { o.on = append(o.on, gates...) }

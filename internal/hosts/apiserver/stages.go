@@ -69,6 +69,7 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 	kernel := base.KernelConfig{
 		Master:      opts.own.PolicyMasterNamespace,
 		Conditional: opts.systems.Has(conditions.Gate), UniformConnect: opts.gates[UniformConnectAuthorization],
+		Unions:     opts.gates[UnionReads],
 		Explain:    opts.systems.Has(policies.Gate),
 		Reserved:   builtinGroups(),
 		Clients:    clients,

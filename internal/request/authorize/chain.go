@@ -127,14 +127,14 @@ type Partial struct {
 
 // Decide walks the chain as far as the request's own data reaches.
 func (c *Chain) Decide(ctx context.Context, attrs authorizer.Attributes) Partial {
-	return c.decide(ctx, attrs, false)
+	return c.decide(ctx, attrs, lists{})
 }
 
-// decide is Decide; unselected leaves conditions open that the selectors of the request imply.
-func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, unselected bool) Partial {
+// decide is Decide for a list or watch that is asked about in a certain way.
+func (c *Chain) decide(ctx context.Context, attrs authorizer.Attributes, how lists) Partial {
 	var r record
 	w := c.Walk(attrs)
-	w.unselected = unselected
+	w.how = how
 	for a := range w.answers(ctx) {
 		link, d := a.link, &a.decision
 		switch {
@@ -190,9 +190,9 @@ func (v Partial) fold(ctx context.Context) (_ authorizer.Decision, reason, by st
 
 // selected is what is known where the list will not be narrowed: selectors that imply a condition count.
 func (v Partial) selected() Partial {
-	if v.rest != nil && v.rest.walk.unselected {
+	if v.rest != nil && v.rest.walk.how != (lists{}) {
 		rest := *v.rest
-		rest.walk.unselected = false
+		rest.walk.how = lists{}
 		v.rest = &rest
 	}
 	return v
@@ -264,7 +264,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 		}
 	}
 	w, r := p.walk, p.record.copy()
-	w.unselected = false // whoever has the object narrows nothing
+	w.how = lists{} // whoever has the object narrows nothing
 	var conditions []string
 	var types typeSet
 	for a := range w.answers(ctx) {

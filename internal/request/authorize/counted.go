@@ -25,17 +25,17 @@ var (
 )
 
 func (c *counted) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	return c.fold(ctx, attrs, false)
+	return c.fold(ctx, attrs, lists{})
 }
 
-func (c *counted) fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error) {
-	decision, reason, err := c.uncounted.fold(ctx, attrs, unselected)
+func (c *counted) fold(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.Decision, string, error) {
+	decision, reason, err := c.uncounted.fold(ctx, attrs, how)
 	count(c.counts, decision)
 	return decision, reason, err
 }
 
-func (c *counted) open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet) {
-	d, set := c.uncounted.open(ctx, attrs, unselected)
+func (c *counted) open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet) {
+	d, set := c.uncounted.open(ctx, attrs, how)
 	if set != nil {
 		set.counts = c.counts
 		c.counts("conditional")
@@ -47,7 +47,7 @@ func (c *counted) open(ctx context.Context, attrs authorizer.Attributes, unselec
 }
 
 func (c *counted) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return decisionOf(c.open(ctx, attrs, false))
+	return decisionOf(c.open(ctx, attrs, lists{}))
 }
 
 func (c *counted) EvaluateConditions(ctx context.Context, d authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {

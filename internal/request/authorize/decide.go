@@ -48,6 +48,7 @@ type Verdict struct {
 //   - If conditions are left and nothing will look at the object, they fold: an allow under a condition is none, a deny
 //     under a condition denies.
 //   - A condition that is left makes the verdict open. A list or watch is narrowed to the objects that meet it.
+//   - A list or watch that is not allowed as a whole shows, with unions, what is allowed in single namespaces.
 //   - If nothing allows the request and nothing denies it, rights to single fields may still open it.
 //
 // Nothing else decides whether a condition counts.
@@ -61,7 +62,7 @@ func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narro
 	if snap == nil {
 		return Verdict{Reason: "no policy was pinned to this request"}
 	}
-	known := g.Chain.decide(ctx, attrs, g.unselected(attrs))
+	known, parts := g.ask(ctx, snap, attrs)
 	if known.rest != nil {
 		unseen := g.Unseen(attrs)
 		if unseen == nil {
@@ -72,14 +73,19 @@ func (g *Gate) decide(ctx context.Context, attrs authorizer.Attributes, by narro
 		}
 	}
 	switch {
+	case g.showsPlace(ctx, known, snap, attrs):
+		return known.verdict(Allowed, reasonPlace, requestctx.Allowed())
 	case known.Pending != nil && IsRead(attrs):
-		return g.read(ctx, known, snap, attrs, by)
+		return g.read(ctx, known, snap, attrs, parts.joined(by))
 	case known.Pending != nil:
 		return known.verdict(Open, "conditionally, by "+known.Authorizer, requestctx.Conditional(known.Pending))
 	case known.Decision == authorizer.DecisionAllow:
 		return known.verdict(Allowed, known.Reason, requestctx.Allowed())
 	case known.Decision != authorizer.DecisionNoOpinion:
 		return known.verdict(Denied, known.Reason, requestctx.Pass{})
+	}
+	if parts != nil && known.Decision == authorizer.DecisionNoOpinion && known.Err == nil {
+		return parts.verdict(known)
 	}
 	if fields := g.opensFields(ctx, snap, attrs); fields != nil {
 		return known.verdict(Open, "if field permissions cover every change", requestctx.Granular(known.Denies).Answered(fields))

@@ -10,10 +10,12 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -23,6 +25,8 @@ import (
 // allow together (RD-10). As everywhere, one condition that holds is enough, and one that fails allows nothing.
 type each struct {
 	rules []*ruleCondition
+	// names are those of objects that rules allow by their name alone, in order.
+	names []string
 	view  requestctx.View
 	place bool
 }
@@ -31,14 +35,21 @@ var _ requestctx.Each = (*each)(nil)
 
 // eachOf asks the rules.
 func eachOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) *each {
-	e := &each{rules: rules}
+	e := &each{}
 	looks := expr.Looks{}
 	texts := make([]string, 0, len(rules)+1)
 	for _, c := range rules {
 		one := expr.LooksOf(c.rule)
 		looks.Request, e.place = looks.Request || one.Request, e.place || one.Namespace
 		texts = append(texts, identity(c, req, served))
+		if c.hit.Condition() == nil && c.hit.Names() != nil {
+			e.names = append(e.names, c.hit.Names()...)
+			continue
+		}
+		e.rules = append(e.rules, c)
 	}
+	slices.Sort(e.names)
+	e.names = slices.Compact(e.names)
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	h := newHash(req.APIGroup, req.APIVersion, req.Resource)
@@ -52,6 +63,11 @@ func eachOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served) 
 
 // Shows implements requestctx.Each.
 func (e *each) Shows(ctx context.Context, data authorizer.ConditionsData) (bool, error) {
+	if len(e.names) > 0 {
+		if m, err := meta.Accessor(data.GetObject()); err == nil && matching.Contains(e.names, m.GetName()) {
+			return true, nil
+		}
+	}
 	var errs []error
 	for _, c := range e.rules {
 		switch result := c.Evaluate(ctx, data); {
@@ -65,6 +81,12 @@ func (e *each) Shows(ctx context.Context, data authorizer.ConditionsData) (bool,
 		}
 	}
 	return false, errors.Join(errs...)
+}
+
+// At implements requestctx.Each.
+func (e *each) At(_, name string) (shown, known bool) {
+	shown = matching.Contains(e.names, name)
+	return shown, shown || len(e.rules) == 0
 }
 
 // View implements requestctx.Each.

@@ -44,6 +44,9 @@ type GateConfig struct {
 	Limit Limit
 	// Reads lets reads pass on a condition; nil if they do not.
 	Reads Reads
+	// Unions shows of a list or watch that is not allowed as a whole what is allowed in single namespaces, or by name
+	// (RD-11). It needs Reads.
+	Unions bool
 	// Observer is told what was decided; nil if nobody wants to know.
 	Observer Observer
 	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
@@ -79,7 +82,7 @@ type Newer interface {
 type Gate struct {
 	Chain *Chain
 
-	conditional, uniformConnect, explain bool
+	conditional, uniformConnect, explain, unions bool
 
 	local    Local
 	limit    Limit
@@ -94,7 +97,7 @@ func (g *Gate) Explains() bool { return g.explain }
 // NewGate makes a gate. Whatever is missing refuses, or limits and observes nothing.
 func NewGate(cfg GateConfig) *Gate {
 	g := &Gate{
-		Chain: cfg.Chain, conditional: cfg.Conditional, uniformConnect: cfg.UniformConnect, explain: cfg.Explain,
+		Chain: cfg.Chain, conditional: cfg.Conditional, uniformConnect: cfg.UniformConnect, explain: cfg.Explain, unions: cfg.Unions && cfg.Reads != nil && cfg.Conditional,
 		local: nowhere{}, limit: unlimited{}, reading: cfg.Reads, observer: Unobserved{}, newest: undated{},
 	}
 	if cfg.Local != nil {

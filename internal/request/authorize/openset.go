@@ -35,12 +35,19 @@ type openSet struct {
 	answer [1]kept
 }
 
-// opener is a link that gives its conditions as they are. A decision that comes without a set is final. Unselected
-// leaves conditions open that the selectors of the request imply.
+// lists is how a list or watch is asked about. The zero value asks as Kubernetes does.
+type lists struct {
+	// unselected leaves conditions open that the selectors of the request imply.
+	unselected bool
+	// byName lets allow rules with resourceNames apply, under the condition that the object has one of the names.
+	byName bool
+}
+
+// opener is a link that gives its conditions as they are. A decision that comes without a set is final.
 type opener interface {
-	open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet)
+	open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet)
 	// fold is Authorize.
-	fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error)
+	fold(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.Decision, string, error)
 }
 
 // bind takes a rule out of the index. Its place is used again unless it is kept.

@@ -154,7 +154,7 @@ func outcomes(t *testing.T, authorizerType string) map[string]float64 {
 // checkOpen checks that the conditions of an open set are those that the trace finds open, each once and each itself.
 func checkOpen(t *testing.T, ctx context.Context, tier *Tier, attrs authorizer.Attributes) {
 	t.Helper()
-	_, set := tier.open(ctx, attrs, false)
+	_, set := tier.open(ctx, attrs, lists{})
 	if set == nil {
 		return
 	}

@@ -160,6 +160,8 @@ func SayNarrowed(reason, narrowed string) string {
 // spell is what a list is narrowed to, as people read it.
 func spell(n *requestctx.Narrowing) string {
 	switch {
+	case n.Union != nil:
+		return SpellUnion(n.Union)
 	case n.Box.IsNothing():
 		return "nothing: no object can meet the condition"
 	case n.Each == nil:
@@ -293,6 +295,9 @@ func narrowTo(rules []*ruleCondition, req *expr.Request, served *snapshot.Served
 			n.Box = hull
 		}
 		n.Each = eachOf(seen, req, served)
+		if slices.ContainsFunc(seen, func(c *ruleCondition) bool { return c.hit.Names() != nil }) {
+			n.Union = &requestctx.Union{Elsewhere: true}
+		}
 		return n, nil
 	case len(failures) == 0:
 		return nil, fmt.Errorf("%w: %w", errSelector, err)

@@ -67,11 +67,11 @@ var (
 // Authorize folds conditions: an allow that depends on the object is none, a deny that does is one. A condition that
 // fails has decided; upstream would make a 500 of its error.
 func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	return t.fold(ctx, attrs, false)
+	return t.fold(ctx, attrs, lists{})
 }
 
-func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.Decision, string, error) {
-	d, set := t.open(ctx, attrs, unselected)
+func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.Decision, string, error) {
+	d, set := t.open(ctx, attrs, how)
 	if set != nil {
 		return set.folded(), reasonFolded, nil
 	}
@@ -84,7 +84,7 @@ func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, unselected
 
 // ConditionsAwareAuthorize decides, or says under which conditions.
 func (t *Tier) ConditionsAwareAuthorize(ctx context.Context, attrs authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return decisionOf(t.open(ctx, attrs, false))
+	return decisionOf(t.open(ctx, attrs, lists{}))
 }
 
 func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.ConditionsAwareDecision {
@@ -95,7 +95,7 @@ func decisionOf(d authorizer.ConditionsAwareDecision, set *openSet) authorizer.C
 }
 
 // open is a few look-ups; it allocates only where conditional rules apply.
-func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, unselected bool) (authorizer.ConditionsAwareDecision, *openSet) {
+func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.ConditionsAwareDecision, *openSet) {
 	snap := SnapshotOf(ctx, t.store)
 	ix := snap.Rules
 	if ix == nil {
@@ -103,6 +103,9 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, unselected
 	}
 	var q ruleset.Query
 	q.Reset(ix, attrs)
+	if how.byName {
+		q.ByName()
+	}
 	m := t.match(&q)
 	if t.supposed.Found() {
 		if m = m.With(t.supposed); t.tier == ruleset.TierMaster && m.Allow.Found() && m.Deny.Yields() {
@@ -119,7 +122,7 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, unselected
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil), nil
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		return t.conditional(&q, m, attrs, selection{snap.Served, unselected})
+		return t.conditional(&q, m, attrs, selection{snap.Served, how.unselected})
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
@@ -135,6 +138,9 @@ type selection struct {
 	served  *snapshot.Served
 	ignored bool
 }
+
+// is tells which tier it is.
+func (t *Tier) is(tier ruleset.Tier) bool { return t.tier == tier }
 
 func (t *Tier) match(q *ruleset.Query) ruleset.Match {
 	switch t.tier {

@@ -18,8 +18,8 @@ type Walk struct {
 	rest  []Link
 	// folds asks for answers without conditions, for callers that cannot carry them to admission.
 	folds bool
-	// unselected leaves conditions open that the selectors of the request imply.
-	unselected bool
+	// how a list or watch is asked about.
+	how lists
 }
 
 // answer is what a link said.
@@ -97,10 +97,10 @@ func (w *Walk) ask(ctx context.Context, link *Link, a *answer) {
 	tier, ok := link.Authorizer.(opener)
 	switch {
 	case ok && w.folds:
-		a.decision = authorizer.ConditionsAwareDecisionFromParts(tier.fold(ctx, w.attrs, w.unselected))
+		a.decision = authorizer.ConditionsAwareDecisionFromParts(tier.fold(ctx, w.attrs, w.how))
 		return
 	case ok:
-		a.decision, a.set = tier.open(ctx, w.attrs, w.unselected)
+		a.decision, a.set = tier.open(ctx, w.attrs, w.how)
 		return
 	case w.folds:
 		a.decision = authorizer.ConditionsAwareDecisionFromParts(link.Authorizer.Authorize(ctx, w.attrs))

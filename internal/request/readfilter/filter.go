@@ -19,6 +19,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/answer"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -101,6 +102,9 @@ func added(n *requestctx.Narrowing) string {
 	rules := strings.Join(n.Rules, ", ")
 	if n.Box.IsNothing() {
 		return "nothing is shown: what you ask for is nothing that you may see by condition " + rules
+	}
+	if n.Union != nil {
+		return "only what you may see is shown: " + authorize.SpellUnion(n.Union)
 	}
 	if n.Each == nil {
 		return fmt.Sprintf("only what you may see is shown: %s was added by condition %s", n.Box, rules)

@@ -89,6 +89,9 @@ func (m *matcher) shows(obj runtime.Object) bool {
 		countUndecided(err)
 		return false
 	}
+	if shown, known := m.each.At(object.GetNamespace(), object.GetName()); known {
+		return shown && m.isShard(obj)
+	}
 	at := m.known.at(object)
 	if shown, ok := m.known.recall(at); ok {
 		return shown && m.isShard(obj)

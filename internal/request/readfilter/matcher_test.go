@@ -35,8 +35,9 @@ func (a *asking) Shows(_ context.Context, data authorizer.ConditionsData) (bool,
 	a.asked++
 	return data.GetObject().(*corev1.ConfigMap).Name == a.shows, a.err
 }
-func (a *asking) View() requestctx.View  { return requestctx.View{1} }
-func (a *asking) LooksAtNamespace() bool { return a.place }
+func (a *asking) View() requestctx.View         { return requestctx.View{1} }
+func (a *asking) At(string, string) (_, _ bool) { return false, false }
+func (a *asking) LooksAtNamespace() bool        { return a.place }
 
 // filtering is a shelf whose lists ask the selector of shards, as Kubernetes does if its gate is on.
 type filtering struct{ shelf }

@@ -251,6 +251,9 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	if !q.isDue(policy) {
 		return true
 	}
+	if q.untouched(policy) {
+		return true
+	}
 	before := q.last
 	for w := range q.watches {
 		if before == nil {
@@ -279,6 +282,24 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	if q.since = (time.Time{}); q.isDue(r.policy) {
 		q.since = r.began // there is a newer one by now, and it waits again
 	}
+	return true
+}
+
+// untouched releases the watches of a caller to whom the policy means exactly what it meant before, and reports whether
+// all of them are: most changes are about others (RD-14).
+func (q *question) untouched(policy *snapshot.Snapshot) bool {
+	for w := range q.watches {
+		checked := w.checked.Load()
+		if w.isDue(policy) && (checked.Served != policy.Served || checked.Rules == nil || !checked.Rules.SameFor(q.attrs.GetUser(), policy.Rules)) {
+			return false
+		}
+	}
+	for w := range q.watches {
+		if w.isDue(policy) {
+			w.release(policy)
+		}
+	}
+	q.since = time.Time{}
 	return true
 }
 

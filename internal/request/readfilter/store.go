@@ -125,8 +125,12 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if opts.Predicate.Limit > 0 && opts.Predicate.Limit < math.MaxInt64 {
 		opts.Predicate.Limit++ // one more tells whether anything follows that may be seen
 	}
-	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
+	limited, err := s.getList(ctx, r, key, opts, list)
+	if err != nil {
 		return unsaid(err)
+	}
+	if limited {
+		asked.ResourceVersion = ""
 	}
 	if err := m.settle(list); err != nil {
 		return apierrors.NewInternalError(err)

@@ -69,10 +69,22 @@ type Narrowing struct {
 	Box selectors.Box
 	// Each decides about every object what the box cannot say; nil if the box says all of it (RD-10).
 	Each Each
+	// Union is set if it is put together of what may be seen in single namespaces, or by name (RD-11).
+	Union *Union
 	// Rules are the IDs of the conditions that it comes from.
 	Rules []string
 	// Basis is what it was computed from, for whoever asks again later; nil if that is not known.
 	Basis Basis
+}
+
+// Union is of what a list or watch is put together that is not allowed as a whole.
+type Union struct {
+	// Namespaces are those in which something may be seen, in the order in which objects are stored.
+	Namespaces []string
+	// Elsewhere tells that objects outside of them may be seen, too: by a condition, or by name.
+	Elsewhere bool
+	// Themselves tells that the namespaces are the objects.
+	Themselves bool
 }
 
 // IsEverything reports whether nothing is added: the caller's own selectors say all of the condition.
@@ -101,6 +113,8 @@ type Each interface {
 	Shows(ctx context.Context, data authorizer.ConditionsData) (bool, error)
 	// View is a hash of everything it looks at beside the object and its namespace.
 	View() View
+	// At reports whether an object may be seen if its place and its name tell; otherwise it is not known.
+	At(namespace, name string) (shown, known bool)
 	// LooksAtNamespace reports whether the namespace of an object counts.
 	LooksAtNamespace() bool
 }

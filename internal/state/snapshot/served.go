@@ -23,7 +23,12 @@ type Served struct {
 	shapes map[schema.GroupResource]Shapes
 	// clusterScoped are the resources of others that belong to no namespace.
 	clusterScoped []schema.GroupResource
+	// namespaced are all that belong to one.
+	namespaced map[schema.GroupResource]bool
 }
+
+// Namespaced reports whether a resource is known to belong to a namespace.
+func (s *Served) Namespaced(gr schema.GroupResource) bool { return s != nil && s.namespaced[gr] }
 
 // Selectable are the fields that a custom resource can be listed by in a version.
 func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableField {

@@ -33,7 +33,7 @@ type Sources struct {
 
 // Served puts the sources together.
 func (from Sources) Served() *Served {
-	s := &Served{own: map[schema.GroupResource]string{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes}
+	s := &Served{own: map[schema.GroupResource]string{}, namespaced: map[schema.GroupResource]bool{}, versions: map[schema.GroupKind]string{}, selectable: from.Selectable, converted: from.Converted, shapes: from.Shapes}
 	var all []ruleset.Served
 	for i, list := range from.lists() {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
@@ -100,6 +100,7 @@ func (s *Served) take(all []ruleset.Served, gv schema.GroupVersion, list *metav1
 			s.own[resource] = r.Kind
 			if !strings.Contains(r.Name, "/") {
 				all = append(all, ruleset.Served{Group: gv.Group, Resource: r.Name, Kind: r.Kind, Builtin: local})
+				s.namespaced[resource] = r.Namespaced
 				if !r.Namespaced && !local {
 					s.clusterScoped = append(s.clusterScoped, resource)
 				}

@@ -28,11 +28,12 @@ import (
 // open is a server that serves everything itself, knows everything and hides nothing.
 type open struct{ gate *authorize.Gate }
 
-func (o open) Unseen(attrs authorizer.Attributes) error              { return o.gate.Unseen(attrs) }
-func (open) AlsoNeeds(context.Context, authorizer.Attributes) string { return "" }
-func (open) Narrowed(context.Context, authorizer.Attributes) string  { return "" }
-func (open) Known(context.Context, authorizer.Attributes) error      { return nil }
-func (open) MaySee(context.Context, user.Info) bool                  { return true }
+func (o open) Unseen(attrs authorizer.Attributes) error                   { return o.gate.Unseen(attrs) }
+func (open) AlsoNeeds(context.Context, authorizer.Attributes) string      { return "" }
+func (open) Narrowed(context.Context, authorizer.Attributes) string       { return "" }
+func (open) United(context.Context, authorizer.Attributes) (string, bool) { return "", false }
+func (open) Known(context.Context, authorizer.Attributes) error           { return nil }
+func (open) MaySee(context.Context, user.Info) bool                       { return true }
 
 // pair is Kubernetes' server and ours, with the same authorizer behind them.
 type pair struct {

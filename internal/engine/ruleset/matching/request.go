@@ -22,6 +22,7 @@ type Request struct {
 	HasSub                 bool
 	Special                Special
 	Wild                   bool // the request, a review, asks about all verbs, resources, groups or subresources
+	ByName                 bool // allow rules with names apply to this request, which says none, if the object has one of them
 	Bit                    VerbBit
 	Family                 Family
 	resHash, NamespaceHash uint64
@@ -40,6 +41,7 @@ func (q *Request) Set(seed maphash.Seed, a authorizer.Attributes) {
 	if q.Namespace != "" {
 		q.NamespaceHash = maphash.String(seed, q.Namespace)
 	}
+	q.ByName = false
 	q.target, q.evicts, q.Wild, q.Family, q.resHash, q.Kind, q.kindHash = "", false, false, FamilyNone, 0, "", 0
 	if !q.ResourceRequest {
 		q.Group, q.Resource, q.Sub, q.RawSub, q.Name, q.HasSub = "", "", "", "", "", false

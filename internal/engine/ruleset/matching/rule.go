@@ -54,7 +54,8 @@ type Cell struct {
 }
 
 // Check tells whether the rule applies to a request that has the cell's resource. Everything unknown counts against the
-// caller: an allow rule with names does not match a request without one, and a deny rule may.
+// caller: an allow rule with names does not match a request without one, unless somebody looks at the name of each
+// object, and a deny rule may.
 func (c *Cell) Check(q *Request) Fit {
 	r := c.Rule
 	if q.Wild && !r.RBAC {
@@ -128,7 +129,7 @@ func (c *Cell) checkWild(q *Request) Fit {
 
 func (r *Rule) named(q *Request) Fit {
 	if r.Names != nil && !Contains(r.Names, q.Name) && !(r.Deny && q.target != "" && r.NamesTarget(q.target)) {
-		if r.Deny && q.Name == "" {
+		if (r.Deny || q.ByName) && q.Name == "" {
 			return AppliesIfName
 		}
 		return Misses
