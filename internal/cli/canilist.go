@@ -240,7 +240,7 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	review := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
 	review.Spec.ResourceAttributes = &attrs
 	review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
-	if err := postTo(ctx, rc, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review); err != nil {
+	if err := askReview(ctx, rc, review); err != nil {
 		return nil, err
 	}
 	r := &right{Resource: groupResource(attrs.Group, attrs.Resource), Verbs: []string{attrs.Verb}}
