@@ -114,10 +114,12 @@ func parseSubject(text string) (ruleset.Subject, error) {
 
 // RunMatrix answers and prints.
 func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
+	o.Origin.some(o.Namespaces...)
 	documents, err := o.Origin.read(ctx)
 	if err != nil {
 		return err
 	}
+	o.Origin.sayUnseen(o.ErrOut)
 	host, err := o.Origin.host(ctx, documents, o.MasterNamespace)
 	if err != nil {
 		return err

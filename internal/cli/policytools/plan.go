@@ -75,6 +75,7 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 	}
 	fs := cmd.Flags()
 	o.Origin.addFlags(fs)
+	o.Origin.addNamespace(fs)
 	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
 	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
 	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
@@ -104,16 +105,21 @@ func (o *PlanOptions) Validate() error {
 
 // RunPlan answers and prints.
 func (o *PlanOptions) RunPlan(ctx context.Context) error {
-	before, err := o.Origin.read(ctx)
-	if err != nil {
-		return err
-	}
 	change, err := manifests.Read(o.Files, o.In)
 	if err != nil {
 		return err
 	}
 	if len(change) == 0 {
 		return fmt.Errorf("-f: there is no object in it")
+	}
+	var namespaces []string
+	for _, d := range change {
+		namespaces = append(namespaces, d.Object.GetNamespace())
+	}
+	o.Origin.some(namespaces...)
+	before, err := o.Origin.read(ctx)
+	if err != nil {
+		return err
 	}
 	after, err := policychange.Applied(before, change, o.Delete, o.Prune)
 	if err != nil {
@@ -137,6 +143,9 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
 	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
+	}
+	if text := o.Origin.unseenText(); text != "" {
+		result.Unknown = append(result.Unknown, text)
 	}
 	if len(o.Replay) > 0 {
 		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {
