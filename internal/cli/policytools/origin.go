@@ -25,8 +25,8 @@ type origin struct {
 	config *genericclioptions.ConfigFlags
 	// keep is what was read before; nil for a command that runs once.
 	keep *manifests.Kept
-	// within are namespaces whose policy is enough if not all may be read; nil if it has to be all of it. unseen is what
-	// was not read then.
+	// within are namespaces whose policy is enough if not all may be read; nil if it has to be all of it. unseen is
+	// what was not read then.
 	within, unseen []string
 }
 

@@ -120,8 +120,8 @@ var seenAs = map[schema.GroupResource]schema.GroupVersionResource{
 	snapshot.PolicyBindings.GroupResource(): authz.SchemeGroupVersion.WithResource("rolebindings"),
 }
 
-// listedWithin reads a kind in some namespaces, itself or by its views. It is nil if it may not be read in any, and left
-// says what of the kind is not read.
+// listedWithin reads a kind in some namespaces, itself or by its views. It is nil if it may not be read in any, and
+// left says what of the kind is not read.
 func listedWithin(ctx context.Context, client dynamic.Interface, kind snapshot.Kind, namespaces []string) (all []*unstructured.Unstructured, left string, err error) {
 	var in []string
 	for _, namespace := range namespaces {
