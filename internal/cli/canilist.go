@@ -15,6 +15,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -27,6 +28,8 @@ type right struct {
 	Verbs           []string `json:"verbs"`
 	// Condition is empty for what is always allowed.
 	Condition string `json:"condition,omitempty"`
+	// Protected are attributes that may not be set, as one text.
+	Protected string `json:"protected,omitempty"`
 }
 
 // list prints what the caller can do in a namespace. Rules that allow without a condition come from one review. If deny
@@ -254,7 +257,16 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	case 0:
 	case codeDepends:
 		var parts []string
+		for _, e := range review.Status.ConditionsChain {
+			if names := protectedNames(e); names != "" {
+				r.Protected = names
+			}
+		}
 		for _, c := range clausesOf(review.Status) {
+			if r.Protected != "" && strings.Contains(c.note, "("+links.ProtectedAttributes+")") {
+				parts = append(parts, withoutProtected) // what that is, is said once
+				continue
+			}
 			text := c.words + " " + c.text
 			if c.text == "" {
 				continue // "otherwise allowed" goes without saying
@@ -271,6 +283,19 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	return r, nil
 }
 
+// withoutProtected is the condition of what is allowed but for protected attributes.
+const withoutProtected = "without protected attributes"
+
+// protectedIn are the protected attributes of all lines.
+func protectedIn(rights []right) (names []string) {
+	for _, r := range rights {
+		if r.Protected != "" && !slices.Contains(names, r.Protected) {
+			names = append(names, r.Protected)
+		}
+	}
+	return names
+}
+
 func rightsTable(out io.Writer, rights []right, headers bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 	if headers {
@@ -279,7 +304,13 @@ func rightsTable(out io.Writer, rights []right, headers bool) error {
 	for _, r := range rights {
 		terminal.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", r.Resource, r.NonResourceURLs, r.ResourceNames, r.Verbs, r.Condition)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if names := protectedIn(rights); len(names) > 0 && headers {
+		terminal.Fprintf(out, "\nProtected attributes: %s.\n", strings.Join(names, "; "))
+	}
+	return nil
 }
 
 func rightsNames(out io.Writer, rights []right) error {
