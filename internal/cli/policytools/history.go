@@ -62,8 +62,8 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
   proviso history --diff 1234..now`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
-				return fmt.Errorf("-o %s: want table, json or yaml, and with --diff markdown", o.Output)
+			if !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
+				return fmt.Errorf("-o %s: want table, wide, json or yaml, and with --diff markdown", o.Output)
 			}
 			if o.Limit < 0 {
 				return fmt.Errorf("--limit %d: want the number of changes, or 0 for all", o.Limit)
@@ -83,7 +83,7 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
 	fs.StringVar(&o.Since, "since", "", "Only changes since then: how long ago (2h, 3d), a day, or a time as 2026-11-16T18:00:00Z.")
 	fs.IntVar(&o.Limit, "limit", o.Limit, "How many changes, the latest; 0 for all.")
 	fs.StringVar(&o.Diff, "diff", "", "Two revisions, as 1234..1240 or 1234..now: what they allow differently.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or yaml; with --diff also markdown.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json or yaml; with --diff also markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -167,7 +167,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 }
 
 func printHistory(out io.Writer, format string, history *journal.History) error {
-	if format != "table" {
+	if format != "table" && format != wide {
 		text, err := json.MarshalIndent(history, "", "  ")
 		if err == nil && format == "yaml" {
 			text, err = yaml.JSONToYAML(text)
@@ -181,7 +181,8 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 	if len(history.Entries) == 0 {
 		_, _ = terminal.Fprintln(out, "No changes of policy are recorded.")
 	} else {
-		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+		fit := fitted(out, format, nil)
+		table := tabwriter.NewWriter(fit, 0, 8, 3, ' ', 0)
 		_, _ = terminal.Fprintf(table, "REVISION\tTIME\tUSER\tVERB\tOBJECT\tWHAT\n")
 		for _, e := range history.Entries {
 			revision, name := strconv.FormatUint(e.Revision, 10), e.Name
@@ -198,7 +199,7 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 			_, _ = terminal.Fprintf(table, "%s\t%s\t%s\t%s\t%s %s\t%s\n", revision, e.Time.Format(time.RFC3339), e.User, e.Verb,
 				schema.GroupResource{Group: e.Group, Resource: e.Resource}, name, what)
 		}
-		if err := table.Flush(); err != nil {
+		if err := errors.Join(table.Flush(), fit.Close()); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
 	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided again, and those that flip are listed.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json, yaml or markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -97,8 +97,8 @@ func (o *PlanOptions) Validate() error {
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
 		return errors.New("-f - and --replay -: standard input can be one of them")
-	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
-		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+	case !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output):
+		return fmt.Errorf("-o %s: want table, wide, json, yaml or markdown", o.Output)
 	}
 	return o.Origin.validate()
 }

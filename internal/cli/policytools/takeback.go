@@ -29,13 +29,13 @@ type takeBack struct {
 func (o *takeBack) addFlags(fs *pflag.FlagSet) {
 	o.Origin.addServer(fs)
 	fs.BoolVar(&o.Yes, "yes", false, "Do it, after the plan is shown.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output of the plan: table, json, yaml or markdown.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output of the plan: table, wide, json, yaml or markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 }
 
 func (o *takeBack) validate() error {
-	if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) {
-		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+	if !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output) {
+		return fmt.Errorf("-o %s: want table, wide, json, yaml or markdown", o.Output)
 	}
 	return nil
 }
