@@ -129,7 +129,13 @@ func protectedNames(e reviewv1.SubjectAccessReviewConditionSet) string {
 	var names []string
 	for _, c := range e.Conditions {
 		for one := range strings.SplitSeq(c.Description, "; ") {
-			name, _, _ := strings.Cut(one, " may not be ")
+			name, rest, _ := strings.Cut(one, " may not be ")
+			if _, values, some := strings.Cut(rest, " cleared of "); some {
+				values, _, _ = strings.Cut(values, ": it is protected")
+				if values != "any value" {
+					name += " (" + values + ")"
+				}
+			}
 			if name = oneLine(name); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
