@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -297,14 +298,15 @@ func protectedIn(rights []right) (names []string) {
 }
 
 func rightsTable(out io.Writer, rights []right, headers bool) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+	fit := terminal.Fit(out, "Lines are cut to the width of the terminal; -o yaml shows all of them.", nil)
+	w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
 	if headers {
 		terminal.Fprintf(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs\tCondition\n")
 	}
 	for _, r := range rights {
 		terminal.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", r.Resource, r.NonResourceURLs, r.ResourceNames, r.Verbs, r.Condition)
 	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(w.Flush(), fit.Close()); err != nil {
 		return err
 	}
 	if names := protectedIn(rights); len(names) > 0 && headers {

@@ -33,6 +33,9 @@ func TestAnswers(t *testing.T) {
 	for seed := from; seed < from+uint64(rounds) && time.Since(begin) < limit; seed++ {
 		x := &trial{oracle: o, TB: t, subjects: subjects(), requests: requests()}
 		c := draw(seed)
+		if seed == from {
+			c.Policy += "\n---\n" + remediable
+		}
 		x.run(c)
 		compared, remedied = compared+x.compared, remedied+x.remedied
 		said := map[string]int{}
@@ -48,6 +51,9 @@ func TestAnswers(t *testing.T) {
 		if failed >= most {
 			t.Fatal("more are not looked for")
 		}
+	}
+	if remedied == 0 && compared > 0 {
+		t.Error("no change of an object was named: nothing is proven of them")
 	}
 	t.Logf("%d answers compared, among them %d changes of objects, in %s", compared, remedied, time.Since(begin).Round(time.Millisecond))
 }

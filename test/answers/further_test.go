@@ -83,6 +83,20 @@ func (x *trial) remedies(refused map[at]string) {
 	}
 }
 
+// remediable is a policy whose refusals the object can mend.
+const remediable = `apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: answers-mend, namespace: team}
+rules:
+- {verbs: [create, patch], resourceKinds: [configmaps], where: 'resource.metadata.labels.team == "a" && !("env" in resource.metadata.labels)'}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: answers-mend, namespace: team}
+roleRef: {namespace: team, name: answers-mend}
+groupNames: ["system:authenticated"]
+`
+
 // changed is an object with a change of a remedy.
 func changed(raw []byte, change []authz.FieldChange) map[string]any {
 	object := parse(string(raw))
