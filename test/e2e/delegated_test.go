@@ -30,7 +30,9 @@ func TestNamespaceAdminsUseTheTools(t *testing.T) {
 			t.Fatal(out)
 		}
 	}
-	as := func(args ...string) (string, int) { return s.proviso(s.kubeconfig, append(args, "--as", "admin-of-red")...) }
+	as := func(args ...string) (string, int) {
+		return s.proviso(s.kubeconfig, append(args, "--as", "admin-of-red")...)
+	}
 	s.apply(restarter, "--as", "admin-of-red")
 	wider := filepath.Join(t.TempDir(), "wider.yaml")
 	if err := os.WriteFile(wider, []byte(strings.Replace(restarter, "[get, delete]", "[get, delete, watch]", 1)), 0o600); err != nil {

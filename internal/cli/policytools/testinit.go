@@ -60,7 +60,7 @@ func (o *TestOptions) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a test holds nothing secret
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: nothing was written", file)
 	}

@@ -55,7 +55,7 @@ func TestErrorsOfTestsAreClear(t *testing.T) {
 		"- {name: a, user: x, verb: get, resource: pods, expect: deny}":                     `cases[0] (a): expect.decision: want Allow, Deny or Conditional, not "deny" (did you mean Deny?)`,
 		"- {name: a, user: x, verb: get, resource: pods}":                                   "cases[0] (a): expect: what is expected is missing",
 		"- {name: a, user: x, verb: get, resource: pods, expects: Deny}":                    `there is no field "expects" (did you mean expect?)`,
-		"- {name: a, user: x, verb: get, resource: pods, expect: {decison: Deny}}":          `there is no field "decison" (did you mean decision?)`,
+		"- {name: a, user: x, verb: get, resource: pods, expect: {decisoin: Deny}}":         `there is no field "decisoin" (did you mean decision?)`,
 		"- {name: a, verb: get, resource: pods, expect: Deny}":                              "cases[0] (a): user: name a user or groups",
 		"- {name: a, user: x, verb: get, resource: pods, expect: $(d), each: [{d: Maybe}]}": `cases[0] (a): expect.decision: want Allow, Deny or Conditional, not "Maybe"`,
 	} {
