@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	go.etcd.io/etcd/etcdutl/v3 v3.7.1
 	go.etcd.io/etcd/server/v3 v3.7.1
+	golang.org/x/term v0.45.0
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.37.1
 	proviso.dev/proviso/api v0.1.0
@@ -126,7 +127,6 @@ require (
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/term v0.45.0 // indirect
 	golang.org/x/text v0.40.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	golang.org/x/tools v0.47.0 // indirect

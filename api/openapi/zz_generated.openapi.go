@@ -42,6 +42,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		authorizationv1alpha1.ConditionTrace{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_ConditionTrace(ref),
 		authorizationv1alpha1.ConditionalSubject{}.OpenAPIModelName():         schema_proviso_api_authorization_v1alpha1_ConditionalSubject(ref),
 		authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName():              schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref),
+		authorizationv1alpha1.FieldChange{}.OpenAPIModelName():                schema_proviso_api_authorization_v1alpha1_FieldChange(ref),
 		authorizationv1alpha1.Permission{}.OpenAPIModelName():                 schema_proviso_api_authorization_v1alpha1_Permission(ref),
 		authorizationv1alpha1.PermissionField{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_PermissionField(ref),
 		authorizationv1alpha1.PermissionList{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_PermissionList(ref),
@@ -1608,6 +1609,35 @@ func schema_proviso_api_authorization_v1alpha1_DecisionTrace(ref common.Referenc
 	}
 }
 
+func schema_proviso_api_authorization_v1alpha1_FieldChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldChange is a change of one field of an object.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the field, such as metadata.labels.size or spec.containers[0].image.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is what the field has to be, as JSON. It is empty if the field has to go.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"path"},
+			},
+		},
+	}
+}
+
 func schema_proviso_api_authorization_v1alpha1_Permission(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1811,9 +1841,27 @@ func schema_proviso_api_authorization_v1alpha1_Remedy(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to be applied.",
+				Description: "Remedy is what would make a request allowed: change, if it is set, made to the object; or everything that is in remove gone and grant, if it is set, applied.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"change": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "change is the smallest change of the object that was asked about with which the same subject may do it, with the policy as it is. It is empty if no such change was found, and without an object.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(authorizationv1alpha1.FieldChange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"remove": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1850,7 +1898,7 @@ func schema_proviso_api_authorization_v1alpha1_Remedy(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()},
+			authorizationv1alpha1.FieldChange{}.OpenAPIModelName(), authorizationv1alpha1.RuleTrace{}.OpenAPIModelName()},
 	}
 }
 

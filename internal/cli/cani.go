@@ -172,7 +172,11 @@ func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1
 		review.Spec.ResourceAttributes = attrs
 		review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
 	}
-	return review, o.post(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+	rc, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	return review, askReview(ctx, rc, review)
 }
 
 // exitCode is the answer as an exit code.

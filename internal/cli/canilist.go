@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -27,6 +29,8 @@ type right struct {
 	Verbs           []string `json:"verbs"`
 	// Condition is empty for what is always allowed.
 	Condition string `json:"condition,omitempty"`
+	// Protected are attributes that may not be set, as one text.
+	Protected string `json:"protected,omitempty"`
 }
 
 // list prints what the caller can do in a namespace. Rules that allow without a condition come from one review. If deny
@@ -240,7 +244,7 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	review := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
 	review.Spec.ResourceAttributes = &attrs
 	review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
-	if err := postTo(ctx, rc, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review); err != nil {
+	if err := askReview(ctx, rc, review); err != nil {
 		return nil, err
 	}
 	r := &right{Resource: groupResource(attrs.Group, attrs.Resource), Verbs: []string{attrs.Verb}}
@@ -254,7 +258,16 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	case 0:
 	case codeDepends:
 		var parts []string
+		for _, e := range review.Status.ConditionsChain {
+			if names := protectedNames(e); names != "" {
+				r.Protected = names
+			}
+		}
 		for _, c := range clausesOf(review.Status) {
+			if r.Protected != "" && strings.Contains(c.note, "("+links.ProtectedAttributes+")") {
+				parts = append(parts, withoutProtected) // what that is, is said once
+				continue
+			}
 			text := c.words + " " + c.text
 			if c.text == "" {
 				continue // "otherwise allowed" goes without saying
@@ -271,15 +284,35 @@ func askRaw(ctx context.Context, rc *rest.RESTClient, attrs authorizationv1.Reso
 	return r, nil
 }
 
+// withoutProtected is the condition of what is allowed but for protected attributes.
+const withoutProtected = "without protected attributes"
+
+// protectedIn are the protected attributes of all lines.
+func protectedIn(rights []right) (names []string) {
+	for _, r := range rights {
+		if r.Protected != "" && !slices.Contains(names, r.Protected) {
+			names = append(names, r.Protected)
+		}
+	}
+	return names
+}
+
 func rightsTable(out io.Writer, rights []right, headers bool) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+	fit := terminal.Fit(out, "Lines are cut to the width of the terminal; -o yaml shows all of them.", nil)
+	w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
 	if headers {
 		terminal.Fprintf(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs\tCondition\n")
 	}
 	for _, r := range rights {
 		terminal.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", r.Resource, r.NonResourceURLs, r.ResourceNames, r.Verbs, r.Condition)
 	}
-	return w.Flush()
+	if err := errors.Join(w.Flush(), fit.Close()); err != nil {
+		return err
+	}
+	if names := protectedIn(rights); len(names) > 0 && headers {
+		terminal.Fprintf(out, "\nProtected attributes: %s.\n", strings.Join(names, "; "))
+	}
+	return nil
 }
 
 func rightsNames(out io.Writer, rights []right) error {

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -40,6 +43,9 @@ type clause struct {
 
 // conditionalText says under which conditions something is allowed, and under which it is refused.
 func conditionalText(s reviewv1.SubjectAccessReviewStatus) string {
+	if names := onlyProtected(s); names != "" {
+		return string(terminal.Sprintf("Conditional: allowed without protected attributes (%s)\n", names))
+	}
 	clauses := clausesOf(s)
 	narrowed := ""
 	for _, words := range []string{"narrowed to ", cannotNarrow} {
@@ -89,6 +95,10 @@ func clausesOf(s reviewv1.SubjectAccessReviewStatus) []clause {
 	}
 	var clauses []clause
 	for _, e := range s.ConditionsChain {
+		if names := protectedNames(e); names != "" {
+			clauses = append(clauses, clause{"refused if", "it sets, changes or removes a protected attribute", note(e.AuthorizerName, names, "")})
+			continue
+		}
 		for _, c := range e.Conditions {
 			if c.Effect == reviewv1.EffectAllow && c.Condition == always {
 				clauses = append(clauses, clause{"otherwise allowed", "", note(e.AuthorizerName, c.Description, c.ID)})
@@ -106,6 +116,54 @@ func clausesOf(s reviewv1.SubjectAccessReviewStatus) []clause {
 		}
 	}
 	return clauses
+}
+
+// maxProtected is how many protected attributes are named.
+const maxProtected = 5
+
+// protectedNames are the attributes that a caller may not set; empty if the conditions are others (PA-15).
+func protectedNames(e reviewv1.SubjectAccessReviewConditionSet) string {
+	if e.AuthorizerName != links.ProtectedAttributes || len(e.Conditions) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range e.Conditions {
+		for one := range strings.SplitSeq(c.Description, "; ") {
+			name, rest, _ := strings.Cut(one, " may not be ")
+			if _, values, some := strings.Cut(rest, " cleared of "); some {
+				values, _, _ = strings.Cut(values, ": it is protected")
+				if values != "any value" {
+					name += " (" + values + ")"
+				}
+			}
+			if name = oneLine(name); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if more := len(names) - maxProtected; more > 0 {
+		names = append(names[:maxProtected], "and "+strconv.Itoa(more)+" more")
+	}
+	return strings.Join(names, ", ")
+}
+
+// onlyProtected are the attributes if nothing else stands in the way: the rest of the chain allows.
+func onlyProtected(s reviewv1.SubjectAccessReviewStatus) (names string) {
+	allowed := false
+	for _, e := range s.ConditionsChain {
+		switch protected := protectedNames(e); {
+		case protected != "":
+			names = protected
+		case e.Allowed && !allowed:
+			allowed = true
+		default:
+			return ""
+		}
+	}
+	if !allowed {
+		return ""
+	}
+	return names
 }
 
 // note is what stands below a condition.

@@ -19,7 +19,7 @@ func TestAllowBesideAConditionalDeny(t *testing.T) {
 	err := whoCanTable(&table, authz.ResourceAccessReviewStatus{Conditional: []authz.ConditionalSubject{
 		subject("edgar", authz.Condition{Effect: authz.EffectDeny, Condition: deny}, authz.Condition{Effect: authz.EffectAllow, Condition: allow}),
 		subject("hubert", authz.Condition{Effect: authz.EffectDeny, Condition: deny}, authz.Condition{Effect: authz.EffectAllow, Condition: own}),
-	}})
+	}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

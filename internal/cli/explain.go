@@ -55,8 +55,8 @@ With an object the conditions are evaluated, and the answer is final:
 
 --stored reads the object from the server, as yourself even with --as; you need the right to get it.
 
-If the answer is no, it says what would change that: the deny rules that would have to go, and the smallest grant that is
-missing, which is one rule with the one verb, resource and name, bound to the one subject in the one namespace.
+If the answer is no, it says what would change that: with an object, the smallest change of it with which the answer is
+yes; the deny rules that would have to go, and the smallest grant that is missing, which is one rule with the one verb, resource and name, bound to the one subject in the one namespace.
 
 ` + exitCodes,
 		Example: `  # Why can I not delete this deployment, as it is stored?

@@ -6,6 +6,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/links"
+	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -54,6 +55,7 @@ func explainText(review *authz.SubjectAccessReview) string {
 		terminal.Fprintf(&b, "\nerror: %s\n", s.EvaluationError)
 	}
 	if trace.Remedy != nil {
+		writeChange(&b, review.Spec, trace.Remedy.Change)
 		writeRemedy(&b, *trace.Remedy, trace.Decision == authz.AnswerConditional)
 	}
 	return b.String()
@@ -205,6 +207,26 @@ func describe(description string) string {
 	return " (" + oneLine(description) + ")"
 }
 
+// writeChange says what to change in the object, which comes first: it needs nobody else.
+func writeChange(b *strings.Builder, asked authz.SubjectAccessReviewSpec, change []authz.FieldChange) {
+	if len(change) == 0 {
+		return
+	}
+	title := "The smallest change of the object with which it is allowed:"
+	if verbs.Deletes(asked.Verb) || asked.Verb == verbs.Get {
+		title = "It is allowed for an object that differs in this from the stored one:"
+	}
+	terminal.Fprintf(b, "\n%s\n\n", title)
+	for _, c := range change {
+		value := c.Value
+		if value == "" {
+			terminal.Fprintf(b, "  %s  (remove it)\n", c.Path)
+			continue
+		}
+		terminal.Fprintf(b, "  %s: %s\n", c.Path, value)
+	}
+}
+
 func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	if len(r.Remove) > 0 {
 		b.WriteString("\nWhat refuses it: remove the subject from the binding, or the rule from the role.\n\n")
@@ -214,6 +236,8 @@ func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	}
 	switch {
 	case r.Grant == "":
+	case len(r.Change) > 0:
+		terminal.Fprintf(b, "\nThe smallest grant with which this object is allowed as it is:\n\n%s", indent(r.Grant))
 	case conditional:
 		terminal.Fprintf(b, "\nThe smallest grant with which the object does not matter:\n\n%s", indent(r.Grant))
 	default:

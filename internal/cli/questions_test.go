@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -203,16 +204,36 @@ func TestExitCodes(t *testing.T) {
 func TestLongConditionsAreNotPrinted(t *testing.T) {
 	long := strings.Repeat(`has(object.metadata.labels) && `, 50) + "true"
 	status := reviewv1.SubjectAccessReviewStatus{ConditionsChain: []reviewv1.SubjectAccessReviewConditionSet{
-		{AuthorizerName: "protected-attributes", Conditions: []reviewv1.SubjectAccessReviewCondition{{ID: "a", Effect: reviewv1.EffectDeny, Condition: long, Description: "label env=prod is protected"}}},
+		{AuthorizerName: "exclusive-fields", Conditions: []reviewv1.SubjectAccessReviewCondition{{ID: "a", Effect: reviewv1.EffectDeny, Condition: long, Description: "label env=prod is protected"}}},
 		{AuthorizerName: "rbac", Allowed: true, Reason: "bound"},
 	}}
 	s, _ := reviews(t, status)
 	out, err := s.run(t, "can-i", "create", "pods")
-	if code(err) != 2 || len(out) > 300 || !strings.Contains(out, "label env=prod is protected (protected-attributes, a)") || !strings.Contains(out, "otherwise allowed\n      bound (rbac)") {
+	if code(err) != 2 || len(out) > 300 || !strings.Contains(out, "label env=prod is protected (exclusive-fields, a)") || !strings.Contains(out, "otherwise allowed\n      bound (rbac)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, _ = s.run(t, "can-i", "create", "pods", "-o", "yaml"); strings.Count(out, "has(object") != 50 {
 		t.Error("-o yaml does not have the condition")
+	}
+}
+
+// PA-15: an answer that is conditional by protections only says so in one line, whatever their number.
+func TestProtectionsAreOneLine(t *testing.T) {
+	set := reviewv1.SubjectAccessReviewConditionSet{AuthorizerName: "protected-attributes"}
+	for i := range 40 {
+		set.Conditions = append(set.Conditions, reviewv1.SubjectAccessReviewCondition{ID: fmt.Sprint(i), Effect: reviewv1.EffectDeny, Condition: strings.Repeat("x || ", 99) + "y",
+			Description: fmt.Sprintf("label example.com/%d may not be set to, changed from or cleared of any value: it is protected", i)})
+	}
+	s, _ := reviews(t, reviewv1.SubjectAccessReviewStatus{ConditionsChain: []reviewv1.SubjectAccessReviewConditionSet{set, {AuthorizerName: "rbac", Allowed: true, Reason: "bound"}}})
+	out, err := s.run(t, "can-i", "create", "pods")
+	const want = "Conditional: allowed without protected attributes (label example.com/0, label example.com/1, label example.com/2, label example.com/3, label example.com/4, and 35 more)\n"
+	if code(err) != 2 || out != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+	other := reviewv1.SubjectAccessReviewConditionSet{AuthorizerName: "policy-namespace", Conditions: []reviewv1.SubjectAccessReviewCondition{{ID: "p", Effect: reviewv1.EffectAllow, Condition: "object.x == 1"}}}
+	s, _ = reviews(t, reviewv1.SubjectAccessReviewStatus{ConditionsChain: []reviewv1.SubjectAccessReviewConditionSet{set, other}})
+	if out, err = s.run(t, "can-i", "create", "pods"); code(err) != 2 || strings.Count(out, "protected attribute") != 1 || !strings.Contains(out, "allowed only if object.x == 1") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -24,7 +24,9 @@ type WhoCanOptions struct {
 	Subresource string
 	Blocked     bool
 	HideSystem  bool
+	System      bool
 	Rules       bool
+	Indirect    bool
 	Filter      string
 	Limit       int64
 	Continue    string
@@ -35,6 +37,7 @@ type WhoCanOptions struct {
 // NewWhoCanCommand returns `proviso who-can`.
 func NewWhoCanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &WhoCanOptions{client: newClient(streams.ErrOut), IOStreams: streams}
+	o.formats = []string{"table", "wide", "name", "json", "yaml"}
 	cmd := &cobra.Command{
 		Use:   "who-can VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "List who can use a verb on a resource: always, and under which conditions",
@@ -42,7 +45,10 @@ func NewWhoCanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 included. A user is judged with system:authenticated as the only group and a group as an unnamed member of it, since the
 server does not know who is in which group. Problems of bindings that are not asked about are warnings on standard error.
 
--o name lists everybody who can, also under conditions.
+-o name lists everybody who can, also under conditions; -o wide says by which rule and binding.
+
+With --indirect, it also lists who could get there in one more step, with the step and the right that it takes: mount it in a pod, exec into
+one that has it, impersonate or mint a token of somebody who can, bind or write a role, change what stands in the way.
 
 Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions only, 3 if the question could not be answered.`,
 		Example: `  # Who can update the deployment web in namespace hammer?
@@ -58,6 +64,9 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
   proviso who-can get /metrics
   proviso who-can '*' '*'
 
+  # By which rules and bindings, and who could get there by a detour?
+  proviso who-can get secrets -n hammer -o wide --indirect
+
   # Among a hundred thousand: whose name has "team-a" in it, a hundred at a time
   proviso who-can get pods -n hammer --filter team-a --limit 100
 
@@ -72,7 +81,9 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
 	fs.BoolVar(&o.Blocked, "blocked", false, "Also list those whom a deny rule refuses.")
 	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, service accounts of kube-system and nodes included.")
+	fs.BoolVar(&o.System, "system", false, "List the system's users and groups, too, which a table only counts.")
 	fs.BoolVar(&o.Rules, "rules", false, "Also ask by which rules, for -o json and -o yaml.")
+	fs.BoolVar(&o.Indirect, "indirect", false, "Also list who could get there in one more step, and how.")
 	fs.StringVar(&o.Filter, "filter", "", "List users and groups with this text in their name only, in any case.")
 	fs.Int64Var(&o.Limit, "limit", 0, "List so many users and groups at most; standard error says how to go on. 0 is all.")
 	fs.StringVar(&o.Continue, "continue", "", "Go on where the answer before ended.")
@@ -97,7 +108,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	review := &authz.ResourceAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "ResourceAccessReview"},
 		Spec: authz.ResourceAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, IncludeBlocked: o.Blocked,
-			IncludeRules: o.Rules, NameContains: o.Filter, Limit: o.Limit, Continue: o.Continue},
+			IncludeRules: o.Rules || o.format == "wide", NameContains: o.Filter, Limit: o.Limit, Continue: o.Continue},
 	}
 	if t.namespaced && !o.ClusterWide {
 		path += "/namespaces/" + namespace
@@ -107,18 +118,33 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		return notProviso(err, "PolicyAuthorization")
 	}
 	code := whoCanCode(review.Status) // what is hidden counts
-	if o.HideSystem {
-		if n := hideSystem(&review.Status); n > 0 {
+	var detours []indirect
+	if o.Indirect {
+		if detours, err = o.indirect(ctx, review.Namespace, t.qualified(), review.Status); err != nil {
+			return err
+		}
+	}
+	folds := o.format == "table" && !o.HideSystem && !o.System
+	if o.HideSystem || folds {
+		detours = keep(detours, func(one indirect) bool { return isPerson(one.UserName + one.GroupName) })
+		if n := hideSystem(&review.Status); n > 0 && folds {
+			defer terminal.Fprintf(o.ErrOut, "And %d of the system's users and groups: --system lists them.\n", n)
+		} else if n > 0 {
 			terminal.Fprintf(o.ErrOut, "Hidden: %d of the system's users and groups.\n", n)
 		}
 	}
 	switch o.format {
-	case "table":
-		err = whoCanTable(o.Out, review.Status)
+	case "table", "wide":
+		if err = whoCanTable(o.Out, review.Status, o.format == "wide"); err == nil && o.Indirect {
+			err = indirectTable(o.Out, detours)
+		}
 	case "name":
 		err = whoCanNames(o.Out, review.Status)
 	default:
-		err = o.print(o.Out, review)
+		err = o.print(o.Out, struct {
+			*authz.ResourceAccessReview
+			Indirect []indirect `json:"indirect,omitempty"`
+		}{review, detours})
 	}
 	if err != nil {
 		return err
@@ -161,12 +187,16 @@ func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	}
 }
 
+// isPerson tells users and groups from those of the system. Service accounts of other namespaces are somebody's own.
+func isPerson(name string) bool {
+	account, is := strings.CutPrefix(name, accountStart)
+	return is && !strings.HasPrefix(account, "kube-system:") || !strings.HasPrefix(name, "system:")
+}
+
 // hideSystem takes out everybody whose name begins with system: and says how many.
 func hideSystem(s *authz.ResourceAccessReviewStatus) (hidden int) {
 	person := func(name string) bool {
-		// Service accounts of other namespaces are somebody's own.
-		account, is := strings.CutPrefix(name, "system:serviceaccount:")
-		if is && !strings.HasPrefix(account, "kube-system:") || !strings.HasPrefix(name, "system:") {
+		if isPerson(name) {
 			return true
 		}
 		hidden++
@@ -214,14 +244,49 @@ func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 	return nil
 }
 
-func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-	terminal.Fprintf(w, "SUBJECT\tNAME\tCAN\tCONDITION\n")
+// by is the rule and binding of somebody, in a column.
+func by(s authz.ResourceAccessReviewStatus, userName, groupName string) string {
+	for _, r := range s.Rules {
+		if r.UserName != userName || r.GroupName != groupName {
+			continue
+		}
+		var texts []string
+		for _, rule := range r.Rules {
+			if rule.Effect == authz.EffectAllow {
+				texts = append(texts, fmt.Sprintf("rule %d of %s through %s", rule.RuleIndex, object(rule.Role), object(rule.Binding)))
+			}
+		}
+		if more := len(texts) - 1 + int(r.MoreRules); more > 0 && len(texts) > 0 {
+			return fmt.Sprintf("%s, and %d more", texts[0], more)
+		}
+		return strings.Join(texts, "")
+	}
+	return ""
+}
+
+func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus, wide bool) error {
+	hint := "Lines are cut to the width of the terminal; -o wide shows all of them."
+	if wide {
+		hint = ""
+	}
+	fit := terminal.Fit(out, hint, nil)
+	w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
+	column := func(userName, groupName string) terminal.Lines {
+		if !wide {
+			return ""
+		}
+		return terminal.Lines("\t" + terminal.Text(by(s, userName, groupName)))
+	}
+	title := terminal.Lines("")
+	if wide {
+		title = "\tBY"
+	}
+	terminal.Fprintf(w, "SUBJECT\tNAME\tCAN\tCONDITION%s\n", title)
 	for _, u := range s.UserNames {
-		terminal.Fprintf(w, "User\t%s\talways\t\n", u)
+		terminal.Fprintf(w, "User\t%s\talways\t%s\n", u, column(u, ""))
 	}
 	for _, g := range s.GroupNames {
-		terminal.Fprintf(w, "Group\t%s\talways\t\n", g)
+		terminal.Fprintf(w, "Group\t%s\talways\t%s\n", g, column("", g))
 	}
 	for _, c := range s.Conditional {
 		kind, name := subject(c.UserName, c.GroupName)
@@ -237,7 +302,11 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 			if strings.HasPrefix(text, "the following") {
 				text = oneLine(description) + " (-o yaml has the condition)"
 			}
-			terminal.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, can, text)
+			behind := terminal.Lines("")
+			if kind != "" {
+				behind = column(c.UserName, c.GroupName)
+			}
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s%s\n", kind, name, can, text, behind)
 			kind, name = "", ""
 		}
 		if c.NarrowedTo != "" {
@@ -248,7 +317,7 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 		kind, name := subject(b.UserName, b.GroupName)
 		terminal.Fprintf(w, "%s\t%s\tblocked\t%s, by %s\n", kind, name, b.Rule, b.Binding)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), fit.Close())
 }
 
 func subject(userName, groupName string) (kind, name string) {

@@ -31,6 +31,8 @@ type trial struct {
 	requests []Request
 	finds    []find
 	compared int
+	// remedied is how many changes of an object were named.
+	remedied int
 }
 
 func (x *trial) found(tool, format string, args ...any) {
@@ -85,6 +87,8 @@ func (x *trial) run(c Case) {
 	was := x.real()
 	x.reviews(before, was)
 	x.whoCan(before, was)
+	x.remedies(was)
+	x.matrix(before, was)
 
 	if gone != nil {
 		x.uninstall(gone)

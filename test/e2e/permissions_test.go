@@ -77,7 +77,7 @@ func TestPermissionsCanBeFound(t *testing.T) {
 		{s.kubeconfig, "permissions nosuch", 3, `the server does not serve "nosuch"`},
 		{supersafe, "permissions", 3, `User "supersafe" cannot list resource "permissions"`},
 		{s.kubeconfig, "who-can granular:label(super.safe.com) deployments", 0, "supersafe"},
-		{s.kubeconfig, "who-can granular:label(safe.com) deploy", 0, "system:masters"},
+		{s.kubeconfig, "who-can granular:label(safe.com) deploy --system", 0, "system:masters"},
 		{supersafe, "can-i granular:label(super.safe.com) deploy", 0, "yes"},
 		{supersafe, "can-i granular:label(safe.com) deploy", 1, "no"},
 		{supersafe, "can-i update deploy", 2, "`proviso permissions deployments.apps` lists the permissions"},

@@ -106,6 +106,29 @@ func (p *pair) conditions() {
 	if out, err := p.try("", "auth", "can-i", "create", "configmaps.v1.", "-n", "team", "--as", "anna"); err == nil {
 		p.t.Errorf("a review through the API says yes where the object decides: %s", out)
 	}
+	p.asked()
+}
+
+// asked: SC-19, the questions are answered beside a stock server, or say in one line what it cannot tell.
+func (p *pair) asked() {
+	p.t.Helper()
+	for _, ask := range []struct {
+		args, want string
+		code       int
+	}{
+		{"can-i create configmaps -n team --as anna", "size", 2},
+		{"can-i create configmaps -n team --as zoe", "no", 1},
+		{"can-i create configmaps -n team --as rob", "", 0},
+		{"can-i --list -n team --as anna", "size", 0},
+		{"explain create configmaps -n team --as anna", "size", 2},
+		{"who-can create configmaps -n team", "anna", 0},
+		{"history", "the audit log of a stock server says who changed what", 3},
+	} {
+		out, code := p.proviso(p.kubeconfig, strings.Fields(ask.args)...)
+		if code != ask.code || !strings.Contains(out, ask.want) || strings.Contains(out, "with `proviso can-i`") {
+			p.t.Errorf("%s: exit code %d\n%s", ask.args, code, out)
+		}
+	}
 }
 
 // fields: FP-11 beside a stock server. One permission to one field, and one field that general writers may not touch.

@@ -191,9 +191,15 @@ type ConditionPart struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Remedy is what would make a request allowed: everything that is in remove has to go, and grant, if it is set, has to
-// be applied.
+// Remedy is what would make a request allowed: change, if it is set, made to the object; or everything that is in
+// remove gone and grant, if it is set, applied.
 type Remedy struct {
+	// change is the smallest change of the object that was asked about with which the same subject may do it, with the
+	// policy as it is. It is empty if no such change was found, and without an object.
+	// +optional
+	// +listType=atomic
+	Change []FieldChange `json:"change,omitempty"`
+
 	// remove are the deny rules that stand in the way: take the subject out of the binding, delete the binding, or take
 	// the rule out of the role.
 	// +optional
@@ -208,4 +214,14 @@ type Remedy struct {
 	// note says what else there is to know, such as that no grant helps.
 	// +optional
 	Note string `json:"note,omitempty"`
+}
+
+// FieldChange is a change of one field of an object.
+type FieldChange struct {
+	// path is the field, such as metadata.labels.size or spec.containers[0].image.
+	Path string `json:"path"`
+
+	// value is what the field has to be, as JSON. It is empty if the field has to go.
+	// +optional
+	Value string `json:"value,omitempty"`
 }

@@ -41,6 +41,11 @@ func (in DecisionTrace) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldChange) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.FieldChange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Permission) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.Permission"
 }

@@ -93,6 +93,10 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 				out.Kept = append(out.Kept, ref)
 				continue
 			}
+			if s.Guards[ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: home, Name: e.RoleName}] {
+				out.Guarding = append(out.Guarding, ref)
+				continue
+			}
 			out.Replaced = append(out.Replaced, ref)
 			*list = slices.DeleteFunc(slices.Clone(*list), func(n string) bool { return n == s.Subject.Name })
 			next.RoleBindings[name] = e
@@ -116,6 +120,10 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 	}
 	for _, b := range s.RoleBindings {
 		if left, some := taken(b.Subjects, b.Namespace); some {
+			if s.Guards[rbacRole(b.RoleRef, b.Namespace)] {
+				out.Guarding = append(out.Guarding, ruleset.BindingRef{Kind: ruleset.RoleBinding, Namespace: b.Namespace, Name: b.Name})
+				continue
+			}
 			next := b.DeepCopy()
 			next.Subjects = left
 			changes, out.Replaced = append(changes, ruleset.Put(next)), append(out.Replaced, ruleset.BindingRef{Kind: ruleset.RoleBinding, Namespace: b.Namespace, Name: b.Name})
@@ -123,6 +131,10 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 	}
 	for _, b := range s.ClusterRoleBindings {
 		if left, some := taken(b.Subjects, ""); some {
+			if s.Guards[rbacRole(b.RoleRef, "")] {
+				out.Guarding = append(out.Guarding, ruleset.BindingRef{Kind: ruleset.ClusterRoleBinding, Name: b.Name})
+				continue
+			}
 			next := b.DeepCopy()
 			next.Subjects = left
 			changes, out.Replaced = append(changes, ruleset.Put(next)), append(out.Replaced, ruleset.BindingRef{Kind: ruleset.ClusterRoleBinding, Name: b.Name})
@@ -164,7 +176,16 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 	for _, o := range objects.ClusterRoleBindings {
 		changes = append(changes, ruleset.Put(o))
 	}
-	slices.SortFunc(out.Replaced, func(a, b ruleset.BindingRef) int { return strings.Compare(a.String(), b.String()) })
-	slices.SortFunc(out.Kept, func(a, b ruleset.BindingRef) int { return strings.Compare(a.String(), b.String()) })
+	for _, list := range [][]ruleset.BindingRef{out.Replaced, out.Kept, out.Guarding} {
+		slices.SortFunc(list, func(a, b ruleset.BindingRef) int { return strings.Compare(a.String(), b.String()) })
+	}
 	return s.Index.Apply(changes...)
+}
+
+// rbacRole is the role that a binding of RBAC in a namespace binds.
+func rbacRole(ref rbacv1.RoleRef, namespace string) ruleset.RoleRef {
+	if ref.Kind == "Role" {
+		return ruleset.RoleRef{Kind: ruleset.Role, Namespace: namespace, Name: ref.Name}
+	}
+	return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: ref.Name}
 }

@@ -90,6 +90,12 @@ type Input struct {
 	// Exclusive tells the permissions for fields that no general verb covers; without it all of them are.
 	Exclusive func(permission string) bool
 
+	// Lifts are the verbs on roles with which the server would let a use hand out rights that are not held. It asks for
+	// them, and is content with rights that are held.
+	Lifts map[Use][]Use
+	// Guards are the roles whose members may do what nobody else may: a binding of one stays.
+	Guards map[ruleset.RoleRef]bool
+
 	// Touched is what was recorded of the objects of uses, before and after. Live are all objects that are there, where
 	// that is known. Holds decides a where for an object, as the server would.
 	Touched map[Use][]map[string]any
@@ -112,8 +118,11 @@ type Result struct {
 	// that the policy does not allow.
 	Allowed, Stays int
 	Refused        []Use
-	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something.
-	Replaced, Kept []ruleset.BindingRef
+	// HandsOut are the uses that hand out rights which the subject holds, and would no longer.
+	HandsOut []Use
+	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something, and Guarding
+	// those whose role makes its members exceptions of a guard.
+	Replaced, Kept, Guarding []ruleset.BindingRef
 	// Broken are the uses that would be decided in another way.
 	Broken []Use
 	// Before and After count the rights: verbs × resources × namespaces that are allowed, under conditions or not.
@@ -173,7 +182,7 @@ func Make(in Input) (*Result, error) {
 // takeAll notes what all uses need.
 func (s *suggester) takeAll(out *Result) {
 	s.rights = map[right]*objects{}
-	out.Allowed, out.Stays, out.Refused = 0, 0, nil
+	out.Allowed, out.Stays, out.Refused, out.HandsOut = 0, 0, nil, nil
 	for _, u := range s.Uses {
 		s.take(u, out)
 	}
@@ -182,7 +191,7 @@ func (s *suggester) takeAll(out *Result) {
 // make puts what is noted together, and replays.
 func (s *suggester) make(out *Result) {
 	s.wheres = nil
-	out.Replaced, out.Kept, out.Broken = nil, nil, nil
+	out.Replaced, out.Kept, out.Guarding, out.Broken = nil, nil, nil, nil
 	out.Parts = s.parts()
 	out.after = s.replace(out)
 	s.replay(out.after, out)
@@ -238,6 +247,7 @@ func (s *suggester) take(u Use, out *Result) {
 		return
 	}
 	out.Allowed++
+	s.lift(u, out)
 	for _, verb := range s.Checked[u] {
 		s.note(u.with(verb), rulePlace{}, nil)
 	}
@@ -347,7 +357,7 @@ func (s *suggester) replay(after *ruleset.Index, out *Result) {
 		has := func(verb string) bool { return after.Decide(u.with(verb).attributes(who)).Certainty == ruleset.Always }
 		switch {
 		case before.Certainty == ruleset.Never && !s.hasFields(u):
-		case slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) }):
+		case slices.ContainsFunc(s.Checked[u], func(verb string) bool { return !has(verb) }), !s.stillLifts(after, u):
 			out.Broken = append(out.Broken, u)
 		case before.Certainty == ruleset.Never:
 			if !has(fieldsVerb) {

@@ -21,6 +21,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -92,7 +93,8 @@ func newHouse(t testing.TB, more ...authorize.Link) *house {
 		return c
 	}
 	return &house{
-		Reviewer: &Reviewer{Store: store, Gate: authorize.NewGate(authorize.GateConfig{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: here, Limit: unasked{}}), Indexed: chain(tiers...), Master: master},
+		Reviewer: &Reviewer{Store: store, Gate: authorize.NewGate(authorize.GateConfig{Chain: chain(append(slices.Clone(tiers), more...)...), Conditional: true, Local: here, Limit: unasked{}}), Indexed: chain(tiers...), Master: master,
+			Comparer: &compare.Comparer{Cache: expr.NewCache(cel)}},
 		compiler: &rulecondition.Compiler{CEL: cel}, served: discovery(), compiled: map[string]ruleset.Condition{},
 	}
 }

@@ -17,10 +17,11 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// remedy is what would make the request allowed: the deny rules that have to go, and the grant that is missing. A rule
-// that is in force cannot be overruled by another of the same place, so that all of them are listed.
+// remedy is what would make the request allowed: a change of the object; or the deny rules that have to go, and the
+// grant that is missing. A rule that is in force cannot be overruled by another of the same place, so that all of them
+// are listed.
 func (q *inquiry) remedy(ctx context.Context, steps []*traced) *authz.Remedy {
-	out := &authz.Remedy{}
+	out := &authz.Remedy{Change: q.change(ctx, steps)}
 	allowed, local, open := false, false, false
 	for _, t := range steps {
 		if t.rules == nil && t.shown.Answer == authz.AnswerDeny {
@@ -55,7 +56,7 @@ func (q *inquiry) remedy(ctx context.Context, steps []*traced) *authz.Remedy {
 	case local:
 		out.Note = "a deny of the namespace is overridden by cluster-wide grants"
 	}
-	if len(out.Remove) == 0 && out.Grant == "" && out.Note == "" {
+	if len(out.Change)+len(out.Remove) == 0 && out.Grant == "" && out.Note == "" {
 		return nil
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
@@ -42,6 +43,8 @@ type Reviewer struct {
 	Fields FieldRights
 	// Converter reads content; nil leaves it as it is, and then only the version that it has is known.
 	Converter Converter
+	// Comparer finds the change of an object that conditions ask for; nil finds none.
+	Comparer *compare.Comparer
 	// Namespaces gives the namespaceObject of conditions; nil lets them fail.
 	Namespaces authorize.Namespaces
 }

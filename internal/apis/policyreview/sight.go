@@ -130,6 +130,9 @@ func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []author
 		s.withholdTrace(&status.Trace.Authorizers[i])
 	}
 	if status.Trace.Remedy != nil {
+		if blind || hasGuards(status.Trace) {
+			status.Trace.Remedy.Change = nil
+		}
 		for i := range status.Trace.Remedy.Remove {
 			s.withholdRule(&status.Trace.Remedy.Remove[i])
 		}

@@ -51,7 +51,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	decision, reason, err := asked.decide(ctx)
 	if also := r.Gate.AlsoNeeds(asked.attrs); also != "" && decision == authorizer.DecisionAllow {
 		further := asked
-		further.attrs.Verb = also
+		further.attrs.Verb, further.besides = also, []string{asked.attrs.Verb}
 		if d, why, problem := further.decide(ctx); d != authorizer.DecisionAllow {
 			needs := fmt.Sprintf("%s on %s requires %s as well", spec.Verb, spec.ResourceKind, also)
 			asked, decision, reason, err = further, d, strings.TrimPrefix(why+"; "+needs, "; "), problem
@@ -96,6 +96,8 @@ type inquiry struct {
 	*Reviewer
 	attrs   authorizer.AttributesRecord
 	content *content
+	// besides are the verbs that the same request needs besides.
+	besides []string
 }
 
 // decide gives the answer that a request would get. Without content, conditions count as in a review that knows none:

@@ -3,6 +3,7 @@ package policytools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,7 @@ import (
 type HistoryOptions struct {
 	Origin          origin
 	Namespace, User string
+	Since           string
 	Limit           int
 	Diff            string
 	Output          string
@@ -53,15 +55,23 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
   # What did mona change in the namespace hammer?
   proviso history -n hammer --user mona
 
+  # What has happened in the last two hours?
+  proviso history --since 2h
+
   # What may people do now that they could not at revision 1234?
   proviso history --diff 1234..now`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
-				return fmt.Errorf("-o %s: want table, json or yaml, and with --diff markdown", o.Output)
+			if !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output) || o.Output == "markdown" && o.Diff == "" {
+				return fmt.Errorf("-o %s: want table, wide, json or yaml, and with --diff markdown", o.Output)
 			}
 			if o.Limit < 0 {
 				return fmt.Errorf("--limit %d: want the number of changes, or 0 for all", o.Limit)
+			}
+			if o.Since != "" {
+				if _, err := policychange.TimeOf(o.Since, time.Now()); err != nil {
+					return fmt.Errorf("--since %s: %w", o.Since, err)
+				}
 			}
 			return o.Run(cmd.Context())
 		},
@@ -70,9 +80,10 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
 	o.Origin.addServer(fs)
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Only changes in this namespace.")
 	fs.StringVar(&o.User, "user", "", "Only changes of this user.")
+	fs.StringVar(&o.Since, "since", "", "Only changes since then: how long ago (2h, 3d), a day, or a time as 2026-11-16T18:00:00Z.")
 	fs.IntVar(&o.Limit, "limit", o.Limit, "How many changes, the latest; 0 for all.")
 	fs.StringVar(&o.Diff, "diff", "", "Two revisions, as 1234..1240 or 1234..now: what they allow differently.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or yaml; with --diff also markdown.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json or yaml; with --diff also markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -86,6 +97,9 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 	query := map[string]string{}
 	if o.Diff == "" {
 		query = map[string]string{"namespace": o.Namespace, "user": o.User, "limit": strconv.Itoa(o.Limit)}
+		if o.Since != "" {
+			query["limit"] = "0"
+		}
 	}
 	history, err := policychange.ReadJournal(ctx, config, query)
 	if err != nil {
@@ -94,7 +108,26 @@ func (o *HistoryOptions) Run(ctx context.Context) error {
 	if o.Diff != "" {
 		return o.diff(ctx, history)
 	}
+	if err := o.recent(history); err != nil {
+		return err
+	}
 	return printHistory(o.Out, o.Output, history)
+}
+
+// recent leaves the changes since a time.
+func (o *HistoryOptions) recent(history *journal.History) error {
+	if o.Since == "" {
+		return nil
+	}
+	since, err := policychange.TimeOf(o.Since, time.Now())
+	if err != nil {
+		return err
+	}
+	history.Entries = slices.DeleteFunc(history.Entries, func(e journal.Entry) bool { return e.Time.Before(since) })
+	if surplus := len(history.Entries) - o.Limit; o.Limit > 0 && surplus > 0 {
+		history.Entries = history.Entries[surplus:]
+	}
+	return nil
 }
 
 // diff compares two states of the policy.
@@ -102,6 +135,9 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 	left, right, two := strings.Cut(o.Diff, "..")
 	if !two {
 		return fmt.Errorf("--diff %s: want two revisions, as 1234..1240 or 1234..now", o.Diff)
+	}
+	if history.Partial {
+		return errors.New("you may not see the changes of all policy, and without them no earlier policy is known; proviso rollback --to REVISION -n NAMESPACE plans the way back of one namespace")
 	}
 	now, err := o.Origin.read(ctx)
 	if err != nil {
@@ -131,7 +167,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 }
 
 func printHistory(out io.Writer, format string, history *journal.History) error {
-	if format != "table" {
+	if format != "table" && format != wide {
 		text, err := json.MarshalIndent(history, "", "  ")
 		if err == nil && format == "yaml" {
 			text, err = yaml.JSONToYAML(text)
@@ -145,7 +181,8 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 	if len(history.Entries) == 0 {
 		_, _ = terminal.Fprintln(out, "No changes of policy are recorded.")
 	} else {
-		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+		fit := fitted(out, format, nil)
+		table := tabwriter.NewWriter(fit, 0, 8, 3, ' ', 0)
 		_, _ = terminal.Fprintf(table, "REVISION\tTIME\tUSER\tVERB\tOBJECT\tWHAT\n")
 		for _, e := range history.Entries {
 			revision, name := strconv.FormatUint(e.Revision, 10), e.Name
@@ -162,9 +199,12 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 			_, _ = terminal.Fprintf(table, "%s\t%s\t%s\t%s\t%s %s\t%s\n", revision, e.Time.Format(time.RFC3339), e.User, e.Verb,
 				schema.GroupResource{Group: e.Group, Resource: e.Resource}, name, what)
 		}
-		if err := table.Flush(); err != nil {
+		if err := errors.Join(table.Flush(), fit.Close()); err != nil {
 			return err
 		}
+	}
+	if history.Partial {
+		_, _ = terminal.Fprintf(out, "\nYou see the changes of policy that you may read; there may be others.\n")
 	}
 	if history.Hidden > 0 {
 		_, _ = terminal.Fprintf(out, "\n%d changes are of objects that you may not get.\n", history.Hidden)

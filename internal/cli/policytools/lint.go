@@ -83,6 +83,7 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 	}
 	fs := cmd.Flags()
 	o.addFlags(fs)
+	o.addNamespace(fs)
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or sarif.")
 	fs.StringVar(&o.Severity, "severity", o.Severity, "The least severity that is shown: error, warning or note.")
 	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes that are not looked for.")
@@ -116,6 +117,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 		_, err := terminal.Fprintf(o.Out, "%s: %s\n\n%s\n\n%s\n", code.ID, code.Title, code.Why, code.Do)
 		return err
 	}
+	o.some()
 	documents, err := o.origin.read(ctx)
 	if err != nil {
 		return err
@@ -140,6 +142,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.sayUnseen(o.ErrOut)
 	result.narrow(lint.Severity(o.Severity), o.Ignore)
 	if err := result.print(o.Out, o.Output); err != nil {
 		return err

@@ -73,15 +73,15 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 	fs.StringSliceVar(&o.Resources, "resource", nil, "What: plurals, such as pods, pods/exec or deployments.apps. Left out, everything.")
 	fs.StringSliceVar(&o.Verbs, "verb", nil, "The verbs. Left out, those of requests.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects in a line and count the others. 0 names all; csv always does.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, html, csv or json.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, html, csv or json.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
 
 // Validate checks the flags.
 func (o *MatrixOptions) Validate() error {
-	if !slices.Contains([]string{"table", "html", "csv", "json"}, o.Output) {
-		return fmt.Errorf("-o %s: want table, html, csv or json", o.Output)
+	if !slices.Contains([]string{"table", wide, "html", "csv", "json"}, o.Output) {
+		return fmt.Errorf("-o %s: want table, wide, html, csv or json", o.Output)
 	}
 	if o.Limit < 0 {
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
@@ -114,10 +114,12 @@ func parseSubject(text string) (ruleset.Subject, error) {
 
 // RunMatrix answers and prints.
 func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
+	o.Origin.some(o.Namespaces...)
 	documents, err := o.Origin.read(ctx)
 	if err != nil {
 		return err
 	}
+	o.Origin.sayUnseen(o.ErrOut)
 	host, err := o.Origin.host(ctx, documents, o.MasterNamespace)
 	if err != nil {
 		return err

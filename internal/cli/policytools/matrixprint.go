@@ -3,6 +3,7 @@ package policytools
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -165,16 +166,21 @@ func printMatrix(out io.Writer, format string, verbs []string, cells []matrix.Ce
 		_, err := terminal.Fprintln(out, "Nothing is allowed, and nothing is denied.")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fit := fitted(out, format, nil)
+	table := tabwriter.NewWriter(fit, 0, 0, 2, ' ', 0)
 	terminal.Fprintf(table, "WHO\tNAMESPACE\tRESOURCES\t%s\tBY\n", terminal.Lines(strings.ToUpper(strings.Join(verbs, "\t"))))
 	for _, r := range m.Rows {
-		terminal.Fprintf(table, "%s\t%s\t%s\t", r.who(), r.where(), r.what(3))
+		named := 3
+		if format == wide {
+			named = len(r.Resources)
+		}
+		terminal.Fprintf(table, "%s\t%s\t%s\t", r.who(), r.where(), r.what(named))
 		for _, v := range verbs {
 			terminal.Fprintf(table, "%s\t", cellText(r.Access[v]))
 		}
 		terminal.Fprintln(table, strings.Join(r.Roles, ", "))
 	}
-	return table.Flush()
+	return errors.Join(table.Flush(), fit.Close())
 }
 
 // printCells writes one line for each cell.

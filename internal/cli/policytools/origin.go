@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/platform/terminal"
 	"proviso.dev/proviso/internal/state/source"
 )
 
@@ -19,6 +25,9 @@ type origin struct {
 	config *genericclioptions.ConfigFlags
 	// keep is what was read before; nil for a command that runs once.
 	keep *manifests.Kept
+	// within are namespaces whose policy is enough if not all may be read; nil if it has to be all of it. unseen is
+	// what was not read then.
+	within, unseen []string
 }
 
 // addFlags adds --from, --kubeconfig and --context.
@@ -53,7 +62,57 @@ func (o *origin) validate() error {
 	return nil
 }
 
-// read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error.
+// addNamespace adds --namespace, for what is read if not all may be.
+func (o *origin) addNamespace(fs *pflag.FlagSet) {
+	fs.StringVarP(o.config.Namespace, "namespace", "n", "", "The namespace whose policy is read if you may not read all of it. Left out, that of the context.")
+}
+
+// some lets a command do with the policy of some namespaces, and of the context's, if not all may be read.
+func (o *origin) some(namespaces ...string) {
+	if !o.live() {
+		return
+	}
+	if own, _, err := o.config.ToRawKubeConfigLoader().Namespace(); err == nil {
+		namespaces = append(slices.Clone(namespaces), own)
+	}
+	slices.Sort(namespaces)
+	o.within = slices.DeleteFunc(slices.Compact(namespaces), func(n string) bool { return n == "" })
+}
+
+// unseenText says what was not read; empty if all was.
+func (o *origin) unseenText() string {
+	if len(o.unseen) == 0 {
+		return ""
+	}
+	nowhere, outside := []string{}, map[string][]string{}
+	for _, kind := range o.unseen {
+		resource, place, some := strings.Cut(kind, " outside ")
+		resource, _, _ = strings.Cut(resource, ".")
+		if some {
+			outside[place] = append(outside[place], resource)
+		} else {
+			nowhere = append(nowhere, resource)
+		}
+	}
+	texts := []string{}
+	for _, place := range slices.Sorted(maps.Keys(outside)) {
+		texts = append(texts, strings.Join(slices.Compact(slices.Sorted(slices.Values(outside[place]))), ", ")+" outside "+place)
+	}
+	if len(nowhere) > 0 {
+		texts = append(texts, strings.Join(nowhere, ", "))
+	}
+	return "you may not read " + strings.Join(texts, ", nor ") + "; what these allow or deny is not known here"
+}
+
+// sayUnseen says it once.
+func (o *origin) sayUnseen(out io.Writer) {
+	if text := o.unseenText(); text != "" {
+		_, _ = terminal.Fprintf(out, "Incomplete: %s.\n", text)
+	}
+}
+
+// read returns all objects of the policy that there is. Nothing is left out: what may not be read is an error, unless
+// the command does with less.
 func (o *origin) read(ctx context.Context) ([]manifests.Document, error) {
 	if len(o.From) > 0 {
 		return manifests.Read(o.From, nil)
@@ -63,14 +122,14 @@ func (o *origin) read(ctx context.Context) ([]manifests.Document, error) {
 		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
 	}
 	if o.keep != nil {
-		all, err := o.keep.Read(ctx, config)
-		if err != nil {
+		var all []manifests.Document
+		if all, o.unseen, err = o.keep.Read(ctx, config, o.within...); err != nil {
 			return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 		}
 		return all, nil
 	}
-	objects, err := source.Dump(ctx, config)
-	if err != nil {
+	var objects []*unstructured.Unstructured
+	if objects, o.unseen, err = new(source.Held).DumpWithin(ctx, config, o.within); err != nil {
 		return nil, fmt.Errorf("the policy of %s: %w", config.Host, err)
 	}
 	return manifests.OfServer(objects), nil

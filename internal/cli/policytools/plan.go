@@ -75,12 +75,13 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 	}
 	fs := cmd.Flags()
 	o.Origin.addFlags(fs)
+	o.Origin.addNamespace(fs)
 	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
 	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
 	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
 	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided again, and those that flip are listed.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json, yaml or markdown.")
+	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json, yaml or markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -96,24 +97,29 @@ func (o *PlanOptions) Validate() error {
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
 		return errors.New("-f - and --replay -: standard input can be one of them")
-	case !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output):
-		return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+	case !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output):
+		return fmt.Errorf("-o %s: want table, wide, json, yaml or markdown", o.Output)
 	}
 	return o.Origin.validate()
 }
 
 // RunPlan answers and prints.
 func (o *PlanOptions) RunPlan(ctx context.Context) error {
-	before, err := o.Origin.read(ctx)
-	if err != nil {
-		return err
-	}
 	change, err := manifests.Read(o.Files, o.In)
 	if err != nil {
 		return err
 	}
 	if len(change) == 0 {
 		return fmt.Errorf("-f: there is no object in it")
+	}
+	var namespaces []string
+	for _, d := range change {
+		namespaces = append(namespaces, d.Object.GetNamespace())
+	}
+	o.Origin.some(namespaces...)
+	before, err := o.Origin.read(ctx)
+	if err != nil {
+		return err
 	}
 	after, err := policychange.Applied(before, change, o.Delete, o.Prune)
 	if err != nil {
@@ -137,6 +143,9 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 	result.Rejected = append(result.Rejected, policychange.Invalid(hosts[0], kept, o.MasterNamespace)...)
 	if result.AppliedBy, err = policychange.Appliers(ctx, hosts[0], hosts[1], before, change, o.Delete); err != nil {
 		return err
+	}
+	if text := o.Origin.unseenText(); text != "" {
+		result.Unknown = append(result.Unknown, text)
 	}
 	if len(o.Replay) > 0 {
 		if result.Replay, err = o.replayed(ctx, hosts[0], hosts[1], change); err != nil {

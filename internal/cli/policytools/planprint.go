@@ -3,6 +3,7 @@ package policytools
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -136,12 +137,17 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 	case len(r.Changes) == 0:
 		terminal.Fprintln(out, "No rule gives or takes anything, but others may:")
 	default:
-		w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
+		lines := planLines(r)
+		if format != wide {
+			lines = folded(lines)
+		}
+		fit := fitted(out, format, gainOrLoss)
+		w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
 		terminal.Fprintf(w, "WHO\tWHAT\tNAMESPACE\tCHANGE\tBY\n")
-		for _, l := range planLines(r) {
+		for _, l := range lines {
 			terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.who, l.what, l.where, l.change, l.rule)
 		}
-		if err := w.Flush(); err != nil {
+		if err := errors.Join(w.Flush(), fit.Close()); err != nil {
 			return err
 		}
 		for _, l := range planLines(r) {

@@ -2,101 +2,98 @@ package policytools
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policychange"
-	"proviso.dev/proviso/internal/platform/terminal"
+	"proviso.dev/proviso/internal/state/journal"
 )
 
 // RollbackOptions are the flags of `proviso rollback`.
 type RollbackOptions struct {
-	Origin          origin
-	Yes             bool
-	Output          string
-	MasterNamespace string
-
-	genericiooptions.IOStreams
+	takeBack
+	// To is a revision or a time, and Roles what is taken back; all of it without any.
+	To    string
+	Roles []string
 }
 
 // NewRollbackCommand returns `proviso rollback`.
 func NewRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &RollbackOptions{IOStreams: streams, MasterNamespace: "master", Output: "table"}
+	o := &RollbackOptions{takeBack: takeBack{IOStreams: streams, MasterNamespace: "master", Output: "table"}}
 	cmd := &cobra.Command{
-		Use:   "rollback REVISION [--yes]",
-		Short: "Plan, and with --yes make, the policy what it was at a revision",
-		Long: `Show what would change if the policy became again what it was right after a revision of proviso history: first the objects that would be written and
-deleted, then who would gain, who would lose and whose conditions would change. With --yes, it is done: with your own rights, object by object, and
-only to objects that nobody changes meanwhile. A rollback is a change like any other: it is in the history, and can be rolled back.
+		Use:   "rollback (REVISION | --to TIME|REVISION [ROLE]...) [-n NAMESPACE] [--yes]",
+		Short: "Plan, and with --yes make, the policy what it was at a revision or a time",
+		Long: `Show what would change if the policy became again what it was right after a revision of proviso history, or at a time: first the objects that
+would be written and deleted, then who would gain, who would lose and whose conditions would change. With --yes, it is done: with your own rights, object
+by object, and only to objects that nobody changes meanwhile. A rollback is a change like any other: it is in the history, and can be rolled back.
+
+With -n, only the policy of one namespace goes back, which is all that you need to be able to read; with names of roles, only these and their bindings.
+A revision that the journal does not have is an error.
 
 Exit code 0 if there is nothing to do or all was done, 2 if something would change, 3 if the question could not be answered.`,
 		Example: `  # What would it change to go back to revision 1234?
   proviso rollback 1234
 
   # Do it
-  proviso rollback 1234 --yes`,
-		Args: cobra.ExactArgs(1),
+  proviso rollback 1234 --yes
+
+  # The policy of one namespace as it was two hours ago
+  proviso rollback --to 2h -n hammer
+
+  # One role and its bindings as they were yesterday evening
+  proviso rollback --to 2026-11-16T18:00:00Z -n hammer dev`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"table", "json", "yaml", "markdown"}, o.Output) {
-				return fmt.Errorf("-o %s: want table, json, yaml or markdown", o.Output)
+			if err := o.complete(args); err != nil {
+				return err
 			}
-			return o.Run(cmd.Context(), args[0])
+			return o.Run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
-	o.Origin.addServer(fs)
-	fs.BoolVar(&o.Yes, "yes", false, "Do it, after the plan is shown.")
-	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output of the plan: table, json, yaml or markdown.")
-	addMasterFlag(fs, &o.MasterNamespace)
+	fs.StringVar(&o.To, "to", "", "The revision, or the time: how long ago (2h, 3d), a day, or a time as 2026-11-16T18:00:00Z.")
+	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Only the policy of this namespace.")
+	o.addFlags(fs)
 	return cmd
 }
 
+func (o *RollbackOptions) complete(args []string) error {
+	switch {
+	case o.To == "" && len(args) != 1:
+		return errors.New("say to which revision: proviso rollback 1234; or proviso rollback --to 2h [ROLE]... for a time and for single roles")
+	case o.To == "":
+		o.To = args[0]
+	default:
+		o.Roles = args
+	}
+	return o.validate()
+}
+
 // Run shows the plan, and makes it so.
-func (o *RollbackOptions) Run(ctx context.Context, name string) error {
-	config, err := o.Origin.config.ToRESTConfig()
-	if err != nil {
-		return err
+func (o *RollbackOptions) Run(ctx context.Context) error {
+	only := policychange.Selection{Namespace: o.Namespace, Roles: o.Roles}
+	what := "The policy"
+	if len(o.Roles) > 0 {
+		what = fmt.Sprintf("What is selected (%s)", strings.Join(o.Roles, ", "))
 	}
-	history, err := policychange.ReadJournal(ctx, config, nil)
-	if err != nil {
-		return err
+	return o.run(ctx, func(now []manifests.Document, history *journal.History) ([]manifests.Document, error) {
+		revision, err := policychange.MomentOf(o.To, history, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		return policychange.PartsAsOf(now, history.Entries, revision, only)
+	}, fmt.Sprintf("%s is what it was at %s: there is nothing to do.", what, momentText(o.To)))
+}
+
+// momentText says a revision or a time.
+func momentText(text string) string {
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		return "revision " + text
 	}
-	revision, err := policychange.RevisionOf(name, history)
-	if err != nil {
-		return err
-	}
-	now, err := o.Origin.read(ctx)
-	if err != nil {
-		return err
-	}
-	if now, err = policychange.WithSinks(ctx, config, now); err != nil {
-		return err
-	}
-	then, err := policychange.AsOf(now, history.Entries, revision)
-	if err != nil {
-		return err
-	}
-	todo := policychange.Steps(now, then)
-	if len(todo) == 0 {
-		_, _ = terminal.Fprintf(o.ErrOut, "The policy is what it was at revision %s: there is nothing to do.\n", name)
-		return nil
-	}
-	for _, s := range todo {
-		_, _ = terminal.Fprintf(o.ErrOut, "%s\n", s)
-	}
-	result, err := policychange.Compare(ctx, now, then, o.MasterNamespace)
-	if err != nil {
-		return err
-	}
-	if err := printPlan(o.Out, o.Output, result); err != nil {
-		return err
-	}
-	if !o.Yes {
-		_, _ = terminal.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
-		return exit(codeChanges)
-	}
-	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = terminal.Fprintf(o.ErrOut, "%s: done\n", s) })
+	return text
 }

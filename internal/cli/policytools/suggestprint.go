@@ -36,7 +36,7 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 	case r.Allowed == r.Stays && len(r.Parts) == 0:
 		comment("There is nothing to suggest.")
 	default:
-		comment("Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.", r.Allowed)
+		comment("Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.", r.Allowed-len(r.HandsOut))
 		less := 0.0
 		if r.Before > 0 {
 			less = 100 * float64(r.Before-r.After) / float64(r.Before)
@@ -70,6 +70,13 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 	}
 	for _, ref := range r.Kept {
 		comment("Keep %s: its role denies something.", ref)
+	}
+	for _, ref := range r.Guarding {
+		comment("Keep %s: members of its role may set what protected attributes keep from others.", ref)
+	}
+	if len(r.HandsOut) > 0 {
+		comment("Not proven: %d different requests hand out rights, which takes that %s holds them, or the verb bind or escalate: %s. Keep what gives these rights.",
+			len(r.HandsOut), who, sample(r.HandsOut))
 	}
 	objects, err := suggested(in, r)
 	if err != nil {

@@ -43,7 +43,7 @@ func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
 }
 
 func commands(streams genericiooptions.IOStreams, k *manifests.Kept) []*cobra.Command {
-	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams)}
+	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams), NewUndoCommand(streams)}
 }
 
 // TestOptions are the flags of `proviso test`.
@@ -55,6 +55,7 @@ type TestOptions struct {
 	Coverage        bool
 	Threshold       int
 	Watch           bool
+	Init            bool
 
 	only *regexp.Regexp
 	genericiooptions.IOStreams
@@ -79,6 +80,9 @@ Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below th
 		Example: `  # All tests below the current directory
   proviso test
 
+  # Begin: write what the policies of a directory decide today
+  proviso test --init policies/
+
   # Those of one directory whose name matches, and the rules that never decided
   proviso test policies/ --run 'volumes/.*allowed' --coverage
 
@@ -88,6 +92,9 @@ Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below th
 			if err := o.Complete(args); err != nil {
 				return err
 			}
+			if o.Init {
+				return o.initialize(cmd.Context())
+			}
 			return o.RunTests(cmd.Context())
 		},
 	}
@@ -96,6 +103,7 @@ Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below th
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or junit.")
 	fs.BoolVar(&o.Coverage, "coverage", false, "List the rules that never decided a case.")
 	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
+	fs.BoolVar(&o.Init, "init", false, "Write a first test for the policies of a directory: what they decide today.")
 	fs.BoolVar(&o.Watch, "watch", false, "Decide again whenever a file changes.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd

@@ -137,7 +137,7 @@ func TestBadTestsAreNoTests(t *testing.T) {
 		"policies[0]":                {"tests/volumes.test.yaml": test},
 		"document 1":                 {"policy.yaml": "kind: [", "tests/volumes.test.yaml": test},
 		"expect.decision":            {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "decision: Allow", "decision: Maybe")},
-		"unknown field":              {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "user: edgar", "usr: edgar")},
+		"did you mean user":          {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "user: edgar", "usr: edgar")},
 		"tools.proviso.dev/v1alpha1": {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "v1alpha1", "v9")},
 		"name a user":                {"policy.yaml": volumes, "tests/a.test.yaml": strings.ReplaceAll(test, "user: nobody", "user: ''")},
 	} {

@@ -20,6 +20,9 @@ const (
 	RBAC = "rbac"
 )
 
+// ProtectedAttributes stands behind the chain, in reviews: attributes that the caller may not set.
+const ProtectedAttributes = "protected-attributes"
+
 // WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
 func WithoutRules(name string) bool {
 	switch name {

@@ -12,8 +12,10 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -197,6 +199,7 @@ func Reviewer(k *feature.Kernel, converter policyreview.Converter) *policyreview
 		Store: k.Store, Gate: k.Gate, Indexed: k.Indexed, Master: k.Master,
 		Converter: converter, Namespaces: k.Namespaces, Guards: k, Fields: k,
 		Evaluate: authorize.NewCELConditions(k.Compiler.CEL).Evaluate,
+		Comparer: &compare.Comparer{Cache: expr.NewCache(k.Compiler.CEL)},
 	}
 	return r
 }

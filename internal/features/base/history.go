@@ -20,12 +20,15 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/state/journal"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // HistoryPath serves the journal of policy. The normal authorization filter asks for get on it.
-const HistoryPath = "/proviso/policy/history"
+const HistoryPath = journal.Path
 
 // history serves `proviso history` (TR-15): everybody who may ask sees the changes of the objects that he may get.
 type history struct {
@@ -82,6 +85,9 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return !may[key] || !wanted.has(&r0.Entry)
 	})
+	if !h.mayListAll(r.Context(), caller) {
+		answer.Hidden, answer.Partial = 0, true // whether others change their policy is none of their business
+	}
 	if surplus := len(records) - wanted.limit; wanted.limit > 0 && surplus > 0 {
 		records = records[surplus:]
 	}
@@ -143,8 +149,31 @@ func write(w io.Writer, answer *journal.History, records []journal.Record) error
 
 // mayGet asks, without any condition: an entry has what the object was, and not only what it is.
 func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry) bool {
-	decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{
-		User: caller, Verb: "get", APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, ResourceRequest: true,
-	})
-	return err == nil && decision == authorizer.DecisionAllow
+	may := func(a authorizer.AttributesRecord) bool {
+		a.User, a.Verb, a.Namespace, a.ResourceRequest = caller, "get", e.Namespace, true
+		decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, a)
+		return err == nil && decision == authorizer.DecisionAllow
+	}
+	if may(authorizer.AttributesRecord{APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Name: e.Name}) {
+		return true
+	}
+	// A container is what it holds: whoever may get all of that, whatever its name, may see it (TR-19).
+	view := map[string]string{"policies": "roles", "policybindings": "rolebindings"}[e.Resource]
+	return view != "" && e.Group == policyv1alpha1.GroupName &&
+		may(authorizer.AttributesRecord{APIGroup: authz.GroupName, APIVersion: authz.SchemeGroupVersion.Version, Resource: view})
+}
+
+// mayListAll reports whether a caller may read all policy.
+func (h *history) mayListAll(ctx context.Context, caller user.Info) bool {
+	for _, kind := range snapshot.Kinds() {
+		if kind == snapshot.Namespaces || kind == snapshot.Definitions {
+			continue // which no journal has
+		}
+		decision, _, err := h.kernel.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{User: caller, Verb: "list", APIGroup: kind.Group, APIVersion: kind.Version,
+			Resource: kind.Resource, ResourceRequest: true})
+		if err != nil || decision != authorizer.DecisionAllow {
+			return false
+		}
+	}
+	return true
 }

@@ -6,6 +6,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/state/journal"
 )
 
 // DefaultRoles are the roles of the master namespace, with the meanings of the original design: viewers see everything
@@ -48,10 +49,13 @@ func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 			{Verbs: append([]string{"*"}, specialVerbs...), ResourceKinds: []string{"*"}, Description: "everything"},
 			{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}, Description: "every path"},
 		},
-		"basic-user": {{
-			Verbs: []string{"create"}, ResourceKinds: []string{"subjectaccessreviews.authorization.proviso.dev"},
-			Where: "!has(resource.spec.userName) && !has(resource.spec.groupName)", Description: "ask only about yourself",
-		}},
+		"basic-user": {
+			{
+				Verbs: []string{"create"}, ResourceKinds: []string{"subjectaccessreviews.authorization.proviso.dev"},
+				Where: "!has(resource.spec.userName) && !has(resource.spec.groupName)", Description: "ask only about yourself",
+			},
+			{Verbs: []string{"get"}, NonResourceURLs: []string{journal.Path}, Description: "see who changed the policy that you may read"},
+		},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
@@ -60,5 +61,5 @@ func before(ctx context.Context, k *feature.Kernel, attrs authorizer.Attributes)
 	if len(denies) == 0 {
 		return nil
 	}
-	return []accessreview.ChainElement{{Name: "protected-attributes", Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
+	return []accessreview.ChainElement{{Name: links.ProtectedAttributes, Decision: authorizer.ConditionsAwareDecisionConditionsMap(denies, nil, nil)}}
 }

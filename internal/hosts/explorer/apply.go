@@ -3,17 +3,17 @@ package explorer
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -73,17 +73,39 @@ func (h *handler) applyOne(ctx context.Context, client dynamic.Interface, mapper
 		}
 		target = client.Resource(mapping.Resource).Namespace(namespace)
 	}
-	body, err := json.Marshal(object.Object)
-	if err != nil {
-		return "", err
-	}
-	// Fields that others have written are taken over: the plan has shown what becomes of them.
-	force := true
-	_, err = target.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "proviso-explorer", FieldValidation: "Strict", Force: &force})
-	if err != nil {
+	if err := replace(ctx, target, object.DeepCopy()); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return name, nil
+}
+
+// replace makes an object what the plan has shown: exactly what was written, in place of what is there. An apply would
+// keep what others have added, such as subjects of a binding that the plan has shown to be gone. Whoever changes the
+// object meanwhile makes it fail.
+func replace(ctx context.Context, target dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	const manager, validation = "proviso-explorer", "Strict"
+	have, err := target.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = target.Create(ctx, object, metav1.CreateOptions{FieldManager: manager, FieldValidation: validation})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	object.SetResourceVersion(have.GetResourceVersion())
+	// What no plan looks at stays unless it is written: who owns the object, who cleans up after it, and notes on it.
+	if object.GetOwnerReferences() == nil {
+		object.SetOwnerReferences(have.GetOwnerReferences())
+	}
+	if object.GetFinalizers() == nil {
+		object.SetFinalizers(have.GetFinalizers())
+	}
+	if notes := have.GetAnnotations(); notes != nil {
+		maps.Copy(notes, object.GetAnnotations())
+		object.SetAnnotations(notes)
+	}
+	_, err = target.Update(ctx, object, metav1.UpdateOptions{FieldManager: manager, FieldValidation: validation})
+	return err
 }
 
 // objectsOf reads the objects of a change.

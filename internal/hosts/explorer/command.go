@@ -11,12 +11,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"proviso.dev/proviso/internal/platform/buildinfo"
@@ -27,6 +30,7 @@ type Options struct {
 	PrintURL   bool
 	ReadOnly   bool
 	AllowApply bool
+	Port       int
 
 	run    Run
 	config *genericclioptions.ConfigFlags
@@ -55,6 +59,9 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
   # On a machine without a browser
   proviso explorer --print-url
 
+  # On a port that is forwarded
+  proviso explorer --print-url --port 8080
+
   # As another user of the kubeconfig, and with the right to apply what was planned
   proviso explorer --context hubert@proviso --allow-apply`,
 		Args: cobra.NoArgs,
@@ -73,6 +80,7 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
 	fs.StringVar(o.config.Impersonate, "as", "", "The user that the page acts as.")
 	fs.BoolVar(&o.PrintURL, "print-url", false, "Print the address on standard output and open no browser.")
 	fs.BoolVar(&o.ReadOnly, "read-only", o.ReadOnly, "Write nothing. It is the default.")
+	fs.IntVar(&o.Port, "port", 0, "The port to listen on. Left out, any that is free.")
 	fs.BoolVar(&o.AllowApply, "allow-apply", false, "Let the page apply a change after it has shown its plan.")
 	return cmd
 }
@@ -87,9 +95,15 @@ func (o *Options) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if o.Port < 0 || o.Port > 65535 {
+		return fmt.Errorf("--port %d: want a port, or 0 for any that is free", o.Port)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(o.Port))
 	if err != nil {
-		return err
+		return fmt.Errorf("--port %d: %w", o.Port, err)
+	}
+	if err := answers(ctx, cfg.Rest); err != nil {
+		fmt.Fprintf(o.ErrOut, "Warning: the server at %s does not answer: %v. The page says so until it does.\n", cfg.Rest.Host, err)
 	}
 	url := fmt.Sprintf("http://%s/?token=%s", listener.Addr(), token)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
@@ -144,6 +158,22 @@ func (o *Options) complete() (Config, error) {
 		cfg.Context = *o.config.Context
 	}
 	return cfg, nil
+}
+
+// answers asks the server for anything at all. That it refuses is an answer.
+func answers(ctx context.Context, config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = 3 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code > 0 {
+		return nil
+	}
+	return err
 }
 
 // redirect writes a page that only this user can read and that leads to the address. The arguments of a program can be

@@ -81,6 +81,9 @@ func (h *handler) questions() map[string]func(http.ResponseWriter, *http.Request
 		"apply":      answered(h.apply),
 		"playground": answered(h.playground),
 		"shadow":     answered(h.shadow),
+		"history":    answered(h.history),
+		"undo":       answered(h.undo),
+		"lint":       answered(h.lint),
 	}
 }
 
@@ -154,7 +157,7 @@ func fail(w http.ResponseWriter, status int, words string) {
 }
 
 // Screens are the paths of the page. Any explorer opens them; the question is in the query.
-var Screens = []string{"who-can", "why", "matrix", "plan", "audit", "playground", "shadow"}
+var Screens = []string{"who-can", "why", "person", "matrix", "plan", "history", "lint", "audit", "playground", "shadow"}
 
 // page serves the page itself, at the path of every screen. It holds nothing secret: without a session it can ask
 // nothing.
@@ -171,7 +174,7 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	}
 	name := strings.Trim(r.URL.Path, "/")
 	if name != "" && !slices.Contains(Screens, name) {
-		http.NotFound(w, r)
+		h.serveAs(w, "index.html", http.StatusNotFound) // the page says so, with all screens around it
 		return
 	}
 	h.serve(w, "index.html")
@@ -186,7 +189,9 @@ var mimeTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-func (h *handler) serve(w http.ResponseWriter, name string) {
+func (h *handler) serve(w http.ResponseWriter, name string) { h.serveAs(w, name, http.StatusOK) }
+
+func (h *handler) serveAs(w http.ResponseWriter, name string, status int) {
 	data, err := fs.ReadFile(page.Files, name)
 	typ, known := mimeTypes[path.Ext(name)]
 	if err != nil || !known {
@@ -194,5 +199,6 @@ func (h *handler) serve(w http.ResponseWriter, name string) {
 		return
 	}
 	w.Header().Set("Content-Type", typ)
+	w.WriteHeader(status)
 	_, _ = w.Write(data) //nolint:gosec // a file of ours, that the name has only chosen
 }

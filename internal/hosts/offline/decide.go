@@ -49,6 +49,12 @@ func (h *Host) decide(ctx context.Context, attrs authorizer.Attributes) Answer {
 	return Denied
 }
 
+// AlsoNeeds is the verb that a request needs beside its own; empty if there is none.
+func (h *Host) AlsoNeeds(attrs authorizer.Attributes) string { return h.kernel.Gate.AlsoNeeds(attrs) }
+
+// Master is the master namespace.
+func (h *Host) Master() string { return h.kernel.Master }
+
 // Scoped is the request as the rules see it.
 func (h *Host) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
 	return h.kernel.Gate.Chain.Scoped(attrs)

@@ -24,6 +24,9 @@ const (
 	Delete = "delete"
 )
 
+// Path serves the journal. It shows everybody the changes of what they may get.
+const Path = "/proviso/policy/history"
+
 // Entry is one change of one object.
 type Entry struct {
 	// Revision is that of the change. It is 0 if the server ended, or lost its etcd, before it knew: whether the change
@@ -71,8 +74,10 @@ type History struct {
 	Entries    []Entry `json:"entries"`
 	// Hidden are the entries about objects that the caller may not get, and Unreadable those that this server cannot
 	// read.
-	Hidden     int `json:"hidden,omitempty"`
-	Unreadable int `json:"unreadable,omitempty"`
+	Hidden int `json:"hidden,omitempty"`
+	// Partial is set for callers who may not read all policy. They are not told how many changes they do not see.
+	Partial    bool `json:"partial,omitempty"`
+	Unreadable int  `json:"unreadable,omitempty"`
 }
 
 // content is an object as an entry has it: in the version that people write, without status, managed fields and what

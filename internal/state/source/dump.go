@@ -31,27 +31,34 @@ func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructure
 // Dump is Dump for somebody who asks again: objects that are still the same are the same pointers, and a kind of which
 // the server says that it is the same is not read again.
 func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
+	all, _, err := h.DumpWithin(ctx, config, nil)
+	return all, err
+}
+
+// DumpWithin is Dump for somebody who may read the policy of some namespaces and no more (TR-19): what may not be
+// listed everywhere is listed in these, and unseen names what is left out. If nothing of the policy of a namespace may
+// be read either, it is an error.
+func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces []string) (all []*unstructured.Unstructured, unseen []string, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
 	finder, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	asked := server{finder}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lists, err := servedBy(asked.DiscoveryClient)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []*unstructured.Unstructured
 	has := map[schema.GroupVersionResource]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, r := range list.APIResources {
 			has[gv.WithResource(r.Name)] = true
@@ -59,7 +66,7 @@ func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.U
 		list.Kind, list.APIVersion = "APIResourceList", "v1"
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(list)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		all = append(all, h.served(list.GroupVersion, content))
 	}
@@ -82,19 +89,68 @@ func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.U
 	}
 	some.Wait()
 	var refused []string
+	read := false
 	for i, kind := range kinds {
-		if err := errs[i]; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			refused = append(refused, kind.GroupResource().String())
+		if err := errs[i]; refusal(err) {
+			within, left, err := listedWithin(ctx, client, kind, namespaces)
+			if err != nil {
+				return nil, nil, fmt.Errorf("list %s: %w", kind.GroupResource(), err)
+			}
+			refused, unseen = append(refused, kind.GroupResource().String()), append(unseen, left)
+			read, all = read || within != nil, append(all, within...)
+			continue
 		} else if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.GroupResource(), err)
+			return nil, nil, fmt.Errorf("list %s: %w", kind.GroupResource(), err)
 		}
 		all = append(all, results[i]...)
 	}
-	if len(refused) > 0 {
-		return nil, fmt.Errorf("you may not list %s in all namespaces, and without them the policy is not known; ask for a cluster role that allows it, "+
+	if len(refused) > 0 && !read {
+		return nil, nil, fmt.Errorf("you may not list %s in all namespaces, and without them the policy is not known; ask for a cluster role that allows it, "+
 			"or have a user who may run `proviso dump > policy.yaml`, and use --from policy.yaml", strings.Join(refused, ", "))
 	}
-	return all, nil
+	return all, unseen, nil
+}
+
+// refusal tells that the caller may not.
+func refusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// seenAs are the kinds as which people read what containers of policy hold.
+var seenAs = map[schema.GroupResource]schema.GroupVersionResource{
+	snapshot.Policies.GroupResource():       authz.SchemeGroupVersion.WithResource("roles"),
+	snapshot.PolicyBindings.GroupResource(): authz.SchemeGroupVersion.WithResource("rolebindings"),
+}
+
+// listedWithin reads a kind in some namespaces, itself or by its views. It is nil if it may not be read in any, and
+// left says what of the kind is not read.
+func listedWithin(ctx context.Context, client dynamic.Interface, kind snapshot.Kind, namespaces []string) (all []*unstructured.Unstructured, left string, err error) {
+	var in []string
+	for _, namespace := range namespaces {
+		for _, resource := range []schema.GroupVersionResource{kind.GroupVersionResource, seenAs[kind.GroupResource()]} {
+			if resource.Resource == "" {
+				continue
+			}
+			list, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			if refusal(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue
+			}
+			if err != nil {
+				return nil, "", err
+			}
+			if all == nil {
+				all = []*unstructured.Unstructured{}
+			}
+			for i := range list.Items {
+				all = append(all, disclosed(kind, &list.Items[i]))
+			}
+			in = append(in, namespace)
+			break
+		}
+	}
+	left = kind.GroupResource().String()
+	if len(in) > 0 {
+		left += " outside " + strings.Join(in, ", ")
+	}
+	return all, left, nil
 }
 
 // servedBy lists what a server serves, the preferred version of each group first.

@@ -37,22 +37,23 @@ func (k *Kept) take(ctx context.Context) error {
 	}
 }
 
-// Read dumps what is not known yet. What another caller has read is not used.
-func (k *Kept) Read(ctx context.Context, config *rest.Config) ([]Document, error) {
+// Read dumps what is not known yet. What another caller has read is not used. Where not all may be read, it is what may
+// be read of some namespaces, and unseen is what is left out.
+func (k *Kept) Read(ctx context.Context, config *rest.Config, namespaces ...string) (all []Document, unseen []string, err error) {
 	if err := k.take(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { <-k.turn }()
 	who := asking(config)
 	if k.held == nil || k.who != who {
 		k.who, k.held, k.reads, k.host = who, &source.Held{}, nil, nil
 	}
-	objects, err := k.held.Dump(ctx, config)
+	objects, unseen, err := k.held.DumpWithin(ctx, config, namespaces)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	reads := make(map[*unstructured.Unstructured]*source.Reading, len(objects))
-	all := OfServer(objects)
+	all = OfServer(objects)
 	for i := range all {
 		if read := k.reads[all[i].Object]; read != nil {
 			all[i].Read = read
@@ -60,7 +61,7 @@ func (k *Kept) Read(ctx context.Context, config *rest.Config) ([]Document, error
 		reads[all[i].Object] = all[i].Read
 	}
 	k.reads = reads
-	return all, nil
+	return all, unseen, nil
 }
 
 // asking identifies the caller and the server, whatever the caller proves it with.

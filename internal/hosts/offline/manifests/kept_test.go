@@ -83,7 +83,7 @@ func TestKeeping(t *testing.T) {
 	k := NewKept()
 	ask := func(want string) *offline.Host {
 		t.Helper()
-		documents, err := k.Read(t.Context(), &rest.Config{Host: server.URL})
+		documents, _, err := k.Read(t.Context(), &rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,11 +131,11 @@ func TestKeeping(t *testing.T) {
 		t.Error("the same objects were compiled again")
 	}
 	set(func() { a.dated, a.refuses = true, true })
-	if _, err := k.Read(t.Context(), &rest.Config{Host: server.URL}); err == nil || !strings.Contains(err.Error(), "you may not list rolebindings") {
+	if _, _, err := k.Read(t.Context(), &rest.Config{Host: server.URL}); err == nil || !strings.Contains(err.Error(), "you may not list rolebindings") {
 		t.Errorf("what was kept is shown to somebody who may not read it: %v", err)
 	}
 	set(func() { a.refuses = false })
-	if _, err := k.Read(t.Context(), &rest.Config{Host: server.URL, Impersonate: rest.ImpersonationConfig{UserName: "else"}}); err != nil || k.host != nil || strings.Join(a.pages, ",") != "1,5000" {
+	if _, _, err := k.Read(t.Context(), &rest.Config{Host: server.URL, Impersonate: rest.ImpersonationConfig{UserName: "else"}}); err != nil || k.host != nil || strings.Join(a.pages, ",") != "1,5000" {
 		t.Errorf("somebody else gets what the first has read: %v", a.pages)
 	}
 }

@@ -22,6 +22,8 @@ type Doing struct {
 	who      *user.DefaultInfo
 	uses     map[suggest.Use]int
 	requests int
+	// lifts are the verbs on roles that writes of policy may have needed, by use.
+	lifts map[suggest.Use][]suggest.Use
 	changes
 }
 
@@ -45,7 +47,7 @@ func (d *Doing) Complete(in suggest.Input, s ruleset.Subject, fields bool) sugge
 	if s.Group {
 		in.Who = &user.DefaultInfo{Groups: []string{s.Name, user.AllAuthenticated}}
 	}
-	in.Checked, in.Touched = d.checked, d.objects()
+	in.Checked, in.Touched, in.Lifts = d.checked, d.objects(), d.lifts
 	if fields {
 		in.Writes = d.writes()
 	}
@@ -63,6 +65,7 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 			return
 		}
 		what := states.change(r)
+		handsOut := lifts(host, r)
 		note := func(who *user.DefaultInfo, what *change, uses ...suggest.Use) {
 			subjects := []ruleset.Subject{{Name: who.Name}}
 			for _, g := range who.Groups {
@@ -79,6 +82,9 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 				for _, u := range uses {
 					seen[s].add(who, u)
 					seen[s].take(u, what)
+					if what != nil && u.Verb == r.Verb {
+						seen[s].addLifts(u, handsOut)
+					}
 				}
 			}
 		}
@@ -86,7 +92,7 @@ func Read(ctx context.Context, log io.Reader, host *offline.Host, wanted []rules
 		if !r.IsResource() {
 			u = suggest.Use{Verb: r.Verb, Path: r.Path()}
 		}
-		note(r.User, what, u)
+		note(r.User, what, append([]suggest.Use{u}, besides(host, r, u)...)...)
 		if r.By != nil {
 			note(r.By, nil, impersonations(r.User)...)
 		}

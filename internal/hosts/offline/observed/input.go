@@ -9,6 +9,7 @@ import (
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/suggest"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -23,6 +24,9 @@ func Input(ctx context.Context, host *offline.Host) (in suggest.Input, err error
 	in = suggest.Input{Index: host.Snapshot().Rules, Resources: u.Resources,
 		Verbs: verbs.All(), Namespaces: u.Namespaces,
 		Exclusive: exclusives(host), Holds: holding(ctx, host)}
+	if in.Guards, err = guarding(host); err != nil {
+		return in, err
+	}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)
 		if err != nil {
@@ -62,4 +66,17 @@ func holding(ctx context.Context, host *offline.Host) func(where string, object 
 		ok, err := program.Evaluate(ctx, &expr.Request{}, expr.Allow, (&compare.Witness{OldObject: object}).Data("DELETE", true))
 		return ok && err == nil
 	}
+}
+
+// guarding are the roles whose members protected attributes except.
+func guarding(host *offline.Host) (map[ruleset.RoleRef]bool, error) {
+	protections, err := host.Protections()
+	if err != nil {
+		return nil, err
+	}
+	roles := map[ruleset.RoleRef]bool{}
+	for _, p := range protections {
+		roles[p.Role] = true
+	}
+	return roles, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
@@ -20,12 +19,12 @@ import (
 // labels that they set, so nobody is named except members.
 func unknown(before, after *offline.Host) (lines []string, err error) {
 	fields := [2][]fieldperm.Entry{}
-	protections := [2]map[string]protection{}
+	protections := [2]map[string]offline.Protection{}
 	for i, h := range []*offline.Host{before, after} {
 		if table := h.Snapshot().Fields; table != nil {
 			fields[i] = table.Permissions()
 		}
-		if protections[i], err = protectionsOf(h); err != nil {
+		if protections[i], err = h.Protections(); err != nil {
 			return nil, err
 		}
 	}
@@ -44,12 +43,12 @@ func unknown(before, after *offline.Host) (lines []string, err error) {
 			case !there && i == 0:
 				lines = append(lines, fmt.Sprintf("%s is gone: every writer may set what it protected", name))
 			case !there:
-				lines = append(lines, fmt.Sprintf("%s is new: only members of %s may set what it protects", name, p.role))
-			case i == 1 && !reflect.DeepEqual(p.object, other.object):
+				lines = append(lines, fmt.Sprintf("%s is new: only members of %s may set what it protects", name, p.Role))
+			case i == 1 && !reflect.DeepEqual(p.Said, other.Said):
 				lines = append(lines, name+" changes: who may set what it protects may change")
 			}
-			if !slices.Contains(roles[p.role], name) {
-				roles[p.role] = append(roles[p.role], name)
+			if !slices.Contains(roles[p.Role], name) {
+				roles[p.Role] = append(roles[p.Role], name)
 			}
 		}
 	}
@@ -75,37 +74,6 @@ func fieldLine(e fieldperm.Entry, verb string) string {
 		return text + ": writers without " + e.Verb + " may not change it"
 	}
 	return text + ": every writer may change it"
-}
-
-// protection is a protected attribute: what it says, and the role whose members it excepts.
-type protection struct {
-	object any
-	role   ruleset.RoleRef
-}
-
-func protectionsOf(h *offline.Host) (map[string]protection, error) {
-	all := map[string]protection{}
-	local, err := h.Files().Objects(snapshot.ProtectedAttributes)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range snapshot.Of[*policyv1alpha1.ProtectedAttribute](local) {
-		role := ruleset.RoleRef{Kind: ruleset.Role, Namespace: p.Namespace, Name: p.RoleRef.Name}
-		if p.RoleRef.Kind == "ClusterRole" {
-			role = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}
-		}
-		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.Scope, p.RoleRef, p.Enforcement}
-		all[fmt.Sprintf("ProtectedAttribute %s/%s", p.Namespace, p.Name)] = protection{said, role}
-	}
-	global, err := h.Files().Objects(snapshot.ClusterProtectedAttributes)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range snapshot.Of[*policyv1alpha1.ClusterProtectedAttribute](global) {
-		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.Scope, p.RoleRef, p.Enforcement}
-		all["ClusterProtectedAttribute "+p.Name] = protection{said, ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}}
-	}
-	return all, nil
 }
 
 // memberLines say who becomes a member of a role, and who no longer is one.

@@ -34,7 +34,7 @@ func ReadJournal(ctx context.Context, config *rest.Config, query map[string]stri
 	body, err := request.Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%s keeps no journal of policy: it is no Proviso, or runs with --policy-history-entries=0", config.Host)
+		return nil, fmt.Errorf("%s keeps no journal of policy: only proviso serve does, unless it runs with --policy-history-entries=0; the audit log of a stock server says who changed what", config.Host)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("you may not see who changed which policy; ask for a cluster role that allows get on the path %s: %w", base.HistoryPath, err)
 	case err != nil:

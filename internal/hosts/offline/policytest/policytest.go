@@ -119,7 +119,7 @@ func readTests(file string) (tests []*Test, err error) {
 			return nil, fmt.Errorf("%s: apiVersion: want %s, not %q", place, offline.ToolsVersion, kind.APIVersion)
 		}
 		if err := yaml.UnmarshalStrict(document, test); err != nil {
-			return nil, fmt.Errorf("%s: %w", place, err)
+			return nil, fmt.Errorf("%s: %w", place, clear(err))
 		}
 		if err := test.complete(); err != nil {
 			return nil, fmt.Errorf("%s: %w", place, err)
@@ -147,12 +147,16 @@ func (t *Test) complete() error {
 	var cases []Case
 	for i, c := range t.Cases {
 		rows, err := c.rows()
+		at := fmt.Sprintf("cases[%d]", i)
+		if c.Name != "" {
+			at += fmt.Sprintf(" (%s)", c.Name)
+		}
 		if err != nil {
-			return fmt.Errorf("cases[%d]: %w", i, err)
+			return fmt.Errorf("%s: %w", at, clear(err))
 		}
 		for _, row := range rows {
 			if err := row.check(); err != nil {
-				return fmt.Errorf("cases[%d]: %w", i, err)
+				return fmt.Errorf("%s: %w", at, err)
 			}
 			cases = append(cases, row)
 		}
@@ -170,8 +174,8 @@ func (c *Case) check() error {
 		return errors.New("verb and resource are needed")
 	case c.User == "" && len(c.Groups) == 0:
 		return errors.New("user: name a user or groups")
-	case !slices.Contains([]string{"Allow", "Deny", "Conditional"}, c.Expect.Decision):
-		return fmt.Errorf("expect.decision: want Allow, Deny or Conditional, not %q", c.Expect.Decision)
+	case !slices.Contains(decisions, c.Expect.Decision):
+		return wrongDecision(c.Expect.Decision)
 	}
 	if c.Name == "" {
 		c.Name = strings.TrimSpace(c.User + " " + c.Verb + " " + c.Resource)

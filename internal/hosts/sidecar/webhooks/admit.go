@@ -159,7 +159,7 @@ func (d *Decider) asksAboutConditions(ctx context.Context, r *admissionv1.Admiss
 		return err
 	}
 	if d.cfg.Gate.Decide(ctx, asked).Hangs() {
-		return errors.New("the answer depends on the object, which a review here cannot say: ask for subjectaccessreviews.authorization.proviso.dev, or with `proviso can-i`")
+		return errors.New("the answer depends on the object, which a review of a stock server cannot say; subjectaccessreviews of authorization.proviso.dev can, and `proviso can-i` asks for them")
 	}
 	return nil
 }

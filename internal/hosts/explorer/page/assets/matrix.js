@@ -53,6 +53,18 @@ function Group({ group, verbs, q, place, open: first }) {
   </tbody>`;
 }
 
+// Rows is a matrix as a table, by role.
+export function Rows({ matrix, q, hide }) {
+  const groups = byRole(matrix.rows, hide);
+  const places = new Set(groups.flatMap((g) => g.rows.map(placeOf)));
+  const place = places.size === 1 ? [...places][0] : ""; // the same on every line needs no column
+  const few = groups.reduce((n, g) => n + g.rows.length, 0) <= 14;
+  if (groups.length === 0) return html`<${Empty} title="Nothing">Nothing is allowed, and nothing is denied.<//>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Matrix"><table class="grid matrix"><caption class="sr">Who may do what${place && " in " + place}, by role</caption>
+    <thead><tr><th scope="col">Who</th>${!place && html`<th scope="col">Where</th>`}<th scope="col">Resources</th>${matrix.verbs.map((v) => html`<th scope="col" key=${v} class="verb">${short[v] || v}</th>`)}</tr></thead>
+    <${More} items=${groups} first=${40} wrap=${(b) => html`<tbody>${inRow(b)}</tbody>`} words="roles" render=${(g) => html`<${Group} key=${g.id + few} group=${g} verbs=${matrix.verbs} q=${q} place=${place} open=${few} />`} /></table></div>`;
+}
+
 const Rights = ({ state, q }) => {
   const rights = state.result?.answer.rights || [];
   return html`<div class="answer" data-ready=${!state.busy}>
@@ -87,10 +99,6 @@ export function Matrix({ at, session, world }) {
   };
   const matrix = state.result?.answer;
   const hide = q.system !== "true" && !q.subjects;
-  const groups = matrix ? byRole(matrix.rows, hide) : [];
-  const places = new Set(groups.flatMap((g) => g.rows.map(placeOf)));
-  const place = places.size === 1 ? [...places][0] : ""; // the same on every line needs no column
-  const few = groups.reduce((n, g) => n + g.rows.length, 0) <= 14;
   return html`<section>
     <h1>Matrix</h1>
     <p class="lead">What a subject may do, or what everybody may do in a namespace. Lines with the same rights are one line.</p>
@@ -105,10 +113,7 @@ export function Matrix({ at, session, world }) {
     <${Busy} on=${state.busy || own.busy} words="Reading the policy and deciding every cell…" />
     ${forbidden ? html`<${Trouble} error=${own.error} />${own.result && html`<${Rights} state=${own} q=${q} />`}` : html`<${Trouble} error=${state.error} retry=${submit} />`}
     ${matrix && html`<div class="answer" data-ready=${!state.busy}>
-      ${groups.length === 0 ? html`<${Empty} title="Nothing">Nothing is allowed, and nothing is denied.<//>`
-      : html`<div class="scroll" tabindex="0" role="region" aria-label="Matrix"><table class="grid matrix"><caption class="sr">Who may do what${place && " in " + place}, by role</caption>
-        <thead><tr><th scope="col">Who</th>${!place && html`<th scope="col">Where</th>`}<th scope="col">Resources</th>${matrix.verbs.map((v) => html`<th scope="col" key=${v} class="verb">${short[v] || v}</th>`)}</tr></thead>
-        <${More} items=${groups} first=${40} wrap=${(b) => html`<tbody>${inRow(b)}</tbody>`} words="roles" render=${(g) => html`<${Group} key=${g.id + few} group=${g} verbs=${matrix.verbs} q=${q} place=${place} open=${few} />`} /></table></div>`}
+      <${Rows} matrix=${matrix} q=${q} hide=${hide} />
       <${Notes} notes=${state.result.notes} />
       <${Terminal} command=${state.result.command} />
     </div>`}

@@ -48,7 +48,8 @@ function Card({ group, q }) {
   const title = group.blocked ? group.blocked.rule : lead ? lead.rule : group.subjects.some((s) => s.groupName === "system:masters") ? "members of system:masters may do everything" : "no rule of Policy or RBAC";
   return html`<article class=${"card " + group.state} data-state=${group.state}>
     <div class="top"><${State} is=${group.state} word=${group.state === "denied" ? "denied" : group.state === "if" ? "if" : "always"} />
-      <${RuleText} of=${title} tag="h3" /><span class="count">${group.subjects.length.toLocaleString("en")} ${group.subjects.length === 1 ? "subject" : "subjects"}</span></div>
+      ${lead && !group.blocked ? html`<h3>${objectName(lead.role)}</h3>` : html`<${RuleText} of=${title} tag="h3" />`}<span class="count">${group.subjects.length.toLocaleString("en")} ${group.subjects.length === 1 ? "subject" : "subjects"}</span></div>
+    ${lead && !group.blocked && html`<${RuleText} of=${title} tag="p" />`}
     ${(lead || group.blocked) && html`<p class="origin">
       ${lead && html`<${Ref} of=${lead.role} /> rule ${lead.ruleIndex}`}
       ${group.blocked ? html`through ${group.blocked.binding}` : group.bindings.size === 1 ? html`, through <${Ref} of=${lead.binding} />` : group.bindings.size > 1 ? `, through ${group.bindings.size.toLocaleString("en")} bindings` : ""}</p>`}

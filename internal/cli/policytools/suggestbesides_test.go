@@ -1,0 +1,117 @@
+package policytools
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/hosts/offline"
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+)
+
+// boss is dora's role of today, in the namespace shop.
+const boss = `apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: boss, namespace: shop}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: boss, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: boss}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
+`
+
+// binder may bind one role, and holds nothing else.
+const binder = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: binder}
+rules:
+- {apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], resourceNames: [reader], verbs: [bind]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: binder, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: binder}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}]
+`
+
+const protectedLabel = `---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ProtectedAttribute
+metadata: {name: tier, namespace: shop}
+attributeKind: Label
+attributeName: example.com/tier
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: boss}
+`
+
+// TR-10: what a request needs beside its verb is among what is suggested, and proven by replay: with the suggestion in
+// place of what it replaces, every question that the server asks has the answer that it had.
+func TestSuggestKeepsWhatRequestsNeedBesides(t *testing.T) {
+	event := func(level, verb, group, resource, sub, name string, code int, object string) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":%q,"stage":"ResponseComplete","auditID":"1","verb":%q,"requestURI":"/x",
+			"user":{"username":"dora","groups":["system:authenticated"]},"objectRef":{"resource":%q,"subresource":%q,"namespace":"shop","apiGroup":%q,"apiVersion":"v1","name":%q},
+			"responseStatus":{"code":%d},"requestObject":%s}`, level, verb, resource, sub, group, name, code, object)
+	}
+	for _, test := range []struct {
+		name, policy, event string
+		// asked are the questions of the server, as verb group resource name.
+		asked []string
+		says  string
+	}{
+		{"an apply that creates", boss, event("Metadata", "patch", "", "configmaps", "", "a", 201, "null"), []string{"patch  configmaps a", "create  configmaps a"}, "none breaks"},
+		{"an apply that changes", boss, event("Metadata", "patch", "", "configmaps", "", "a", 200, "null"), []string{"patch  configmaps a"}, "none breaks"},
+		{"exec by GET", boss, event("Metadata", "get", "", "pods", "exec", "a", 101, "null"), []string{"get  pods/exec a", "create  pods/exec a"}, "none breaks"},
+		{"a binding by bind", binder, event("Request", "create", "rbac.authorization.k8s.io", "rolebindings", "", "b", 201,
+			`{"kind":"RoleBinding","roleRef":{"kind":"ClusterRole","name":"reader"}}`),
+			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "none breaks"},
+		{"a binding of an unknown role by bind", binder, event("Metadata", "create", "rbac.authorization.k8s.io", "rolebindings", "", "b", 201, "null"),
+			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "Not proven: 1 different requests hand out rights"},
+		{"a role by escalate", boss, event("Metadata", "create", "rbac.authorization.k8s.io", "roles", "", "b", 201, "null"),
+			[]string{"create rbac.authorization.k8s.io roles b", "escalate rbac.authorization.k8s.io roles "}, "none breaks"},
+		{"a protected label", boss + protectedLabel, event("Metadata", "create", "", "configmaps", "", "a", 201, "null"), nil, `Keep RoleBinding "shop/boss": members of its role`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			log := strings.ReplaceAll(test.event, "\n", "") + "\n"
+			out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": test.policy}), "--for", "dora")
+			if code > 1 || err != nil || !strings.Contains(out, test.says) {
+				t.Fatalf("%d %v\n%s", code, err, out)
+			}
+			// What is replaced is gone: dora is in no other binding.
+			left := strings.ReplaceAll(test.policy, "name: dora", "name: nobody")
+			host := hostOf(t, left+"---\n"+out)
+			for _, question := range test.asked {
+				part := strings.SplitN(question, " ", 4)
+				resource, sub, _ := strings.Cut(part[2], "/")
+				attrs := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "dora", Groups: []string{user.AllAuthenticated}}, Verb: part[0], APIGroup: part[1], APIVersion: "v1",
+					Resource: resource, Subresource: sub, Namespace: "shop", Name: part[3], ResourceRequest: true}
+				if answer := host.Decide(context.Background(), attrs); answer != offline.Allowed {
+					t.Errorf("%s: %v with\n%s", question, answer, out)
+				}
+			}
+		})
+	}
+}
+
+func hostOf(t *testing.T, policy string) *offline.Host {
+	t.Helper()
+	documents, err := manifests.Read([]string{write(t, map[string]string{"policy.yaml": policy})}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}

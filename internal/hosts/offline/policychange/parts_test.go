@@ -1,0 +1,148 @@
+package policychange
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/state/journal"
+)
+
+// holding is a container of Policy with roles, each with one verb.
+func holding(namespace string, roles map[string]string) map[string]any {
+	inside := map[string]any{}
+	for name, verb := range roles {
+		inside[name] = map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace}, "rules": []any{map[string]any{"verbs": []any{verb}, "resourceKinds": []any{"pods"}}}}
+	}
+	return map[string]any{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "Policy", "metadata": map[string]any{"name": "default", "namespace": namespace}, "roles": inside}
+}
+
+func said(documents []manifests.Document) string {
+	var lines []string
+	for _, d := range documents {
+		lines = append(lines, d.Key()+" "+string(essence(d.Object)))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// TR-20: on random changes, what is selected is what it was, and the rest is as it is; an undone change leaves no
+// trace, and takes nothing with it but later changes of the same roles.
+func TestPartsGoBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	namespaces, names := []string{"a", "b"}, []string{"dev", "ops", "qa"}
+	for range 200 {
+		live := map[string]map[string]string{"a": {}, "b": {}}
+		documents := func() (out []manifests.Document) {
+			for _, namespace := range namespaces {
+				out = append(out, manifests.Of(&unstructured.Unstructured{Object: holding(namespace, live[namespace])}))
+			}
+			return Parts(out)
+		}
+		states := []string{said(documents())}
+		texts := [][]manifests.Document{documents()}
+		var entries []journal.Entry
+		for i := range 12 {
+			namespace, name := namespaces[rng.IntN(2)], names[rng.IntN(3)]
+			before := raw(t, holding(namespace, live[namespace]))
+			if _, there := live[namespace][name]; there && rng.IntN(2) == 0 {
+				delete(live[namespace], name)
+			} else {
+				live[namespace][name] = fmt.Sprintf("verb%d", i)
+			}
+			entries = append(entries, journal.Entry{Revision: uint64(10 + i), Time: time.Unix(int64(1000+i), 0), Verb: "update", Group: "policy.proviso.dev", Resource: "policies", Namespace: namespace, Name: "default",
+				Before: before, After: raw(t, holding(namespace, live[namespace]))})
+			states, texts = append(states, said(documents())), append(texts, documents())
+		}
+		now := documents()
+		at := rng.IntN(12)
+		all, err := PartsAsOf(now, entries, uint64(10+at), Selection{})
+		if err != nil || said(all) != states[at+1] {
+			t.Fatalf("%v\n%s\nwant\n%s", err, said(all), states[at+1])
+		}
+		some, err := PartsAsOf(now, entries, uint64(10+at), Selection{Namespace: "a", Roles: []string{"dev"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"dev", "ops", "qa"} {
+			for _, namespace := range namespaces {
+				want := texts[at+1]
+				if namespace != "a" || key != "dev" {
+					want = now
+				}
+				if got, want := only(some, namespace, key), only(want, namespace, key); got != want {
+					t.Fatalf("%s/%s is %s, want %s", namespace, key, got, want)
+				}
+			}
+		}
+		then, with, err := Undo(now, entries, uint64(10+at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		touched, err := undoneBy(&entries[at])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, namespace := range namespaces {
+			for _, key := range names {
+				want := now
+				if slices.ContainsFunc(touched, func(u undone) bool { return strings.HasSuffix(u.key, " "+namespace+"/"+key) }) {
+					want = texts[at]
+				}
+				if got, want := only(then, namespace, key), only(want, namespace, key); got != want {
+					t.Fatalf("undo %d: %s/%s is %s, want %s (with %d others)", at, namespace, key, got, want, len(with))
+				}
+			}
+		}
+	}
+}
+
+// only is one role.
+func only(documents []manifests.Document, namespace, name string) string {
+	return said(slices.DeleteFunc(slices.Clone(documents), func(d manifests.Document) bool {
+		return d.Object.GetKind() != "Role" || d.Object.GetNamespace() != namespace || d.Object.GetName() != name
+	}))
+}
+
+// TR-20: a moment is a revision or a time, and what the journal does not know is an error.
+func TestMoments(t *testing.T) {
+	clock := time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
+	history := &journal.History{Entries: []journal.Entry{{Revision: 10, Time: clock.Add(-3 * time.Hour)}, {Revision: 20, Time: clock.Add(-time.Hour)}}}
+	for text, want := range map[string]uint64{"10": 10, "15": 15, "20": 20, "2h": 10, "30m": 20, "2026-11-17T10:30:00Z": 10, "2026-11-17 11:30": 20} {
+		if got, err := MomentOf(text, history, clock); err != nil || got != want {
+			t.Errorf("%s: %d %v, want %d", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{"99999999": "there is no revision", "9": "begins at revision 10", "4h": "does not reach back", "3d": "does not reach back", "2027-01-01": "in the future", "soon": "neither a revision"} {
+		if _, err := MomentOf(text, history, clock); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TR-20: undoing the creation of a role takes the bindings of it away.
+func TestUndoTakesBindingsAlong(t *testing.T) {
+	role := roleNamed("new", "get")
+	binding := map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "b"},
+		"roleRef": map[string]any{"kind": "ClusterRole", "name": "new", "apiGroup": "rbac.authorization.k8s.io"}}
+	other := map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "c"},
+		"roleRef": map[string]any{"kind": "ClusterRole", "name": "old", "apiGroup": "rbac.authorization.k8s.io"}}
+	var now []manifests.Document
+	for _, o := range []map[string]any{role, binding, other, roleNamed("old", "get")} {
+		now = append(now, manifests.Of(&unstructured.Unstructured{Object: o}))
+	}
+	entries := []journal.Entry{{Revision: 5, Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "new", After: raw(t, role)}}
+	then, _, err := Undo(now, entries, 5)
+	if err != nil || len(then) != 2 || strings.Contains(said(then), "new") {
+		t.Fatalf("%v\n%s", err, said(then))
+	}
+	if _, _, err := Undo(now, entries, 6); err == nil || !strings.Contains(err.Error(), "no change that you may see has revision 6") {
+		t.Errorf("%v", err)
+	}
+}
