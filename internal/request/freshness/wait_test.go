@@ -91,7 +91,7 @@ func TestReach(t *testing.T) {
 	begin := time.Now()
 	for want, asked := range map[string]string{
 		"does not exist yet: the newest is 100": token(policies, 101),
-		"not a source of this server":               token("namespaces", 1),
+		"not a source of this server":           token("namespaces", 1),
 		"no policy revision":                    "non sense",
 	} {
 		if _, err := w.Reach(ctx, "edgar", asked); err == nil || !strings.Contains(err.Error(), want) {
