@@ -23,7 +23,7 @@ import (
 func TestFieldPermissions(t *testing.T) {
 	t.Parallel()
 	f := &fieldWorld{audited: trail}
-	f.s = plain.get(t)
+	f.s = audited.get(t)
 	f.clients = map[string]*http.Client{}
 	f.install(t)
 	t.Run("bad input", f.badInput)

@@ -150,7 +150,7 @@ func (p *policyServer) badInput(t *testing.T) {
 		{name: "a Policy that is not empty deleted", method: "DELETE", path: containersIn("hammer", "policies") + "/default", code: 409, thing: "(dev)", remedy: "delete them first"},
 		{name: "a PolicyBinding named after nothing", method: "POST", path: containersIn("anvil", "policybindings") + dryRun,
 			body: "{apiVersion: policy.proviso.dev/v1alpha1, kind: PolicyBinding, metadata: {name: other}}", code: 422, thing: `metadata.name: Invalid value: "other"`,
-			remedy: `the own one, "anvil", or the master namespace, "master"`, good: "{apiVersion: policy.proviso.dev/v1alpha1, kind: PolicyBinding, metadata: {name: anvil}}"},
+			remedy: `its own, "anvil", or the master namespace, "master"`, good: "{apiVersion: policy.proviso.dev/v1alpha1, kind: PolicyBinding, metadata: {name: anvil}}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, message, _ := p.admin.do(t, tc.method, tc.path, tc.body)

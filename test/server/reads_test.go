@@ -127,7 +127,7 @@ func teamObject(kind, apiVersion, namespace, name string, labels map[string]any)
 // RD-1, RD-2, RD-4, RD-6: who may see some objects only sees those, in every form in which they can be read.
 func TestReadsUnderACondition(t *testing.T) {
 	t.Parallel()
-	s := plain.get(t)
+	s := audited.get(t)
 	ctx := t.Context()
 	admin := dynamic.NewForConfigOrDie(s.admin)
 	for name, labels := range map[string]map[string]any{

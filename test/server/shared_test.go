@@ -24,9 +24,11 @@ import (
 // server came with. A test that waits for something may do so in parallel with others; one that looks at everything
 // that a server serves, or runs kubectl, which is made for one process, may not.
 var (
-	// plain has no controllers, and nothing plugged in. The annotations of every request are written down.
-	plain = &sharedServer{configure: func(o *apiserver.Options) { o.AuditTo(trail, trail) }}
-	trail = &auditTrail{annotations: map[string]map[string]string{}}
+	// plain has no controllers, and nothing plugged in.
+	plain = &sharedServer{}
+	// audited writes down the annotations of every request.
+	audited = &sharedServer{configure: func(o *apiserver.Options) { o.AuditTo(trail, trail) }}
+	trail   = &auditTrail{annotations: map[string]map[string]string{}}
 	// united shows unions.
 	united = &sharedServer{configure: func(o *apiserver.Options) { o.SwitchOn(apiserver.UnionReads) }}
 	// bare has no kinds but those that it came with until TestDefaultRoles is through: tests that define some ask for
