@@ -294,8 +294,8 @@ func journalIsServed(t *testing.T, here, nobody asker) {
 	if fmt.Sprint(verbs) != "[create delete]" {
 		t.Errorf("the changes are %v", verbs)
 	}
-	// TR-19: everybody may ask for the journal, and sees the changes of what they may get, and not how many others there
-	// are.
+	// TR-19: everybody may ask for the journal, and sees the changes of what they may get, and not how many others
+	// there are.
 	code, _, answer = nobody.send("GET", path, "", "")
 	if seen, _ := answer["entries"].([]any); code != http.StatusOK || len(seen) != 0 || answer["hidden"] != nil {
 		t.Errorf("somebody who may read no policy: %d, %d entries, %v hidden", code, len(seen), answer["hidden"])
