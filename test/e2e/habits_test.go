@@ -54,7 +54,7 @@ func TestRolesAreHandledLikeAnyObject(t *testing.T) {
 
 	// Rules without effect
 	out := s.apply("{apiVersion: authorization.proviso.dev/v1alpha1, kind: Role, metadata: {name: odd, namespace: hammer}, rules: [{verbs: [gett], resourceKinds: [podss]}, {verbs: [create], resourceKinds: [pods], resourceNames: [x]}]}")
-	for _, want := range []string{`"gett" is no verb`, `is called "podss"`, "has no effect on create"} {
+	for _, want := range []string{`"gett" is not a verb`, `is named "podss"`, "has no effect on create"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no warning with %q:\n%s", want, out)
 		}
