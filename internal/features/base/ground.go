@@ -23,6 +23,7 @@ import (
 	"proviso.dev/proviso/internal/request/errorfilter"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/namespacegc"
 	"proviso.dev/proviso/internal/state/policycodec"
@@ -65,7 +66,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Background: func(from snapshot.Source) ([]feature.Runner, error) { return background(k, cfg, from) },
 	}
 	if cfg.Journal != nil {
-		s.Paths = append(s.Paths, feature.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal, busy: make(chan struct{}, 2)}})
+		s.Paths = append(s.Paths, feature.Path{Path: HistoryPath, Handler: &history{kernel: k, journal: cfg.Journal, turns: turns.Queue{Slots: 2}}})
 	}
 	if cfg.Health != nil {
 		s.Filters = append(s.Filters, feature.Filter{Name: "announce", Wrap: cfg.Health.Announce})

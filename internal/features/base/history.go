@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -30,13 +32,16 @@ import (
 // HistoryPath serves the journal of policy. The normal authorization filter asks for get on it.
 const HistoryPath = journal.Path
 
-// history serves `proviso history` (TR-15): everybody who may ask sees the changes of the objects that he may get.
+// history serves `proviso history` (TR-15): everybody who may ask sees the changes of the objects that they may get.
 type history struct {
 	kernel  *feature.Kernel
 	journal *journal.Journal
-	// busy bounds how many read it at a time.
-	busy chan struct{}
+	// turns bounds how many read it at a time, and gives each user one of them: everybody may ask (NI-6).
+	turns turns.Queue
 }
+
+// patience is how long a caller may take to read the answer, and keep others from it.
+const patience = 30 * time.Second
 
 // ServeHTTP answers with a journal.History.
 func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,13 +62,18 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(apierrors.NewBadRequest(err.Error()))
 		return
 	}
-	select {
-	case h.busy <- struct{}{}: // a journal can be large
-		defer func() { <-h.busy }()
-	case <-r.Context().Done():
-		fail(apierrors.NewTimeoutError("others read the journal of policy; try again", 1))
+	done, err := h.turns.Take(r.Context(), caller) // a journal can be large
+	if err != nil {
+		fail(err)
 		return
 	}
+	defer done()
+	out := http.NewResponseController(w)
+	if err := out.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		fail(apierrors.NewInternalError(err))
+		return
+	}
+	defer func() { _ = out.SetWriteDeadline(time.Time{}) }() // of a connection that goes on
 	records, unreadable, err := h.journal.Records(r.Context())
 	switch {
 	case errors.Is(err, journal.ErrOff):
@@ -157,7 +167,7 @@ func (h *history) mayGet(ctx context.Context, caller user.Info, e *journal.Entry
 	if may(authorizer.AttributesRecord{APIGroup: e.Group, APIVersion: e.Version(), Resource: e.Resource, Name: e.Name}) {
 		return true
 	}
-	// A container is what it holds: whoever may get all of that, whatever its name, may see it (TR-19).
+	// A container is what it holds: a caller who may get all of that, whatever its name, may see it (TR-19).
 	view := map[string]string{"policies": "roles", "policybindings": "rolebindings"}[e.Resource]
 	return view != "" && e.Group == policyv1alpha1.GroupName &&
 		may(authorizer.AttributesRecord{APIGroup: authz.GroupName, APIVersion: authz.SchemeGroupVersion.Version, Resource: view})

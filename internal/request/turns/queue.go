@@ -23,8 +23,8 @@ const (
 // Queue gives turns. Its zero value is ready, with half of the processors and at least one for those whose turn it is.
 // A nil queue lets everybody go at once: that of a command, which has no other callers.
 type Queue struct {
-	// slots is how many run at a time; 0 is half of the processors.
-	slots int
+	// Slots is how many run at a time; 0 is half of the processors.
+	Slots int
 
 	mu               sync.Mutex
 	running, waiting int
@@ -61,7 +61,7 @@ func (q *Queue) Take(ctx context.Context, u user.Info) (done func(), err error) 
 	if len(l.waiting) >= maxWaiting || q.waiting >= maxWaitingTogether {
 		q.drop(l)
 		q.mu.Unlock()
-		return nil, errBusy("too many writes of roles and role bindings by %q, or by all users, are waiting to be checked", u.GetName())
+		return nil, errBusy("too many requests of this kind by %q, or by all users, are waiting", u.GetName())
 	}
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
@@ -75,7 +75,7 @@ func (q *Queue) Take(ctx context.Context, u user.Info) (done func(), err error) 
 	case <-turn:
 	case <-ctx.Done():
 		if !q.leave(l, turn) {
-			return nil, errBusy("the write of a role or role binding by %q was not checked in time, since others are being checked", u.GetName())
+			return nil, errBusy("the request by %q had no turn in time, since others were served", u.GetName())
 		}
 	}
 	return sync.OnceFunc(func() { q.end(l) }), nil
@@ -107,7 +107,7 @@ func (q *Queue) drop(l *lane) {
 
 // dispatch gives turns while there are slots.
 func (q *Queue) dispatch() {
-	slots := q.slots
+	slots := q.Slots
 	if slots == 0 {
 		slots = max(1, runtime.GOMAXPROCS(0)/2)
 	}

@@ -19,7 +19,7 @@ func named(name string) user.Info { return &user.DefaultInfo{Name: name} }
 // NI-6: few run at a time, each caller one, and nobody waits for ever.
 func TestFewRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &Queue{slots: 2}
+		q := &Queue{Slots: 2}
 		var running, most atomic.Int32
 		var perUser [3]atomic.Int32
 		var all sync.WaitGroup
@@ -55,7 +55,7 @@ func TestFewRunAtATime(t *testing.T) {
 // NI-6: somebody who comes after many of another caller waits for one of them, not for all.
 func TestCallersGoRoundRobin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &Queue{slots: 1}
+		q := &Queue{Slots: 1}
 		var all sync.WaitGroup
 		work := func(who string) time.Duration {
 			began := time.Now()
@@ -83,7 +83,7 @@ func TestCallersGoRoundRobin(t *testing.T) {
 // NI-6: what waits is bounded, for each caller and for all; beyond that a caller is told when to try again.
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &Queue{slots: 1}
+		q := &Queue{Slots: 1}
 		ctx, cancel := context.WithCancel(t.Context())
 		first, err := q.Take(ctx, named("eve"))
 		if err != nil {
