@@ -58,7 +58,7 @@ const (
 // workloads make pods.
 var workloads = []string{"pods", "deployments.apps", "daemonsets.apps", "statefulsets.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"}
 
-// waysTo are the steps that lead to a right, whoever takes them. The first of those who have it are named: to become
+// waysTo are the steps that lead to a right. The first of those who have it are named: to become
 // one of them is a way, too.
 func waysTo(namespace, kind string, s authz.ResourceAccessReviewStatus) (ways []way) {
 	add := func(how string, rights ...helpful) { ways = append(ways, way{how, rights}) }

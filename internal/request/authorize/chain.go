@@ -264,7 +264,7 @@ func (p *pending) Resolve(ctx context.Context, data authorizer.ConditionsData) r
 		}
 	}
 	w, r := p.walk, p.record.copy()
-	w.how = lists{} // whoever has the object narrows nothing
+	w.how = lists{} // with the object at hand, nothing is narrowed
 	var conditions []string
 	var types typeSet
 	for a := range w.answers(ctx) {

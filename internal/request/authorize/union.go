@@ -345,7 +345,7 @@ func (e *elsewhere) at(ctx context.Context, namespace string) part {
 	return p
 }
 
-// has tells whether a tier of the index is in the chain.
+// has reports whether a tier of the index is in the chain.
 func (c *Chain) has(tier ruleset.Tier) bool {
 	return slices.ContainsFunc(c.Links(), func(l Link) bool {
 		t, ok := l.Authorizer.(interface{ is(ruleset.Tier) bool })

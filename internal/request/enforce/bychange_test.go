@@ -44,7 +44,7 @@ func gatheringWorld(t *testing.T) *effectsWorld {
 }
 
 // NI-4: the aggregation controller changes the roles that gather the one that is written, directly and by way of a
-// third. Who is denied one of those changes is refused, by a rule that has a name.
+// third. A caller who is denied one of those changes is refused, and the log names the rule.
 func TestRolesThatAreGathered(t *testing.T) {
 	w := gatheringWorld(t)
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestRolesThatAreGathered(t *testing.T) {
 	}
 }
 
-// NI-4: what cannot be read may gather the role. Who is denied no change of a role does not wait for an answer.
+// NI-4: what cannot be read may gather the role. A caller who is denied no change of a role is not held up.
 func TestRolesThatCannotBeRead(t *testing.T) {
 	odd := map[string]any{"clusterRoleSelectors": []any{map[string]any{"matchExpressions": []any{map[string]any{"key": "a", "operator": "Perhaps"}}}}}
 	for name, spoil := range map[string]func(*effectsWorld){

@@ -21,7 +21,7 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// NI-5: who is denied something about the objects of a definition cannot take a field out of its schema. Others can.
+// NI-5: a caller who is denied something about the objects of a definition cannot take a field out of its schema.
 func TestHidingAFieldFromARule(t *testing.T) {
 	widgets := []string{"widgets"}
 	w := newEffectsWorld(t, map[string][]rule{
