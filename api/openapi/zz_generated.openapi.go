@@ -83,6 +83,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.PolicyReference{}.OpenAPIModelName():                   schema_proviso_api_policy_v1alpha1_PolicyReference(ref),
 		policyv1alpha1.PolicyRole{}.OpenAPIModelName():                        schema_proviso_api_policy_v1alpha1_PolicyRole(ref),
 		policyv1alpha1.PolicyRoleBinding{}.OpenAPIModelName():                 schema_proviso_api_policy_v1alpha1_PolicyRoleBinding(ref),
+		policyv1alpha1.PolicyRoleReference{}.OpenAPIModelName():               schema_proviso_api_policy_v1alpha1_PolicyRoleReference(ref),
 		policyv1alpha1.PolicyRule{}.OpenAPIModelName():                        schema_proviso_api_policy_v1alpha1_PolicyRule(ref),
 		policyv1alpha1.PolicyStatus{}.OpenAPIModelName():                      schema_proviso_api_policy_v1alpha1_PolicyStatus(ref),
 		policyv1alpha1.ProtectedAttribute{}.OpenAPIModelName():                schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref),
@@ -2025,10 +2026,18 @@ func schema_proviso_api_authorization_v1alpha1_ResourceAccessReviewSpec(ref comm
 							Format:      "",
 						},
 					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the instant that is asked about; left out, it is now. What begins or ends counts as it does then; who may ask, and what the caller may see of the answer, is decided now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
 		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
 	}
 }
 
@@ -2272,7 +2281,7 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 					},
 					"roleRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roleRef is the role that is given: one of the own namespace or one of the master namespace. It cannot be changed; delete the role binding and create it again instead.",
+							Description: "roleRef is the role that is given: one of the own namespace, one of the master namespace, or a ClusterRole of RBAC. It cannot be changed; delete the role binding and create it again instead.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(authorizationv1alpha1.RoleRef{}.OpenAPIModelName()),
 						},
@@ -2329,11 +2338,23 @@ func schema_proviso_api_authorization_v1alpha1_RoleBinding(ref common.ReferenceC
 							},
 						},
 					},
+					"notBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notBefore is when the role binding begins to count, in whole seconds. Left out, it counts at once.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"notAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notAfter is when the role binding ceases to count, in whole seconds: at that instant it does not count any more. Left out, it counts until it is deleted.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", authorizationv1alpha1.RoleRef{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", authorizationv1alpha1.RoleRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -2444,9 +2465,23 @@ func schema_proviso_api_authorization_v1alpha1_RoleRef(ref common.ReferenceCallb
 				Description: "RoleRef names a role.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is rbac.authorization.k8s.io if the role is a ClusterRole of RBAC, and left out otherwise.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is ClusterRole if the role is a ClusterRole of RBAC, and left out otherwise.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespace is the namespace of the role: the own namespace, which is the default, or the master namespace.",
+							Description: "namespace is the namespace of the role: the own namespace, which is the default, or the master namespace. A ClusterRole has none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2999,12 +3034,18 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewSpec(ref commo
 							Format:      "",
 						},
 					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the instant that is asked about; left out, it is now. What begins or ends counts as it does then; who may ask, and what the caller may see of the answer, is decided now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 				Required: []string{"verb", "resourceKind"},
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/runtime.RawExtension"},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", "k8s.io/apimachinery/pkg/runtime.RawExtension"},
 	}
 }
 
@@ -3051,6 +3092,12 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref com
 							Format:      "",
 						},
 					},
+					"until": {
+						SchemaProps: spec.SchemaProps{
+							Description: "until is when the answer changes next, as far as bindings that begin or end tell. It is left out if that is not known, or never.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 					"trace": {
 						SchemaProps: spec.SchemaProps{
 							Description: "trace is how the decision came about. It is filled when spec.trace is true.",
@@ -3062,7 +3109,7 @@ func schema_proviso_api_authorization_v1alpha1_SubjectAccessReviewStatus(ref com
 			},
 		},
 		Dependencies: []string{
-			authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", authorizationv1alpha1.DecisionTrace{}.OpenAPIModelName()},
 	}
 }
 
@@ -3299,7 +3346,7 @@ func schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref common.Ref
 					},
 					"attributeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "attributeName is the key of the label or annotation. It cannot be changed.",
+							Description: "attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3320,6 +3367,33 @@ func schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref common.Ref
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "protectedValues are the values that are protected. Left out, every value is.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"unlistedValues": {
+						SchemaProps: spec.SchemaProps{
+							Description: "unlistedValues is Free (the default) or Forbidden: whether everybody can set values that protectedValues does not list. If they are forbidden, only the members of an object of the same attribute without a list can set them; members of any object of the attribute can remove them.\n\nPossible enum values:\n - `\"Forbidden\"` protects them, too.\n - `\"Free\"` lets everybody set them.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Forbidden", "Free"},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources limits the protection to these resources: plurals (namespaces, deployments.apps) or kinds (Namespace). A name without an API group means every group. A pod template counts as pods. Left out, all resources are meant.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4152,10 +4226,16 @@ func schema_proviso_api_policy_v1alpha1_PolicyRoleBinding(ref common.ReferenceCa
 					},
 					"roleName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roleName is the role that is bound. It is a role of the policy that the container refers to.",
+							Description: "roleName is the role that is bound. It is a role of the policy that the container refers to, unless roleRef says otherwise.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"roleRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "roleRef is set if the role is a ClusterRole of RBAC.",
+							Ref:         ref(policyv1alpha1.PolicyRoleReference{}.OpenAPIModelName()),
 						},
 					},
 					"userNames": {
@@ -4196,6 +4276,18 @@ func schema_proviso_api_policy_v1alpha1_PolicyRoleBinding(ref common.ReferenceCa
 							},
 						},
 					},
+					"notBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notBefore is when the role binding begins to count; left out, it has always counted.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"notAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notAfter is when the role binding ceases to count; left out, it never does.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 					"spellings": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4220,7 +4312,45 @@ func schema_proviso_api_policy_v1alpha1_PolicyRoleBinding(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", policyv1alpha1.PolicyRoleReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_policy_v1alpha1_PolicyRoleReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PolicyRoleReference names a role that is not one of Policy.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is rbac.authorization.k8s.io.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is ClusterRole.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the role.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"apiGroup", "kind", "name"},
+			},
+		},
 	}
 }
 
@@ -4499,7 +4629,7 @@ func schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref common.ReferenceC
 					},
 					"attributeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "attributeName is the key of the label or annotation. It cannot be changed.",
+							Description: "attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4520,6 +4650,33 @@ func schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref common.ReferenceC
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "protectedValues are the values that are protected. Left out, every value is.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"unlistedValues": {
+						SchemaProps: spec.SchemaProps{
+							Description: "unlistedValues is Free (the default) or Forbidden: whether everybody can set values that protectedValues does not list. If they are forbidden, only the members of an object of the same attribute without a list can set them; members of any object of the attribute can remove them.\n\nPossible enum values:\n - `\"Forbidden\"` protects them, too.\n - `\"Free\"` lets everybody set them.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Forbidden", "Free"},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources limits the protection to these resources: plurals (namespaces, deployments.apps) or kinds (Namespace). A name without an API group means every group. A pod template counts as pods. Left out, all resources are meant.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

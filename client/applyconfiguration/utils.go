@@ -90,6 +90,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.PolicyRoleApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRoleBinding"):
 		return &applyconfigurationpolicyv1alpha1.PolicyRoleBindingApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRoleReference"):
+		return &applyconfigurationpolicyv1alpha1.PolicyRoleReferenceApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
 		return &applyconfigurationpolicyv1alpha1.PolicyRuleApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyStatus"):

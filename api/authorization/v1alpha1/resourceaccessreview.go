@@ -66,6 +66,11 @@ type ResourceAccessReviewSpec struct {
 	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
 	// +optional
 	AtLeastRevision string `json:"atLeastRevision,omitempty"`
+
+	// time is the instant that is asked about; left out, it is now. What begins or ends counts as it does then; who may
+	// ask, and what the caller may see of the answer, is decided now.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // ResourceAccessReviewStatus says who can. A user is judged with system:authenticated as its only group, and a group as

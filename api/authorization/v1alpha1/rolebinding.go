@@ -16,8 +16,8 @@ type RoleBinding struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// roleRef is the role that is given: one of the own namespace or one of the master namespace. It cannot be changed;
-	// delete the role binding and create it again instead.
+	// roleRef is the role that is given: one of the own namespace, one of the master namespace, or a ClusterRole of
+	// RBAC. It cannot be changed; delete the role binding and create it again instead.
 	// +optional
 	RoleRef RoleRef `json:"roleRef"`
 
@@ -39,17 +39,38 @@ type RoleBinding struct {
 	// +optional
 	// +listType=set
 	GroupNames []string `json:"groupNames,omitempty"`
+
+	// notBefore is when the role binding begins to count, in whole seconds. Left out, it counts at once.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+
+	// notAfter is when the role binding ceases to count, in whole seconds: at that instant it does not count any more.
+	// Left out, it counts until it is deleted.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 }
 
 // RoleRef names a role.
 type RoleRef struct {
-	// namespace is the namespace of the role: the own namespace, which is the default, or the master namespace.
+	// apiGroup is rbac.authorization.k8s.io if the role is a ClusterRole of RBAC, and left out otherwise.
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind is ClusterRole if the role is a ClusterRole of RBAC, and left out otherwise.
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// namespace is the namespace of the role: the own namespace, which is the default, or the master namespace. A
+	// ClusterRole has none.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
 	// name is the name of the role.
 	Name string `json:"name"`
 }
+
+// ClusterRole reports whether the role is a ClusterRole of RBAC.
+func (r RoleRef) ClusterRole() bool { return r.APIGroup != "" || r.Kind != "" }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

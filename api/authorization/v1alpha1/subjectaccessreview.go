@@ -67,6 +67,11 @@ type SubjectAccessReviewSpec struct {
 	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
 	// +optional
 	AtLeastRevision string `json:"atLeastRevision,omitempty"`
+
+	// time is the instant that is asked about; left out, it is now. What begins or ends counts as it does then; who may
+	// ask, and what the caller may see of the answer, is decided now.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // SubjectAccessReviewStatus says whether the subject can. allowReason and denyReason can both be set: one rule allows
@@ -91,6 +96,11 @@ type SubjectAccessReviewStatus struct {
 	// questions. It says nothing else.
 	// +optional
 	PolicyRevision string `json:"policyRevision,omitempty"`
+
+	// until is when the answer changes next, as far as bindings that begin or end tell. It is left out if that is not
+	// known, or never.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
 
 	// trace is how the decision came about. It is filled when spec.trace is true.
 	// +optional

@@ -19,7 +19,8 @@ type ClusterProtectedAttribute struct {
 	// attributeKind is Label or Annotation. It cannot be changed.
 	AttributeKind AttributeKind `json:"attributeKind"`
 
-	// attributeName is the key of the label or annotation. It cannot be changed.
+	// attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be
+	// changed.
 	AttributeName string `json:"attributeName"`
 
 	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all
@@ -30,6 +31,18 @@ type ClusterProtectedAttribute struct {
 	// +optional
 	// +listType=set
 	ProtectedValues []string `json:"protectedValues,omitempty"`
+
+	// unlistedValues is Free (the default) or Forbidden: whether everybody can set values that protectedValues does not
+	// list. If they are forbidden, only the members of an object of the same attribute without a list can set them;
+	// members of any object of the attribute can remove them.
+	// +optional
+	UnlistedValues UnlistedValues `json:"unlistedValues,omitempty"`
+
+	// resources limits the protection to these resources: plurals (namespaces, deployments.apps) or kinds (Namespace).
+	// A name without an API group means every group. A pod template counts as pods. Left out, all resources are meant.
+	// +optional
+	// +listType=set
+	Resources []string `json:"resources,omitempty"`
 
 	// scope is ObjectOnly, or IncludeTemplates (the default) to protect also the metadata that an object carries for
 	// others: pod templates, job templates, volume claim templates and resource claim templates.

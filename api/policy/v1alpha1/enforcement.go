@@ -22,7 +22,7 @@ func Enforcements() []Enforcement {
 // understood fails closed.
 func (e Enforcement) Shadowed() bool { return e == EnforcementWarn || e == EnforcementShadow }
 
-// Known tells whether the value can be understood.
+// Known reports whether the value can be understood.
 func (e Enforcement) Known() bool { return e == "" || e == EnforcementEnforce || e.Shadowed() }
 
 // Shadowed tells that the rule decides nothing. A rule that is not understood as a whole is not one of these: it is

@@ -16,7 +16,7 @@ const AnnotationNamespaceUID = "policy.proviso.dev/namespace-uid"
 // denies or protects holds until then, and what it grants does not. The server sets and removes it.
 const FinalizerNamespace = "policy.proviso.dev/namespace"
 
-// BelongsTo tells whether an object belongs to the namespace with this UID, which was created then. What was stored
+// BelongsTo reports whether an object belongs to the namespace with this UID, which was created then. What was stored
 // before UIDs were kept belongs to a namespace that was there before it. What cannot be read does not say when it was
 // made, and belongs to whichever namespace is there: it denies (SV-8), and nobody but an admin removes it.
 func BelongsTo(object metav1.Object, uid types.UID, created metav1.Time) bool {
@@ -30,7 +30,7 @@ func BelongsTo(object metav1.Object, uid types.UID, created metav1.Time) bool {
 	return !created.After(made.Time)
 }
 
-// Released tells whether an object was deleted with its namespace, and waits for that to be gone.
+// Released reports whether an object was deleted with its namespace, and waits for that to be gone.
 func Released(object metav1.Object) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), FinalizerNamespace)
 }

@@ -54,8 +54,13 @@ type PolicyRoleBinding struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// roleName is the role that is bound. It is a role of the policy that the container refers to.
+	// roleName is the role that is bound. It is a role of the policy that the container refers to, unless roleRef says
+	// otherwise.
 	RoleName string `json:"roleName"`
+
+	// roleRef is set if the role is a ClusterRole of RBAC.
+	// +optional
+	RoleRef *PolicyRoleReference `json:"roleRef,omitempty"`
 
 	// userNames are the users that have the role.
 	// +optional
@@ -67,12 +72,32 @@ type PolicyRoleBinding struct {
 	// +listType=set
 	GroupNames []string `json:"groupNames,omitempty"`
 
+	// notBefore is when the role binding begins to count; left out, it has always counted.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+
+	// notAfter is when the role binding ceases to count; left out, it never does.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+
 	// spellings are the fields of the original design in which the role binding was written, roleName and
 	// referencesGlobalRole, so that it can be shown as it was written. They mean nothing more than what is said
 	// otherwise.
 	// +optional
 	// +listType=set
 	Spellings []string `json:"spellings,omitempty"`
+}
+
+// PolicyRoleReference names a role that is not one of Policy.
+type PolicyRoleReference struct {
+	// apiGroup is rbac.authorization.k8s.io.
+	APIGroup string `json:"apiGroup"`
+
+	// kind is ClusterRole.
+	Kind string `json:"kind"`
+
+	// name is the name of the role.
+	Name string `json:"name"`
 }
 
 // Spellings of the original design.

@@ -86,6 +86,11 @@ func (in PolicyRoleBinding) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PolicyRoleReference) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.PolicyRoleReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyRule) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.PolicyRule"
 }

@@ -17,8 +17,8 @@ type RoleBindingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// roleRef is the role that is given: one of the own namespace or one of the master namespace. It cannot be changed;
-	// delete the role binding and create it again instead.
+	// roleRef is the role that is given: one of the own namespace, one of the master namespace, or a ClusterRole of
+	// RBAC. It cannot be changed; delete the role binding and create it again instead.
 	RoleRef *RoleRefApplyConfiguration `json:"roleRef,omitempty"`
 	// referencesGlobalRole is the original design's way to say that the role is one of the master namespace. It is read
 	// as roleRef.namespace, and shown again as it was written.
@@ -29,6 +29,11 @@ type RoleBindingApplyConfiguration struct {
 	UserNames []string `json:"userNames,omitempty"`
 	// groupNames are the groups whose members have the role.
 	GroupNames []string `json:"groupNames,omitempty"`
+	// notBefore is when the role binding begins to count, in whole seconds. Left out, it counts at once.
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+	// notAfter is when the role binding ceases to count, in whole seconds: at that instant it does not count any more.
+	// Left out, it counts until it is deleted.
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 }
 
 // RoleBinding constructs a declarative configuration of the RoleBinding type for use with
@@ -243,6 +248,22 @@ func (b *RoleBindingApplyConfiguration) WithGroupNames(values ...string) *RoleBi
 	for i := range values {
 		b.GroupNames = append(b.GroupNames, values[i])
 	}
+	return b
+}
+
+// WithNotBefore sets the NotBefore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotBefore field is set to the value of the last call.
+func (b *RoleBindingApplyConfiguration) WithNotBefore(value metav1.Time) *RoleBindingApplyConfiguration {
+	b.NotBefore = &value
+	return b
+}
+
+// WithNotAfter sets the NotAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotAfter field is set to the value of the last call.
+func (b *RoleBindingApplyConfiguration) WithNotAfter(value metav1.Time) *RoleBindingApplyConfiguration {
+	b.NotAfter = &value
 	return b
 }
 

@@ -7,7 +7,12 @@ package v1alpha1
 //
 // RoleRef names a role.
 type RoleRefApplyConfiguration struct {
-	// namespace is the namespace of the role: the own namespace, which is the default, or the master namespace.
+	// apiGroup is rbac.authorization.k8s.io if the role is a ClusterRole of RBAC, and left out otherwise.
+	APIGroup *string `json:"apiGroup,omitempty"`
+	// kind is ClusterRole if the role is a ClusterRole of RBAC, and left out otherwise.
+	Kind *string `json:"kind,omitempty"`
+	// namespace is the namespace of the role: the own namespace, which is the default, or the master namespace. A
+	// ClusterRole has none.
 	Namespace *string `json:"namespace,omitempty"`
 	// name is the name of the role.
 	Name *string `json:"name,omitempty"`
@@ -17,6 +22,22 @@ type RoleRefApplyConfiguration struct {
 // apply.
 func RoleRef() *RoleRefApplyConfiguration {
 	return &RoleRefApplyConfiguration{}
+}
+
+// WithAPIGroup sets the APIGroup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the APIGroup field is set to the value of the last call.
+func (b *RoleRefApplyConfiguration) WithAPIGroup(value string) *RoleRefApplyConfiguration {
+	b.APIGroup = &value
+	return b
+}
+
+// WithKind sets the Kind field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kind field is set to the value of the last call.
+func (b *RoleRefApplyConfiguration) WithKind(value string) *RoleRefApplyConfiguration {
+	b.Kind = &value
+	return b
 }
 
 // WithNamespace sets the Namespace field in the declarative configuration to the given value

@@ -20,13 +20,21 @@ type ClusterProtectedAttributeApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// attributeKind is Label or Annotation. It cannot be changed.
 	AttributeKind *policyv1alpha1.AttributeKind `json:"attributeKind,omitempty"`
-	// attributeName is the key of the label or annotation. It cannot be changed.
+	// attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be
+	// changed.
 	AttributeName *string `json:"attributeName,omitempty"`
 	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all
 	// the same: nobody is a member yet.
 	RoleRef *RoleReferenceApplyConfiguration `json:"roleRef,omitempty"`
 	// protectedValues are the values that are protected. Left out, every value is.
 	ProtectedValues []string `json:"protectedValues,omitempty"`
+	// unlistedValues is Free (the default) or Forbidden: whether everybody can set values that protectedValues does not
+	// list. If they are forbidden, only the members of an object of the same attribute without a list can set them;
+	// members of any object of the attribute can remove them.
+	UnlistedValues *policyv1alpha1.UnlistedValues `json:"unlistedValues,omitempty"`
+	// resources limits the protection to these resources: plurals (namespaces, deployments.apps) or kinds (Namespace).
+	// A name without an API group means every group. A pod template counts as pods. Left out, all resources are meant.
+	Resources []string `json:"resources,omitempty"`
 	// scope is ObjectOnly, or IncludeTemplates (the default) to protect also the metadata that an object carries for
 	// others: pod templates, job templates, volume claim templates and resource claim templates.
 	Scope *policyv1alpha1.ProtectionScope `json:"scope,omitempty"`
@@ -242,6 +250,24 @@ func (b *ClusterProtectedAttributeApplyConfiguration) WithRoleRef(value *RoleRef
 func (b *ClusterProtectedAttributeApplyConfiguration) WithProtectedValues(values ...string) *ClusterProtectedAttributeApplyConfiguration {
 	for i := range values {
 		b.ProtectedValues = append(b.ProtectedValues, values[i])
+	}
+	return b
+}
+
+// WithUnlistedValues sets the UnlistedValues field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnlistedValues field is set to the value of the last call.
+func (b *ClusterProtectedAttributeApplyConfiguration) WithUnlistedValues(value policyv1alpha1.UnlistedValues) *ClusterProtectedAttributeApplyConfiguration {
+	b.UnlistedValues = &value
+	return b
+}
+
+// WithResources adds the given value to the Resources field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Resources field.
+func (b *ClusterProtectedAttributeApplyConfiguration) WithResources(values ...string) *ClusterProtectedAttributeApplyConfiguration {
+	for i := range values {
+		b.Resources = append(b.Resources, values[i])
 	}
 	return b
 }

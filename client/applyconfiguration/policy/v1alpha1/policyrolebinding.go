@@ -15,12 +15,19 @@ import (
 type PolicyRoleBindingApplyConfiguration struct {
 	// metadata is the role binding's own metadata, with its own uid, resourceVersion and managed fields.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// roleName is the role that is bound. It is a role of the policy that the container refers to.
+	// roleName is the role that is bound. It is a role of the policy that the container refers to, unless roleRef says
+	// otherwise.
 	RoleName *string `json:"roleName,omitempty"`
+	// roleRef is set if the role is a ClusterRole of RBAC.
+	RoleRef *PolicyRoleReferenceApplyConfiguration `json:"roleRef,omitempty"`
 	// userNames are the users that have the role.
 	UserNames []string `json:"userNames,omitempty"`
 	// groupNames are the groups whose members have the role.
 	GroupNames []string `json:"groupNames,omitempty"`
+	// notBefore is when the role binding begins to count; left out, it has always counted.
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+	// notAfter is when the role binding ceases to count; left out, it never does.
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 	// spellings are the fields of the original design in which the role binding was written, roleName and
 	// referencesGlobalRole, so that it can be shown as it was written. They mean nothing more than what is said
 	// otherwise.
@@ -183,6 +190,14 @@ func (b *PolicyRoleBindingApplyConfiguration) WithRoleName(value string) *Policy
 	return b
 }
 
+// WithRoleRef sets the RoleRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RoleRef field is set to the value of the last call.
+func (b *PolicyRoleBindingApplyConfiguration) WithRoleRef(value *PolicyRoleReferenceApplyConfiguration) *PolicyRoleBindingApplyConfiguration {
+	b.RoleRef = value
+	return b
+}
+
 // WithUserNames adds the given value to the UserNames field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the UserNames field.
@@ -200,6 +215,22 @@ func (b *PolicyRoleBindingApplyConfiguration) WithGroupNames(values ...string) *
 	for i := range values {
 		b.GroupNames = append(b.GroupNames, values[i])
 	}
+	return b
+}
+
+// WithNotBefore sets the NotBefore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotBefore field is set to the value of the last call.
+func (b *PolicyRoleBindingApplyConfiguration) WithNotBefore(value metav1.Time) *PolicyRoleBindingApplyConfiguration {
+	b.NotBefore = &value
+	return b
+}
+
+// WithNotAfter sets the NotAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotAfter field is set to the value of the last call.
+func (b *PolicyRoleBindingApplyConfiguration) WithNotAfter(value metav1.Time) *PolicyRoleBindingApplyConfiguration {
+	b.NotAfter = &value
 	return b
 }
 
