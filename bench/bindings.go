@@ -67,7 +67,7 @@ func clusterBinding(i int, role string) *rbacv1.ClusterRoleBinding {
 
 func userName(i int) string { return fmt.Sprintf("user-%06d@example.com", i) }
 
-// groups are those of whoever asks; none is bound.
+// groups are those of the caller; none is bound.
 var groups = []string{"system:authenticated", "team-a", "team-b", "team-c"}
 
 // reader is a user with a few groups who asks for one deployment. The server asks with a pointer to a record, too.

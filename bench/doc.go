@@ -5,8 +5,8 @@
 // The engines run in this process. Rounds of all sides alternate, so that what disturbs one disturbs the others. Times
 // are those that the processor has worked for the process, which a busy machine changes little. Garbage is collected
 // between the turns and not counted, unless the heap is too large for that, since whether a collection falls into a
-// turn is chance; that favours whoever allocates more. A peer is upstream's own code wherever upstream does the same
-// work: its RBAC authorizer over informer stores, the machinery of ValidatingAdmissionPolicy, its audit policy
+// turn is chance; that favours the side that allocates more. A peer is upstream's own code wherever upstream does the
+// same work: its RBAC authorizer over informer stores, the machinery of ValidatingAdmissionPolicy, its audit policy
 // evaluator, its subject locator, its bookkeeping of field owners; and cedar-go, OPA and casbin with the same bindings.
 // Where there is none, the peer is the same work at another size or done from scratch, or a goal, and its name says so.
 //

@@ -20,7 +20,7 @@ import (
 )
 
 // fields is an update of a label and an image of a pod, by a caller who has only permissions for single fields: which
-// fields have changed, and does he hold a permission for each. The peer is the bookkeeping of field owners that
+// fields have changed, and do they hold a permission for each. The peer is the bookkeeping of field owners that
 // upstream does for the same update. Sizes are bytes of JSON.
 func fields(b *bench) error {
 	const name = "field-diff"

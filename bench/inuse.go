@@ -8,7 +8,7 @@ import (
 	"proviso.dev/proviso/bench/live"
 )
 
-// useSystems puts every system to use: edgar's rights come from policies and depend on the label of what he writes, a
+// useSystems puts every system to use: edgar's rights come from policies and depend on the label of what they write, a
 // deny rule looks at what dora deletes, the label env is protected where its value is prod, the field data.locked may
 // be changed only with a permission of its own, and a sink wants every request.
 func useSystems(ctx context.Context, admin *live.Client, sink string) error {

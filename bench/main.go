@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("run", "", "regular expression: only the measures whose name matches")
 	bindings := flags.Int("scale", 0, "measure only a live server with so many bindings")
 	replicas := flags.Int("replicas", 0, "measure only two replicas on three members of etcd with so many bindings")
+	unions := flags.Bool("unions", false, "with -watches: watches over all namespaces by users with rights in some of them")
 	watches := flags.Int("watches", 0, "measure only a live server with so many watches, and a fifth as many clients")
 	stored := flags.Int("stored", 0, "e2e: store so many config maps besides")
 	switch err := flags.Parse(args); {
@@ -79,6 +80,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		err = scale(b, *bindings)
 	case *replicas > 0:
 		err = replicated(b, *replicas)
+	case *watches > 0 && *unions:
+		err = watchingUnions(b, *watches)
 	case *watches > 0:
 		err = watching(b, *watches)
 	default:
@@ -93,7 +96,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // measure runs everything, the in-process engines first. A measure that fails does not keep the others from running.
 func measure(b *bench) error {
 	var failed []error
-	for _, group := range []func(*bench) error{authorizing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads} {
+	for _, group := range []func(*bench) error{authorizing, conditions, fields, protections, audits, delivery, inverse, changes, memory, policyTests, endToEnd, share, crowded, effective, reads, unionReads} {
 		if err := group(b); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			failed = append(failed, err)

@@ -60,7 +60,7 @@ func (s skipped) Error() string { return string(s) }
 // absent is a side that does not take part.
 func absent(name, why string) side { return side{name, func() error { return skipped(why) }} }
 
-// wanted tells whether a measure is to be taken, before its fixture is built.
+// wanted reports whether a measure is to be taken, before its fixture is built.
 func (b *bench) wanted(name string) bool { return b.match.MatchString(name) }
 
 // compare lets all sides work in alternating turns and emits one line for each peer.

@@ -12,8 +12,8 @@ import (
 )
 
 // protections is an update of a deployment by a member that touches no protected label, or one. The peer is the same
-// with a single protection, so that the ratio tells whether the number of protections matters; zero is what nobody pays
-// for.
+// with a single protection, so that the ratio reports whether the number of protections matters; zero is what nobody
+// pays for.
 func protections(b *bench) error {
 	one, err := protectedKeys(1)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const narrowedSize = 300
 
 // reads is a list that the server narrows to what its caller may see, whole and in pages. The peer is the same list
-// with the selector typed by somebody who needs no condition. RD-9 allows 1.2 times as much, a ratio of 0.83.
+// with the selector typed by a user who needs no condition. RD-9 allows 1.2 times as much, a ratio of 0.83.
 func reads(b *bench) error {
 	kinds := []struct {
 		name, query string

@@ -14,7 +14,7 @@ const scaleFailover = 10 * time.Second
 
 // replicated is two replicas on three members of etcd with n bindings: that both decide the same, how long a revocation
 // at one takes to be effective at the other, how long one takes whose etcd loses its leader, and that a replica which
-// was killed comes back with what changed meanwhile. It takes minutes, and is no part of the other measures.
+// was killed comes back with what changed meanwhile. It takes minutes, and is not part of the other measures.
 func replicated(b *bench, n int) error {
 	bins, err := b.binaries()
 	if err != nil {

@@ -31,7 +31,7 @@ const bindingsOfARole, bindingsForACondition, conditionsOfANamespace = 10, 100, 
 // scale is a live server with n bindings: how long it takes to be ready again after a restart, what it holds, what a
 // get costs beside a server with a hundred bindings, how long a revocation takes, and how long who-can takes. The peer
 // is the goal, for gets the small server, and at the end kube-apiserver on the same etcd. All have an etcd beside them,
-// which was filled before they began, and run no controllers. It takes minutes, and is no part of the other measures.
+// which was filled before they began, and run no controllers. It takes minutes, and is not part of the other measures.
 func scale(b *bench, n int) error {
 	bins, err := b.binaries()
 	if err != nil {
@@ -222,7 +222,7 @@ func revocations(ctx context.Context, at, asked *live.Server, n, times int) (all
 	return all, nil
 }
 
-// revoke takes from the i-th user what he has.
+// revoke takes from the i-th user what they have.
 func revoke(ctx context.Context, at, asked *live.Server, i int) (time.Duration, error) {
 	user, err := asked.User(userName(i))
 	if err != nil {

@@ -153,7 +153,7 @@ func oneGeneralWriter(ctx context.Context, admin *live.Client) error {
 	return nil
 }
 
-// oneConditionalRule lets edgar create config maps of his team.
+// oneConditionalRule lets edgar create config maps of their team.
 func oneConditionalRule(ctx context.Context, admin *live.Client) error {
 	if err := admin.Create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workspace}}); err != nil {
 		return err

@@ -51,7 +51,7 @@ func watching(b *bench, n int) error {
 	if err := letWatch(b.ctx, s); err != nil {
 		return err
 	}
-	c, err := gather(b.ctx, s, n)
+	c, err := gather(b.ctx, s, n, "watchers", maps(watchedIn))
 	if err != nil {
 		return err
 	}
@@ -120,12 +120,12 @@ type watchers struct {
 	heard   atomic.Int64 // watches that have heard of the last change
 }
 
-// gather connects the clients and opens the watches.
-func gather(ctx context.Context, s *live.Server, n int) (*watchers, error) {
+// gather connects clients of a group and opens the watches, each of one name.
+func gather(ctx context.Context, s *live.Server, n int, group, path string) (*watchers, error) {
 	c := &watchers{server: s, watches: int64(n)}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
 	for i := range max(1, n/watchesOfAClient) {
-		client, err := s.Connection(fmt.Sprint("watcher-", i), "watchers")
+		client, err := s.Connection(fmt.Sprint(group, "-", i), group)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func gather(ctx context.Context, s *live.Server, n int) (*watchers, error) {
 	err := live.Times(c.ctx, 16, n, func(_ context.Context, i int) error {
 		opened := make(chan struct{})
 		client := c.clients[i%len(c.clients)]
-		path := fmt.Sprintf("%s?watch=true&timeoutSeconds=3600&fieldSelector=metadata.name%%3Dc%d", maps(watchedIn), i%watchedMaps)
+		path := fmt.Sprintf("%s?watch=true&timeoutSeconds=3600&fieldSelector=metadata.name%%3Dc%d", path, i%watchedMaps)
 		c.done.Go(func() {
 			err := client.Watch(c.ctx, path, func() { open.Add(1); close(opened) }, c.hear)
 			if err != nil {

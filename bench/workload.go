@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// workspace is where edgar writes, library where he reads lists of a hundred objects, and store has what nobody
+	// workspace is where edgar writes, library where they read lists of a hundred objects, and store has what nobody
 	// touches.
 	workspace, library, store = "workspace", "library", "store"
 	librarySize               = 100
@@ -37,8 +37,8 @@ type workload struct {
 	created [][]string
 }
 
-// newWorkload prepares a server for edgar. His rights come from RBAC, or if the systems are in use from policies, with
-// a condition on what he writes.
+// newWorkload prepares a server for edgar. Their rights come from RBAC, or if the systems are in use from policies,
+// with a condition on what they write.
 func newWorkload(ctx context.Context, s *live.Server, inUse bool, sink string, clients, stored int) (*workload, error) {
 	w := &workload{server: s, clients: clients, created: make([][]string, clients)}
 	var err error

@@ -34,7 +34,7 @@ func spawn(ctx context.Context, dir, path string, args ...string) (*process, err
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // whoever waits for the program sees that it ended, and its log
+		_ = p.cmd.Wait() // the waiting code sees that it ended, and its log
 		close(p.done)
 	}()
 	return p, nil

@@ -56,14 +56,8 @@ some of its own, and ` + "`proviso sidecar --help`" + ` those of the sidecar.
 
 ## Exit codes
 
-| code | commands that answer a question | commands that do something |
-|---|---|---|
-| 0 | yes, or nothing to report | done |
-| 1 | no | it failed |
-| 2 | it depends on the object, or something would change | |
-| 3 | the question could not be answered: bad input, no server, no permission to ask | |
-
-The help of each command says which it uses. A message about what failed is on standard error.
+Commands that answer a question end with 0 for yes, 1 for no, 2 if it depends on the object or something would change, and 3 if
+the question could not be answered. [Exit codes](exit-codes.md) lists them by command.
 
 ## The server that is asked
 
@@ -78,7 +72,7 @@ func page(root *cobra.Command) string {
 	connection.VisitAll(func(f *pflag.Flag) { names = append(names, "`--"+f.Name+"`") })
 	var b strings.Builder
 	b.WriteString(introduction)
-	b.WriteString("\n* " + strings.Join(names, "\n* ") + "\n\nTools that also work on files take some of them.\n")
+	b.WriteString("\n* " + strings.Join(names, "\n* ") + "\n\nIn some commands, `--namespace` and `--user` say where and whom the question is about instead.\n")
 	for _, group := range append(root.Groups(), &cobra.Group{Title: "Other commands:"}) {
 		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
 		for _, cmd := range root.Commands() {

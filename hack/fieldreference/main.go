@@ -106,13 +106,13 @@ func particular(table *fieldperm.Table) []fieldperm.Resource {
 	return all
 }
 
-// below tells whether a field lies inside of another.
+// below reports whether a field lies inside of another.
 func below(field, other string) bool {
 	rest, inside := strings.CutPrefix(field, other)
 	return inside && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
 }
 
-// everywhere tells whether every resource has the entry.
+// everywhere reports whether every resource has the entry.
 func everywhere(every []fieldperm.Entry, e fieldperm.Entry) bool {
 	return slices.ContainsFunc(every, func(x fieldperm.Entry) bool { return x.Verb == e.Verb && x.Field == e.Field })
 }

@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// answered lists the survivors that somebody has read: "file: before -> after # why it changes nothing".
+// answered lists the survivors that were reviewed: "file: before -> after # why it changes nothing".
 //
 //go:embed answered.txt
 var answered string
@@ -159,7 +159,7 @@ func (t target) test(ctx context.Context, o options, s site, tmp string) (verdic
 	ctx, cancel := context.WithTimeout(ctx, o.timeout+buildTime)
 	defer cancel()
 	args := append([]string{"test", "-vet=off", "-failfast", "-timeout", o.timeout.String(), "-overlay", file}, t.tests...)
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the packages are what somebody types
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the packages are typed by the user
 	cmd.WaitDelay = time.Second
 	said, err := cmd.CombinedOutput()
 	switch {

@@ -46,7 +46,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", p.text(values)) //nolint:gosec // whoever runs it has a shell anyway
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", p.text(values)) //nolint:gosec // the user who runs it has a shell anyway
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = root, append(os.Environ(), p.environment(root, values)...), os.Stdin, out, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)

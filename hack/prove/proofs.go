@@ -121,9 +121,9 @@ $TEST -count=1 -run TestKeepRelease ./test/e2e`},
 	{"bench-memory", "minutes", "what a binding takes once it is read, and a role, and decisions about ever other users", nothing, nil,
 		`$GO test -run xxx -bench Held ./internal/state/source
 $GO test -run xxx -bench 'Build|RBAC|Memory' ./internal/engine/ruleset`},
-	{"bench-reads", "minutes", "what a narrowed list costs beside the same list with the selector typed", nothing,
+	{"bench-reads", "minutes", "what a narrowed list costs beside the same list with the selector typed, and a union beside an admin's", nothing,
 		[]variable{{"BENCHFLAGS", ""}},
-		`$GO -C bench run . -run narrowed $BENCHFLAGS`},
+		`$GO -C bench run . -run 'narrowed|union' $BENCHFLAGS`},
 	{"bench-scale", "15 min", "a live server with a million bindings, against its goals", nothing,
 		[]variable{{"BINDINGS", "1000000"}, {"BENCHFLAGS", ""}},
 		`$GO -C bench run . -scale $BINDINGS $BENCHFLAGS`},
@@ -133,6 +133,9 @@ $GO test -run xxx -bench 'Build|RBAC|Memory' ./internal/engine/ruleset`},
 	{"bench-watches", "minutes", "ten thousand watches and two thousand clients while policy changes a hundred times a second", nothing,
 		[]variable{{"WATCHES", "10000"}, {"BENCHFLAGS", ""}},
 		`$GO -C bench run . -watches $WATCHES $BENCHFLAGS`},
+	{"bench-unions", "minutes", "ten thousand watches of unions while policy changes a hundred times a second, beside as many plain ones", nothing,
+		[]variable{{"WATCHES", "10000"}, {"BENCHFLAGS", ""}},
+		`$GO -C bench run . -watches $WATCHES -unions $BENCHFLAGS`},
 	{"bench-explorer", "minutes", "the explorer with a hundred thousand bindings (EX-3)", chromium,
 		[]variable{{"BINDINGS", "100000"}},
 		`PROVISO_BINDINGS=$BINDINGS $GO -C test/browser test -count=1 -timeout 60m -v -run TestManyBindings ./...`},
@@ -147,7 +150,7 @@ const upstreamFull = "auth,apiserver,apiserver/admissionwebhook,apiserver/anonym
 	"apiserver/portforward,apiserver/tracing,certificates,client,controlplane,controlplane/audit,controlplane/transformation," +
 	"dryrun,etcd,namespace,secrets,serviceaccount,storageversion"
 
-// mutated are the packages whose mistakes let somebody in, with the further tests that decide about them.
+// mutated are the packages whose mistakes let a user in, with the further tests that decide about them.
 const mutated = "./internal/request/authorize=./test/law ./internal/request/enforce ./internal/request/readfilter ./internal/request/errorfilter " +
 	"./internal/hosts/sidecar/webhooks=./internal/hosts/sidecar ./internal/request/requestctx ./internal/state/snapshot " +
 	"./internal/engine/protectedattr ./internal/engine/ruleset ./internal/engine/ruleset/matching=./internal/engine/ruleset " +

@@ -4,5 +4,5 @@
 //
 //	go run . -root ../.. -out ../../dist -version v0.1.0 -epoch 1700000000 -ldflags '…' -platforms linux/amd64
 //
-// `make release` has the flags. It is a module of its own: what makes images and SBOMs is no part of the product.
+// `make release` has the flags. It is a module of its own: what makes images and SBOMs is not part of the product.
 package main

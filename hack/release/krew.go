@@ -41,7 +41,7 @@ func (o *options) krew(plugins []plugin) error {
 			"version":          o.version,
 			"homepage":         "https://proviso.dev",
 			"shortDescription": "Who can do what, why, and what a change of policy changes",
-			"description":      "Asks a Proviso server who can do something and why somebody cannot, and plans, tests and lints policy.\nIt works with files and with any cluster; conditions and field permissions need Proviso.\n",
+			"description":      "Asks a Proviso server who can do something and why a subject cannot, and plans, tests and lints policy.\nIt works with files and with any cluster; conditions and field permissions need Proviso.\n",
 			"platforms":        platforms,
 		},
 	})

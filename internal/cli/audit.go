@@ -49,7 +49,7 @@ what is left out without changing a level is reported on standard error.`,
 		RunE: func(*cobra.Command, []string) error { return o.Run() },
 	}
 	cmd.Flags().StringVarP(&o.File, "filename", "f", "", "File to convert; - for standard input. Required.")
-	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink that is made of a policy.")
+	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink to create from a policy.")
 	return cmd
 }
 

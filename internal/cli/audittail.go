@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -46,14 +47,14 @@ func newAuditTailCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail [--class CLASS | selectors]",
 		Short: "Show audit events while they happen",
-		Long: `Show the audit events of the server that is asked while they happen, without leaving anything behind. What is shown is
-chosen by audit classes or by selectors: values of one selector are alternatives, users and groups are alternatives of each
-other, and everything else that is given must match. Without either, every request is shown but those about leases, which servers and
-controllers renew every few seconds: --leases shows them too.
+		Long: `Show audit events of a server as they happen. Nothing is stored. Select events by audit class or by selectors. An event matches
+a selector if it has one of its values. Users and groups count as one selector; all other selectors must match. Without classes
+and selectors, every request is shown except those for leases, which servers and controllers renew every few seconds; --leases
+shows them too.
 
-You need what writing an audit sink needs, create on auditsinks.auditregistration.k8s.io, and get on the URL
-/proviso/audit/tail; beside a stock server, watch on auditsinks.auditregistration.k8s.io/tail instead of the URL, and events have at
-most the detail of its audit policy. Only members of system:masters and cluster admins have that from the start.
+You need the right to create auditsinks.auditregistration.k8s.io and to get the URL /proviso/audit/tail. Beside a stock server,
+you need watch on auditsinks.auditregistration.k8s.io/tail instead of the URL, and events have at most the detail of the audit
+policy of that server. Lines are cut to the width of a terminal; -o json shows everything. By default, only cluster admins and members of system:masters have these rights.
 
 Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be answered.`,
 		Example: `  # Everything that changes a secret, with what was sent
@@ -73,10 +74,10 @@ Exit code 0 after Ctrl-C or when the server ends, 3 if the question could not be
 	}
 	fs := cmd.Flags()
 	o.config.AddFlags(fs)
-	fs.StringVar(&o.Level, "level", o.Level, "How much of each request: Metadata, Request or RequestResponse. The lines show the same; -o json shows it all.")
-	fs.StringSliceVar(&o.Class, "class", nil, "Audit classes whose requests are shown. Not together with selectors.")
-	fs.StringSliceVar(&o.Verb, "verb", nil, "Verbs, such as create; those of other URLs are HTTP methods in lower case.")
-	fs.StringSliceVar(&o.User, "user", nil, "Names of users, as authenticated.")
+	fs.StringVar(&o.Level, "level", o.Level, "How much to record of each request: Metadata, Request or RequestResponse. Only -o json shows the difference.")
+	fs.StringSliceVar(&o.Class, "class", nil, "Show requests of these audit classes. Mutually exclusive with selectors.")
+	fs.StringSliceVar(&o.Verb, "verb", nil, "Verbs, such as create. For non-resource URLs, HTTP methods in lower case.")
+	fs.StringSliceVar(&o.User, "user", nil, "Names of users.")
 	fs.StringSliceVar(&o.Group, "user-group", nil, "Groups of users.")
 	fs.StringSliceVar(&o.Resource, "resource", nil, "Resources: secrets, deployments.apps, pods/exec; '*.*' for all and '*.*/*' for all subresources.")
 	fs.StringSliceVarP(&o.InNamespace, "namespace", "n", nil, "Namespaces.")
@@ -167,7 +168,7 @@ func unlessEnded(ctx context.Context, err error) error {
 
 func refusal(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotFound {
-		return errors.New("the server has no live audit events; it is not proviso, or dynamic audit is off")
+		return errors.New("the server does not offer live audit events: it is not Proviso, or dynamic audit is off")
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	return decodeStatus(body, fmt.Errorf("the server answered %s", resp.Status))
@@ -176,14 +177,14 @@ func refusal(resp *http.Response) error {
 // show prints the stream. What is not an event says how many are missing, and goes to standard error.
 func (o *AuditTailOptions) show(stream io.Reader) error {
 	in := bufio.NewReader(stream)
-	colours := colourful(o.Out)
+	colours, width := colourful(o.Out), terminal.Width(o.Out)
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return nil
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("the stream broke: %w", err)
+			return fmt.Errorf("broken event stream: %w", err)
 		}
 		var event struct {
 			auditv1.Event `json:",inline"`
@@ -193,21 +194,21 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 			// A line that is whole and looks like an event is one that this version cannot read. It must not end the
 			// others.
 			if err != nil || line[0] != '{' {
-				return fmt.Errorf("the stream broke: %w", broken)
+				return fmt.Errorf("broken event stream: %w", broken)
 			}
 			terminal.Fprintf(o.ErrOut, "an event cannot be read: %v\n", broken)
 			continue
 		}
 		switch {
 		case event.Kind == "Dropped":
-			terminal.Fprintf(o.ErrOut, "%d events are missing: this client was too slow; select fewer\n", event.Count)
+			terminal.Fprintf(o.ErrOut, "%d events are missing because this client was too slow; select fewer events\n", event.Count)
 			continue
 		case o.noise(&event.Event):
 			continue
 		case o.Output == "json":
 			_, err = o.Out.Write(line)
 		default:
-			_, err = terminal.Fprintln(o.Out, eventLine(&event.Event, colours))
+			_, err = terminal.Fprintln(o.Out, eventLine(&event.Event, colours, width))
 		}
 		if err != nil {
 			return err
@@ -215,14 +216,24 @@ func (o *AuditTailOptions) show(stream io.Reader) error {
 	}
 }
 
-// eventLine is an event as a person reads it: when, answer, who, what.
-func eventLine(e *auditv1.Event, colours bool) terminal.Lines {
-	paint := func(code, text string) string {
+// eventLine is an event as a person reads it: when, answer, who, what. It is cut to a width, unless that is 0.
+func eventLine(e *auditv1.Event, colours bool, width int) terminal.Lines {
+	const between = "  "
+	var parts []string
+	left := width
+	add := func(code, text string) {
 		text = terminal.Text(text)
-		if !colours {
-			return text
+		if width > 0 {
+			if left < 2 {
+				return
+			}
+			text = terminal.Cut(text, left)
+			left -= utf8.RuneCountInString(text) + len(between)
 		}
-		return "\x1b[" + code + "m" + text + "\x1b[0m"
+		if colours && code != "" {
+			text = "\x1b[" + code + "m" + text + "\x1b[0m"
+		}
+		parts = append(parts, text)
 	}
 	answer, colour := "---", "2"
 	if e.ResponseStatus != nil && e.ResponseStatus.Code > 0 {
@@ -240,20 +251,24 @@ func eventLine(e *auditv1.Event, colours bool) terminal.Lines {
 	if e.ImpersonatedUser != nil {
 		who += " as " + e.ImpersonatedUser.Username
 	}
-	parts := []string{paint("2", e.StageTimestamp.Local().Format("15:04:05.000")), paint(colour, answer), paint("36", who), paint("1", e.Verb), terminal.Text(e.RequestURI)}
+	add("2", e.StageTimestamp.Local().Format("15:04:05.000"))
+	add(colour, answer)
+	add("36", who)
+	add("1", e.Verb)
+	add("", e.RequestURI)
 	if e.ObjectRef != nil && e.Verb == "create" && e.ObjectRef.Name != "" && e.ObjectRef.Subresource == "" {
-		parts = append(parts, paint("1", e.ObjectRef.Name)) // the URL of a create does not say it
+		add("1", e.ObjectRef.Name) // the URL of a create does not say it
 	}
 	if e.Stage != auditv1.StageResponseComplete {
-		parts = append(parts, paint("2", string(e.Stage)))
+		add("2", string(e.Stage))
 	}
 	if e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && e.ResponseStatus.Message != "" {
-		parts = append(parts, paint("2", e.ResponseStatus.Message))
+		add("2", e.ResponseStatus.Message)
 	}
-	return terminal.Lines(strings.Join(parts, "  "))
+	return terminal.Lines(strings.Join(parts, between))
 }
 
-// colourful tells whether the output is a terminal whose user has not asked for plain text.
+// colourful reports whether the output is a terminal whose user has not asked for plain text.
 func colourful(out io.Writer) bool {
 	f, ok := terminal.Underlying(out).(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	authnv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,15 +24,18 @@ func TestEventLine(t *testing.T) {
 		User: authnv1.UserInfo{Username: "edgar\x1b[2J\n"}, ImpersonatedUser: &authnv1.UserInfo{Username: "hubert"},
 		ResponseStatus: &metav1.Status{Code: 403, Message: "no\u202e\x07"},
 	}
-	plain := string(eventLine(e, false))
+	plain := string(eventLine(e, false, 0))
 	if strings.ContainsAny(plain, "\x1b\n\x07\u202e") || !strings.Contains(plain, "403  edgar\\u001b[2J\\n as hubert  create  /api/v1/x  one  no") {
 		t.Errorf("line is %q", plain)
 	}
-	if coloured := string(eventLine(e, true)); !strings.Contains(coloured, "\x1b[31m403\x1b[0m") || strings.Contains(coloured, "\x1b[2J") {
+	if coloured := string(eventLine(e, true, 0)); !strings.Contains(coloured, "\x1b[31m403\x1b[0m") || strings.Contains(coloured, "\x1b[2J") {
 		t.Errorf("line is %q", coloured)
 	}
+	if cut := string(eventLine(e, false, 24)); utf8.RuneCountInString(cut) != 24 || !strings.HasSuffix(cut, "…") {
+		t.Errorf("a line that is cut is %q", cut)
+	}
 	e.Stage, e.ResponseStatus = auditv1.StageResponseStarted, nil
-	if line := string(eventLine(e, false)); !strings.Contains(line, "---") || !strings.HasSuffix(line, "ResponseStarted") {
+	if line := string(eventLine(e, false, 0)); !strings.Contains(line, "---") || !strings.HasSuffix(line, "ResponseStarted") {
 		t.Errorf("line is %q", line)
 	}
 }

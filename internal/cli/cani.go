@@ -34,12 +34,12 @@ func NewCanICommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &CanIOptions{client: newClient(streams.ErrOut), IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "can-i VERB [TYPE | TYPE/NAME | /PATH]",
-		Short: "Say whether you can, and under which conditions",
-		Long: `Say whether you can use a verb on a resource or a path. It takes what 'kubectl auth can-i' takes and means the same by it. Where the
-answer depends on the object, the conditions are shown: what the object must be like, and which protected attributes, exclusive fields
-and deny rules it must not run into. Verbs of field permissions, such as granular:labels, can be asked about like any other.
+		Short: "Report whether you can do something, and under which conditions",
+		Long: `Report whether you can use a verb on a resource or a path. The arguments are those of 'kubectl auth can-i'. If the answer depends
+on the object, the conditions are shown: what the object must be like, and which protected attributes, exclusive fields and deny
+rules can still refuse it. You can also ask for verbs of field permissions, such as granular:labels.
 
-With --list, every rule that gives you something in the namespace is shown, with its condition.
+With --list, show every rule that grants you something in the namespace, with its condition.
 
 ` + exitCodes,
 		Example: `  # Can I create claims here, and of which kind?
@@ -48,7 +48,7 @@ With --list, every rule that gives you something in the namespace is shown, with
   # Can I delete the config map ledger?
   proviso can-i delete configmaps/ledger -n hammer
 
-  # Can somebody else exec into pods? (needs the right to impersonate)
+  # Can another user exec into pods? (needs the right to impersonate)
   proviso can-i create pods --subresource exec -n hammer --as edgar
 
   # Can I read metrics? Can I do everything?
@@ -64,7 +64,7 @@ With --list, every rule that gives you something in the namespace is shown, with
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
-	fs.BoolVar(&o.List, "list", false, "List what you can do in the namespace, with conditions.")
+	fs.BoolVar(&o.List, "list", false, "List everything you can do in the namespace, with conditions.")
 	fs.BoolVar(&o.NoHeaders, "no-headers", false, "With --list: leave out the headings.")
 	fs.BoolVarP(&o.Quiet, "quiet", "q", false, "Print nothing; the exit code is the answer.")
 	cmd.ValidArgsFunction = o.completeQuestion
@@ -76,11 +76,11 @@ func (o *CanIOptions) checkArgs(args []string) error {
 	case o.List && len(args) > 0:
 		return fmt.Errorf("--list takes no arguments: leave out %q", args)
 	case o.List && (o.Quiet || o.ClusterWide || o.Subresource != ""):
-		return errors.New("--list goes with none of --quiet, --all-namespaces and --subresource: it lists one namespace")
+		return errors.New("--list lists one namespace and cannot be combined with --quiet, --all-namespaces or --subresource")
 	case o.List:
 		return nil
 	case o.NoHeaders:
-		return errors.New("--no-headers goes with --list only")
+		return errors.New("--no-headers requires --list")
 	}
 	return checkQuestion("can-i", args)
 }
@@ -144,7 +144,7 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 // answerNames are the answers of -o name.
 var answerNames = map[int]string{0: "yes", codeNo: "no", codeDepends: "conditional"}
 
-// singleFields tells whether somebody who does not have the verb of a write may change single fields all the same.
+// singleFields reports whether a user without the verb of a write may still change single fields.
 func (o *CanIOptions) singleFields(ctx context.Context, verb string, t target) bool {
 	if !o.writesFields(verb, t) {
 		return false
@@ -153,7 +153,7 @@ func (o *CanIOptions) singleFields(ctx context.Context, verb string, t target) b
 	return err == nil && (review.Status.Allowed || canBecomeAllowed(review.Status))
 }
 
-// ask sends the question as the caller, which --as makes somebody else.
+// ask sends the question as the caller, or as the user of --as.
 func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1.SelfSubjectAccessReview, error) {
 	review := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
 	if t.path != "" {

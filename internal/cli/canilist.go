@@ -298,7 +298,7 @@ func protectedIn(rights []right) (names []string) {
 }
 
 func rightsTable(out io.Writer, rights []right, headers bool) error {
-	fit := terminal.Fit(out, "Lines are cut to the width of the terminal; -o yaml shows all of them.", nil)
+	fit := terminal.Fit(out, cutLines("yaml"), nil)
 	w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
 	if headers {
 		terminal.Fprintf(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs\tCondition\n")

@@ -104,7 +104,7 @@ func clausesOf(s reviewv1.SubjectAccessReviewStatus) []clause {
 				clauses = append(clauses, clause{"otherwise allowed", "", note(e.AuthorizerName, c.Description, c.ID)})
 				continue
 			}
-			words := map[reviewv1.ConditionEffect]string{reviewv1.EffectAllow: allow, reviewv1.EffectDeny: "refused if", reviewv1.EffectNoOpinion: "not decided here if"}[c.Effect]
+			words := map[reviewv1.ConditionEffect]string{reviewv1.EffectAllow: allow, reviewv1.EffectDeny: "refused if", reviewv1.EffectNoOpinion: "no opinion if"}[c.Effect]
 			text, description := shortText(c.Condition, c.Description)
 			clauses = append(clauses, clause{words, text, note(e.AuthorizerName, description, c.ID)})
 		}
@@ -188,11 +188,11 @@ func shortText(text, description string) (short, rest string) {
 	case len(text) <= longText:
 		return text, description
 	case description != "":
-		return "the following is so (-o yaml has the condition):", description
+		return "the following holds (-o yaml shows the condition):", description
 	}
 	cut := longText
 	for !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return text[:cut] + " … (-o yaml has the rest)", ""
+	return text[:cut] + " … (-o yaml shows the rest)", ""
 }

@@ -76,7 +76,7 @@ func sentence(err error) string {
 		if why := noKubeconfig(); server == defaultServer && why != "" {
 			return why
 		}
-		return fmt.Sprintf("the server at %s does not answer: connection refused; is it running, and is KUBECONFIG that of the server?", server)
+		return fmt.Sprintf("the server at %s does not answer: connection refused; check that it is running and that KUBECONFIG names it", server)
 	}
 	message, suggestion, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	if ok {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -29,10 +30,12 @@ type ExplainOptions struct {
 	ClusterWide bool
 	Subresource string
 	// Subject is who is asked about, if it is not the caller.
-	Subject string
+	who subject.Flags
 	// File is the object, Old the stored one; Stored reads the stored one from the server.
 	File, Old string
 	Stored    bool
+	// At is the instant that is asked about; empty is now.
+	At string
 
 	genericiooptions.IOStreams
 }
@@ -40,23 +43,23 @@ type ExplainOptions struct {
 // NewExplainCommand returns `proviso explain`.
 func NewExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &ExplainOptions{client: newClient(streams.ErrOut), IOStreams: streams}
+	o.config.AuthInfoName = nil // --user is whom the question is about
 	cmd := &cobra.Command{
 		Use:   "explain VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "Explain a decision: which authorizer, rule, binding and condition, and what would change it",
-		Long: `Explain why you can or cannot use a verb on a resource: what each authorizer of the chain answers, by which rule, through
-which binding, to which of your names and groups, under which conditions, and who is not asked because somebody before has
-decided.
+		Long: `Explain why you can or cannot use a verb on a resource: the answer of each authorizer in the chain, the rule and the binding behind
+it, the name or group that is bound, the conditions, and which authorizers are not asked because an earlier one has decided.
 
-With an object the conditions are evaluated, and the answer is final:
+With an object, the conditions are evaluated and the answer is final:
 
-  create          -f is the object that you would create
-  delete          --stored, or -f, is the object that you would delete
-  update, patch   -f is what the object would become; --stored, or --old, is what it is. With one of them, it is both.
+  create          -f is the object to create
+  delete          -f or --stored is the object to delete
+  update, patch   -f is the new object, --old or --stored is the current one. If only one is given, it is used for both.
 
---stored reads the object from the server, as yourself even with --as; you need the right to get it.
+--stored reads the object from the server with your own rights, even with --as. You need the right to get it.
 
-If the answer is no, it says what would change that: with an object, the smallest change of it with which the answer is
-yes; the deny rules that would have to go, and the smallest grant that is missing, which is one rule with the one verb, resource and name, bound to the one subject in the one namespace.
+If the answer is no, the command shows what would change it: the smallest change of the object that would be allowed, the deny
+rules to remove, and the smallest grant that is missing (one verb on one resource, bound to one subject in one namespace).
 
 ` + exitCodes,
 		Example: `  # Why can I not delete this deployment, as it is stored?
@@ -68,10 +71,10 @@ yes; the deny rules that would have to go, and the smallest grant that is missin
   # Could I change the stored object into this one?
   proviso explain update configmaps/ledger -n hammer --stored -f ledger.yaml
 
-  # Why can a group not? (needs no right to impersonate; somebody is judged without his other groups)
-  proviso explain delete pods -n hammer --subject group:contractors
+  # Why can a group not? (needs no right to impersonate; the answer ignores other groups of its members)
+  proviso explain delete pods -n hammer --group contractors
 
-  # Apply what is missing
+  # Apply the missing grant
   proviso explain get secrets -n hammer --as edgar -o json | jq -r .status.trace.remedy.grant | kubectl apply -f -`,
 		Args: func(_ *cobra.Command, args []string) error { return checkQuestion("explain", args) },
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args) },
@@ -80,10 +83,12 @@ yes; the deny rules that would have to go, and the smallest grant that is missin
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask for every namespace at once.")
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
-	fs.StringVar(&o.Subject, "subject", "", "Who is asked about: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, you, or whom --as names.")
+	o.who.Add(fs, "Ask about this subject instead of yourself.")
+	o.who.AddFormer(fs, "subject")
 	fs.StringVarP(&o.File, "filename", "f", "", "Object to evaluate the conditions against; - for standard input.")
 	fs.StringVar(&o.Old, "old", "", "File with the stored object of an update.")
 	fs.BoolVar(&o.Stored, "stored", false, "Read the stored object from the server.")
+	addAtFlag(fs, &o.At)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -135,8 +140,8 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	return answered(code)
 }
 
-// singleFields tells whether somebody on whose write nobody has an opinion may change single fields all the same. No
-// object is sent: granular is no verb that one could be had for.
+// singleFields reports whether a user may change single fields, if no authorizer has an opinion on the write. No
+// object is sent: granular is not a verb of requests with an object.
 func (o *ExplainOptions) singleFields(ctx context.Context, verb string, t target) bool {
 	if !o.writesFields(verb, t) {
 		return false
@@ -149,14 +154,17 @@ func (o *ExplainOptions) singleFields(ctx context.Context, verb string, t target
 	return decision == authz.AnswerAllow || decision == authz.AnswerConditional
 }
 
-// ask sends the question as the caller, which --as makes somebody else.
+// ask sends the question as the caller, or as the user of --as.
 func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content, old *runtime.RawExtension) (*authz.SubjectAccessReview, error) {
 	review := &authz.SubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"},
 		Spec:     authz.SubjectAccessReviewSpec{Verb: verb, ResourceKind: t.qualified(), ResourceName: t.name, Content: content, OldContent: old, Trace: true},
 	}
 	var err error
-	if review.Spec.UserName, review.Spec.GroupName, err = parseSubject(o.Subject); err != nil {
+	if review.Spec.UserName, review.Spec.GroupName, err = o.about(); err != nil {
+		return nil, err
+	}
+	if review.Spec.Time, err = asked(o.At); err != nil {
 		return nil, err
 	}
 	path := "/apis/" + authz.SchemeGroupVersion.String()
@@ -175,44 +183,40 @@ func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content
 	case review.Status.EvaluationError != "":
 		return nil, errors.New(review.Status.EvaluationError)
 	}
-	return nil, errors.New("the server gives no trace: it is older than this program; use the proviso of its release")
+	return nil, errors.New("the server gives no trace because it is older than this program; use the proviso command of its release")
 }
 
-// parseSubject reads a user, group:NAME or serviceaccount:NAMESPACE/NAME; nothing is the caller.
-func parseSubject(text string) (userName, groupName string, err error) {
-	if group, ok := strings.CutPrefix(text, "group:"); ok && group != "" {
-		return "", group, nil
+// about is whom the question is about; nothing is the caller.
+func (o *ExplainOptions) about() (userName, groupName string, err error) {
+	all, err := o.who.All()
+	switch {
+	case err != nil || len(all) == 0:
+		return "", "", err
+	case len(all) > 1:
+		return "", "", errors.New("name one subject: --user NAME, --group NAME or --serviceaccount NAMESPACE:NAME")
+	case all[0].Group:
+		return "", all[0].Name, nil
 	}
-	if account, ok := strings.CutPrefix(text, "serviceaccount:"); ok {
-		namespace, name, whole := strings.Cut(account, "/")
-		if !whole || namespace == "" || name == "" {
-			return "", "", fmt.Errorf("--subject %s: want serviceaccount:NAMESPACE/NAME", text)
-		}
-		return "system:serviceaccount:" + namespace + ":" + name, "", nil
-	}
-	if text == "group:" || text == "user:" {
-		return "", "", fmt.Errorf("--subject %s: the name is missing", text)
-	}
-	return strings.TrimPrefix(text, "user:"), "", nil
+	return all[0].Name, "", nil
 }
 
 // objects reads what the conditions are evaluated against: the object, and the stored one if it is another.
 func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (content, old *runtime.RawExtension, err error) {
 	if o.Stored && o.Old != "" {
-		return nil, nil, errors.New("--stored and --old: both are the stored object; give one of them")
+		return nil, nil, errors.New("--stored and --old are mutually exclusive")
 	}
 	update := verbs.Updates(verb)
 	switch {
 	case (o.File != "" || o.Stored || o.Old != "") && (t.path != "" || t.resource.Resource == all):
-		return nil, nil, errors.New("-f, --old and --stored: a path and '*' have no object; leave them out")
+		return nil, nil, errors.New("-f, --old and --stored cannot be used with a path or '*', which have no object")
 	case o.Stored && verb == verbs.Create:
-		return nil, nil, errors.New("--stored: an object that is created is not stored yet; give it with -f")
+		return nil, nil, errors.New("--stored cannot be used with create; give the new object with -f")
 	case o.Old != "" && !update:
-		return nil, nil, fmt.Errorf("--old: %s has one object; give it with -f", verb)
+		return nil, nil, fmt.Errorf("--old cannot be used with %s, which has one object; give it with -f", verb)
 	case o.Stored && !update && o.File != "":
-		return nil, nil, fmt.Errorf("--stored and -f: %s has one object; give one of them", verb)
+		return nil, nil, fmt.Errorf("--stored and -f are mutually exclusive for %s, which has one object", verb)
 	case o.Stored && t.name == "":
-		return nil, nil, errors.New("--stored needs to know which object: write TYPE/NAME")
+		return nil, nil, errors.New("--stored requires the name of the object: write TYPE/NAME")
 	}
 	if o.File != "" {
 		if content, err = o.read(o.File); err != nil {
@@ -234,8 +238,8 @@ func (o *ExplainOptions) objects(ctx context.Context, verb string, t target) (co
 	return content, old, nil
 }
 
-// stored reads the object from the server. Whoever asks with --as sees the answer himself, so that it is his right that
-// counts; if he has none, that of whom he asks about is tried.
+// stored reads the object from the server. The caller sees the answer, even with --as, so it is the caller's right that
+// counts; without it, that of the user of --as is tried.
 func (o *ExplainOptions) stored(ctx context.Context, t target) (*runtime.RawExtension, error) {
 	config, err := o.config.ToRESTConfig()
 	if err != nil {

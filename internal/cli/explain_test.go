@@ -115,7 +115,7 @@ const deniedText = `no - denied by it
 │  └─ and 2 more rules
 └─ company: not asked
 
-What refuses it: remove the subject from the binding, or the rule from the role.
+To allow it, remove the subject from the binding, or the rule from the role:
 
     deny verbs delete of pods
       rule 1 of Role "hammer/dev", through RoleBinding "hammer/devs", to Group "team-a"

@@ -35,12 +35,15 @@ func explainText(review *authz.SubjectAccessReview) string {
 			terminal.Fprintf(&b, "Conditional: %s.\n", narrowing("the list is narrowed to ", trace.NarrowedTo))
 			break
 		}
-		b.WriteString("Conditional: the conditions below decide. Give the object with -f, or --stored, to have them evaluated.\n")
+		b.WriteString("Conditional: allowed only under the conditions below. Give the object with -f or --stored to evaluate them.\n")
 	default:
 		terminal.Fprintf(&b, "no%s - %s\n", with, s.DenyReason)
 		if s.AllowReason != "" && !strings.Contains(s.DenyReason, s.AllowReason) {
 			terminal.Fprintf(&b, "although %s\n", s.AllowReason)
 		}
+	}
+	if s.Until != nil {
+		terminal.Fprintf(&b, "until %s, when the answer changes\n", spellTime(s.Until.Time))
 	}
 	b.WriteString("\n")
 	var chain tree
@@ -93,7 +96,7 @@ func authorizerNode(a authz.AuthorizerTrace, decidedBy string) node {
 	}
 	n := node{text: a.Name + ": " + answer}
 	if a.Name == notEnforced {
-		n.text = "not enforced, and decides nothing"
+		n.text = "not enforced"
 	}
 	if a.Reason != "" && len(a.Rules)+len(a.Conditions) == 0 && a.Answer != authz.AnswerNotAsked {
 		n.below = append(n.below, node{text: a.Reason})
@@ -164,7 +167,7 @@ func conditionNode(c authz.ConditionTrace) node {
 	text, description := shortText(c.Condition.Condition, c.Description)
 	n := node{text: word + " " + text}
 	if strings.HasPrefix(text, "the following") {
-		n.text, description = fmt.Sprintf("%s %s (-o yaml has the condition)", word, oneLine(description)), ""
+		n.text, description = fmt.Sprintf("%s %s (-o yaml shows the condition)", word, oneLine(description)), ""
 	}
 	n.below = tree{{text: value(c) + describe(description)}}
 	if len(c.Parts) > 1 { // the only one is the condition itself
@@ -212,9 +215,9 @@ func writeChange(b *strings.Builder, asked authz.SubjectAccessReviewSpec, change
 	if len(change) == 0 {
 		return
 	}
-	title := "The smallest change of the object with which it is allowed:"
+	title := "The smallest change of the object that would be allowed:"
 	if verbs.Deletes(asked.Verb) || asked.Verb == verbs.Get {
-		title = "It is allowed for an object that differs in this from the stored one:"
+		title = "It would be allowed if the stored object were different:"
 	}
 	terminal.Fprintf(b, "\n%s\n\n", title)
 	for _, c := range change {
@@ -229,7 +232,7 @@ func writeChange(b *strings.Builder, asked authz.SubjectAccessReviewSpec, change
 
 func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	if len(r.Remove) > 0 {
-		b.WriteString("\nWhat refuses it: remove the subject from the binding, or the rule from the role.\n\n")
+		b.WriteString("\nTo allow it, remove the subject from the binding, or the rule from the role:\n\n")
 		for _, rule := range r.Remove {
 			terminal.Fprintf(b, "    %s\n      %s\n", rule.Rule, origin(rule))
 		}
@@ -237,9 +240,9 @@ func writeRemedy(b *strings.Builder, r authz.Remedy, conditional bool) {
 	switch {
 	case r.Grant == "":
 	case len(r.Change) > 0:
-		terminal.Fprintf(b, "\nThe smallest grant with which this object is allowed as it is:\n\n%s", indent(r.Grant))
+		terminal.Fprintf(b, "\nThe smallest grant that allows this object as it is:\n\n%s", indent(r.Grant))
 	case conditional:
-		terminal.Fprintf(b, "\nThe smallest grant with which the object does not matter:\n\n%s", indent(r.Grant))
+		terminal.Fprintf(b, "\nThe smallest grant that allows every object:\n\n%s", indent(r.Grant))
 	default:
 		terminal.Fprintf(b, "\nThe smallest grant that is missing:\n\n%s", indent(r.Grant))
 	}

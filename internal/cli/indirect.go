@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,15 +51,16 @@ const (
 	globalBinds  = "clusterrolebindings.rbac.authorization.k8s.io"
 	policyRoles  = "roles.authorization.proviso.dev"
 	policyBinds  = "rolebindings.authorization.proviso.dev"
-	maxOfDirect  = 10
+	maxOfDirect  = 100
+	maxOfRules   = 100
 	accountStart = "system:serviceaccount:"
 )
 
 // workloads make pods.
 var workloads = []string{"pods", "deployments.apps", "daemonsets.apps", "statefulsets.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"}
 
-// waysTo are the steps that lead to a right. The first of those who have it are named: to become
-// one of them is a way, too.
+// waysTo are the steps that lead to a right. The first of those who have it are named, since to become one of them is a
+// way, too, and so are the roles that give it: a right to bind or write may be limited to them.
 func waysTo(namespace, kind string, s authz.ResourceAccessReviewStatus) (ways []way) {
 	add := func(how string, rights ...helpful) { ways = append(ways, way{how, rights}) }
 	if namespace != "" && (kind == "secrets" || kind == "configmaps" || kind == "persistentvolumeclaims") {
@@ -99,14 +100,62 @@ func waysTo(namespace, kind string, s authz.ResourceAccessReviewStatus) (ways []
 		add("bind a role of Policy that allows it", helpful{"bind", policyRoles, "", in}, helpful{"create", policyBinds, "", in})
 		add("write a role of Policy that allows it", helpful{"escalate", policyRoles, "", in}, helpful{"update", policyRoles, "", in})
 		if len(s.Conditional)+len(s.BlockedBy) > 0 {
-			add("take away the rule that stands in the way", helpful{"deny", policyRoles, "", in}, helpful{"update", policyRoles, "", in})
+			add("remove the rule that denies it", helpful{"deny", policyRoles, "", in}, helpful{"update", policyRoles, "", in})
 		}
 	}
+	for _, r := range granting(s) {
+		ways = append(ways, throughRule(r, scopes)...)
+	}
 	if len(s.Conditional) > 0 {
-		add("change the protected attribute that stands in the way", helpful{"update", "clusterprotectedattributes.policy.proviso.dev", "", ""})
-		add("change the field permission that stands in the way", helpful{"update", "fieldpermissions.policy.proviso.dev", "", ""})
+		add("change the protected attribute that denies it", helpful{"update", "clusterprotectedattributes.policy.proviso.dev", "", ""})
+		add("change the field permission that denies it", helpful{"update", "fieldpermissions.policy.proviso.dev", "", ""})
 	}
 	return ways
+}
+
+// granting are the rules that give the right, each role and binding once.
+func granting(s authz.ResourceAccessReviewStatus) (rules []authz.RuleTrace) {
+	type pair struct{ role, binding authz.TracedObject }
+	seen := map[pair]bool{}
+	for _, subject := range s.Rules {
+		for _, r := range subject.Rules {
+			if at := (pair{r.Role, r.Binding}); r.Effect == authz.EffectAllow && !seen[at] && len(rules) < maxOfRules {
+				seen[at] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// throughRule are the ways by a role that gives the right: to bind it, to join a binding of it, and to write it.
+func throughRule(r authz.RuleTrace, scopes []string) (ways []way) {
+	roles, binds, of := policyRoles, policyBinds, " of Policy"
+	if r.Role.APIGroup == rbacv1.GroupName {
+		roles, binds, of = rolesOfRBAC, bindings, ""
+	}
+	if r.Role.Kind == "ClusterRole" {
+		roles = globalRoles
+	}
+	for _, in := range scopes {
+		if roles == rolesOfRBAC && in != r.Role.Namespace {
+			continue
+		}
+		place, create := in, binds
+		if roles == globalRoles && in == "" {
+			create = globalBinds
+		}
+		if roles == policyRoles {
+			place = r.Role.Namespace
+		}
+		bind := helpful{"bind", roles, r.Role.Name, place}
+		ways = append(ways, way{"bind a role" + of + " that allows it", []helpful{bind, {"create", create, "", in}}})
+		if in == r.Binding.Namespace {
+			ways = append(ways, way{"join a binding" + of + " that allows it", []helpful{bind, {"update", create, r.Binding.Name, in}}})
+		}
+	}
+	return append(ways, way{"write a role" + of + " that allows it",
+		[]helpful{{"escalate", roles, r.Role.Name, r.Role.Namespace}, {"update", roles, r.Role.Name, r.Role.Namespace}}})
 }
 
 // indirect asks who can take a step, of those who cannot do it already. What may not be asked is said.
@@ -177,8 +226,11 @@ func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s 
 			}
 		}
 	}
+	if cut := max(len(s.UserNames), len(s.GroupNames)) - maxOfDirect; cut > 0 {
+		terminal.Fprintf(o.ErrOut, "Warning: only the first %d users and groups were checked for ways to become one of them; use --filter to check others\n", maxOfDirect)
+	}
 	if len(unasked) > 0 {
-		terminal.Fprintf(o.ErrOut, "Warning: you may not ask who can %s; who could get there by that is not listed\n", strings.Join(unasked, ", "))
+		terminal.Fprintf(o.ErrOut, "Warning: you may not ask who can %s, so subjects that could use this step are not listed\n", strings.Join(unasked, ", "))
 	}
 	slices.SortStableFunc(found, func(a, b indirect) int {
 		return cmp.Or(cmp.Compare(a.GroupName, b.GroupName), cmp.Compare(a.UserName, b.UserName))
@@ -186,17 +238,21 @@ func (o *WhoCanOptions) indirect(ctx context.Context, namespace, kind string, s 
 	return found, nil
 }
 
-func indirectTable(out io.Writer, all []indirect) error {
+func indirectTable(out io.Writer, all []indirect, wide bool) error {
+	hint := cutLines("wide")
+	if wide {
+		hint = ""
+	}
 	if len(all) == 0 {
-		_, err := terminal.Fprintf(out, "\nNobody else could get there in one step.\n")
+		_, err := terminal.Fprintf(out, "\nNo other subject can gain this right in one step.\n")
 		return err
 	}
 	terminal.Fprintf(out, "\nOne step away:\n")
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-	terminal.Fprintf(w, "SUBJECT\tNAME\tHOW\tBY\n")
-	for _, one := range all {
-		kind, name := subject(one.UserName, one.GroupName)
-		terminal.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, one.How, one.Right)
-	}
-	return w.Flush()
+	return table(out, hint, nil, func(w io.Writer) {
+		terminal.Fprintf(w, "SUBJECT\tNAME\tHOW\tBY\n")
+		for _, one := range all {
+			kind, name := subjectOf(one.UserName, one.GroupName)
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s\n", kind, name, one.How, one.Right)
+		}
+	})
 }

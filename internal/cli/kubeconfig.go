@@ -36,10 +36,10 @@ func NewKubeconfigCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "kubeconfig --user NAME [--group NAME ...]",
 		Short: "Issue a client certificate from the server's own CA",
 		Long: `Print a kubeconfig with a client certificate for the given user and groups, signed by the certificate authority in
-the server's data directory. The certificate expires and cannot be revoked before: keep its life short.
+the server's data directory. The certificate cannot be revoked before it expires: keep its lifetime short.
 
-With --merge it is added to the kubeconfig that kubectl uses ($KUBECONFIG, or ~/.kube/config), as a context named USER@proviso; whatever else
-is there stays, the current context too.`,
+With --merge, the credentials are added to the kubeconfig that kubectl uses ($KUBECONFIG, or ~/.kube/config) as a context named
+USER@proviso. Other entries and the current context do not change.`,
 		Example: `  # Edgar, a member of team-a, for one day
   proviso kubeconfig --user edgar --group team-a > edgar.kubeconfig
   proviso kubectl --kubeconfig edgar.kubeconfig auth whoami
@@ -60,7 +60,7 @@ is there stays, the current context too.`,
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long the certificate is valid.")
 	fs.StringVar(&o.Server, "server", "", "URL of the server. Default: the one in the administrator's kubeconfig.")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the context.")
-	fs.BoolVar(&o.Merge, "merge", false, "Add it to the kubeconfig that kubectl uses, or to the file of --out, instead of replacing it.")
+	fs.BoolVar(&o.Merge, "merge", false, "Add the credentials to the kubeconfig that kubectl uses, or to the file of --out.")
 	fs.StringVar(&o.Output, "out", "", "File to write (mode 0600) instead of standard output.")
 	fs.StringVarP(&o.Output, "output", "o", "", "The former name of --out.")
 	_ = fs.MarkDeprecated("output", "use --out")
@@ -129,6 +129,6 @@ func (o *KubeconfigOptions) merge(data []byte) error {
 	if err := clientcmd.ModifyConfig(path, *config, true); err != nil {
 		return fmt.Errorf("--merge: %w", err)
 	}
-	terminal.Fprintf(o.ErrOut, "Context %q is in %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
+	terminal.Fprintf(o.ErrOut, "Added context %q to %s. Use it with: kubectl --context %[1]s …, or: kubectl config use-context %[1]s\n", added.CurrentContext, path.GetDefaultFilename())
 	return nil
 }

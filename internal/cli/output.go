@@ -2,13 +2,17 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // output is the flag -o of a command.
@@ -57,6 +61,19 @@ func (o *output) print(out io.Writer, answer any) error {
 	encoder.SetEscapeHTML(false) // conditions are full of < and &&
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(tree)
+}
+
+// cutLines is said below a table whose lines were cut to the width of the terminal.
+func cutLines(format string) string {
+	return "Lines are cut to the width of the terminal; -o " + format + " shows all of them."
+}
+
+// table prints a table that is fitted to the terminal. Without a hint its lines are not cut; colour may be nil.
+func table(out io.Writer, hint string, colour func(line string) terminal.Colour, rows func(w io.Writer)) error {
+	fit := terminal.Fit(out, hint, colour)
+	w := tabwriter.NewWriter(fit, 0, 4, 3, ' ', 0)
+	rows(w)
+	return errors.Join(w.Flush(), fit.Close())
 }
 
 func withoutManagedFields(tree any) {

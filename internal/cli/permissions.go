@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,22 +29,22 @@ func NewPermissionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.formats = []string{"table", "wide", "name", "json", "yaml"}
 	cmd := &cobra.Command{
 		Use:   "permissions [RESOURCE]",
-		Short: "List the field permissions: what to grant, and which fields it is for",
+		Short: "List the field permissions: what to grant, and which fields it covers",
 		Long: `List the field permissions of the server: those that are shipped, those of FieldPermission objects and those in the schemas
 of custom resource definitions. With a resource, list those on its own fields, from the most general to the most specific.
 
-GRANT is the verb that a role has to give on the resource, together with the verb "granular" for callers who may not write the
-whole object. A text in angle brackets is for you to fill in: granular:label(<prefix>) is granted as granular:label(example.com).
-A field that is EXCLUSIVE is not part of the general right to write the object: only its own permission covers it.
+GRANT is the verb to grant on the resource, together with the verb "granular" for subjects that may not write the whole object.
+Replace text in angle brackets: granular:label(<prefix>) is granted as granular:label(example.com). The right to write the
+object does not include an EXCLUSIVE field: writing it requires the permission of the field.
 
-It needs the right to list permissions.authorization.proviso.dev, which cluster admins have.`,
+You need the right to list permissions.authorization.proviso.dev, which cluster admins have.`,
 		Example: `  # Every permission with the fields it guards
   proviso permissions
 
   # What can be given on deployments, their pod templates included?
   proviso permissions deploy
 
-  # And who declares it, under which condition is it exclusive?
+  # Where is each one declared, and when is it exclusive?
   proviso permissions deployments.apps -o wide
 
   # Give it: the labels of example.com on deployments, and nothing else
@@ -74,7 +74,7 @@ func (o *PermissionsOptions) Run(ctx context.Context, args []string) error {
 			return err
 		}
 		if t.name != "" || t.path != "" || t.resource.Resource == all {
-			return fmt.Errorf("%s: name one resource, without a name or a subresource: a permission covers the field in all of them", args[0])
+			return fmt.Errorf("%s: give a resource without a name or a subresource; a permission covers all objects of a resource", args[0])
 		}
 		query["fieldSelector"] = "resource=" + t.qualified()
 	}
@@ -114,11 +114,23 @@ func permissionRows(list *authz.PermissionList, byField bool) []authz.Permission
 }
 
 func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-	header := "GRANT\tRESOURCE\tFIELD\tEXCLUSIVE"
+	header, hint := "GRANT\tRESOURCE\tFIELD\tEXCLUSIVE", cutLines("wide")
 	if wide {
-		header += "\tSOURCE\tEXCLUSIVE WHEN"
+		header, hint = header+"\tSOURCE\tEXCLUSIVE WHEN", ""
 	}
+	return table(out, hint, brokenIsRed, func(w io.Writer) { permissionLines(w, header, rows, wide) })
+}
+
+const broken = " (broken)"
+
+func brokenIsRed(line string) terminal.Colour {
+	if strings.Contains(line, broken) {
+		return terminal.Red
+	}
+	return terminal.None
+}
+
+func permissionLines(w io.Writer, header string, rows []authz.PermissionField, wide bool) {
 	terminal.Fprintln(w, terminal.Lines(header))
 	for _, f := range rows {
 		exclusive := "no"
@@ -130,7 +142,7 @@ func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) er
 		}
 		grant := f.Verb
 		if f.Broken {
-			grant += " (broken)"
+			grant += broken
 		}
 		terminal.Fprintf(w, "%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive)
 		if wide {
@@ -138,5 +150,4 @@ func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) er
 		}
 		terminal.Fprintln(w)
 	}
-	return w.Flush()
 }

@@ -4,28 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/cli/subject"
 )
 
 // PolicyOptions are what the daily chores have in common.
 type PolicyOptions struct {
 	*client
-	Master          string
-	DryRun          bool
-	Users, Groups   []string
-	ServiceAccounts []string
+	Master string
+	DryRun bool
+	// Users and Groups are whom the change is about, from the flags.
+	Users, Groups []string
+	who           subject.Flags
 	// Binding is the name of the role binding.
 	Binding string
 	// Open opens the namespace first.
 	Open bool
+	// Term is when a grant counts.
+	Term Term
 
 	genericiooptions.IOStreams
 }
@@ -35,8 +40,8 @@ func NewPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Everyday tasks: open a namespace for policies, grant a role, deny something",
-		Long: `Write the objects that most changes of policy consist of. Everything can be done with kubectl as well: --dry-run prints what would
-be written. Whatever is there already is left as it is.`,
+		Long: `Create the objects for common policy changes. You can do the same with kubectl: --dry-run prints the objects. Existing objects
+are kept.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,27 +58,30 @@ func newPolicyOptions(streams genericiooptions.IOStreams) *PolicyOptions {
 func (o *PolicyOptions) addPolicyFlags(cmd *cobra.Command) {
 	o.config.AddFlags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("namespace", o.completeNamespaces)
-	cmd.Flags().StringVar(&o.Master, "master-namespace", "master", "The namespace whose roles can be granted everywhere, as the server was started with.")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Print what would be written, and write nothing.")
+	cmd.Flags().StringVar(&o.Master, "master-namespace", "master", "The master namespace of the server, whose roles can be granted everywhere.")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Print the objects instead of writing them.")
 }
 
 func (o *PolicyOptions) addSubjectFlags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&o.Users, "user", nil, "A user; may be repeated.")
-	cmd.Flags().StringArrayVar(&o.Groups, "group", nil, "A group; may be repeated.")
-	cmd.Flags().StringArrayVar(&o.ServiceAccounts, "serviceaccount", nil, "A service account as NAMESPACE:NAME; may be repeated.")
+	o.who.Add(cmd.Flags(), "Subject of the change.")
 }
 
-// subjects turns service accounts into the users they are and wants at least one subject.
+// subjects wants at least one subject. Service accounts are the users they are.
 func (o *PolicyOptions) subjects() error {
-	for _, account := range o.ServiceAccounts {
-		namespace, name, ok := strings.Cut(account, ":")
-		if !ok || namespace == "" || name == "" {
-			return fmt.Errorf("--serviceaccount %s: want NAMESPACE:NAME, such as hammer:builder", account)
-		}
-		o.Users = append(o.Users, "system:serviceaccount:"+namespace+":"+name)
+	all, err := o.who.All()
+	if err != nil {
+		return err
 	}
-	if len(o.Users)+len(o.Groups) == 0 {
+	if len(all) == 0 {
 		return errors.New("name a subject: --user NAME, --group NAME or --serviceaccount NAMESPACE:NAME")
+	}
+	o.Users, o.Groups = nil, nil
+	for _, s := range all {
+		if s.Group {
+			o.Groups = append(o.Groups, s.Name)
+		} else {
+			o.Users = append(o.Users, s.Name)
+		}
 	}
 	return nil
 }
@@ -83,8 +91,8 @@ func newOpenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open NAMESPACE [--user NAME] [--group NAME]",
 		Short: "Open a namespace for policies, and give it admins",
-		Long: `Create the Policy and the PolicyBinding of a namespace, which only a cluster admin can do; from then on roles and role bindings can
-be written there. The users and groups that are named become its admins: they are bound to the role admin of the master namespace.`,
+		Long: `Create the Policy and the PolicyBinding of a namespace, so roles and role bindings can be written there. Only a cluster admin can do
+this. The given users and groups become admins of the namespace: they are bound to the role admin of the master namespace.`,
 		Example: `  # Hubert is admin of namespace hammer
   proviso policy open hammer --user hubert`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -99,13 +107,13 @@ be written there. The users and groups that are named become its admins: they ar
 			if err := o.open(cmd.Context(), namespace); err != nil {
 				return err
 			}
-			if len(o.Users)+len(o.Groups)+len(o.ServiceAccounts) == 0 {
+			if !o.who.Given() {
 				return nil
 			}
 			if err := o.subjects(); err != nil {
 				return err
 			}
-			return o.bind(cmd.Context(), namespace, "admin", authz.RoleRef{Namespace: o.Master, Name: "admin"})
+			return o.bind(cmd.Context(), &authz.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "admin"}, RoleRef: authz.RoleRef{Namespace: o.Master, Name: "admin"}})
 		},
 	}
 	o.addPolicyFlags(cmd)
@@ -142,20 +150,30 @@ func newGrantCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grant ROLE (--user NAME | --group NAME | --serviceaccount NAMESPACE:NAME)...",
 		Short: "Give a role to users and groups in a namespace",
-		Long: `Add users and groups to the role binding of a role in the namespace, or create it. ROLE is a role of the namespace itself or, if it has
-none of that name, of the master namespace, such as view, edit and admin. In the master namespace the grant is cluster-wide.`,
+		Long: `Add users and groups to the role binding of a role in the namespace; create the binding if it does not exist. ROLE is a role of the
+namespace or, if it has no such role, of the master namespace, such as view, edit and admin. In the master namespace, the grant is
+cluster-wide. If neither namespace has the role, ROLE is a ClusterRole of RBAC.
+
+With --for, the grant gets a role binding of its own, which ends by itself.`,
 		Example: `  # Edgar edits in namespace hammer, team-a looks
   proviso policy grant edit --user edgar -n hammer
   proviso policy grant view --group team-a -n hammer
 
   # Clark edits everywhere
-  proviso policy grant edit --user clark -n master`,
+  proviso policy grant edit --user clark -n master
+
+  # Alice is on call: admin for one hour
+  proviso policy grant admin --user alice -n prod --for 1h`,
 		Args: oneRole("grant"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.subjects(); err != nil {
 				return err
 			}
 			namespace, err := o.namespace()
+			if err != nil {
+				return err
+			}
+			notBefore, notAfter, err := o.Term.interval(time.Now())
 			if err != nil {
 				return err
 			}
@@ -169,13 +187,17 @@ none of that name, of the master namespace, such as view, edit and admin. In the
 			name := o.Binding
 			if name == "" {
 				name = args[0]
+				if notBefore != nil || notAfter != nil {
+					name = bindingName(args[0], o.Users, o.Groups, notAfter)
+				}
 			}
-			return o.bind(cmd.Context(), namespace, name, ref)
+			return o.bind(cmd.Context(), &authz.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, NotBefore: notBefore, NotAfter: notAfter})
 		},
 	}
 	o.addPolicyFlags(cmd)
 	o.addSubjectFlags(cmd)
 	o.addOpenFlag(cmd)
+	o.Term.addFlags(cmd)
 	cmd.Flags().StringVar(&o.Binding, "binding", "", "Name of the role binding. Default: the name of the role.")
 	cmd.ValidArgsFunction = o.completeRoles
 	return cmd
@@ -212,7 +234,10 @@ func (o *PolicyOptions) findRole(ctx context.Context, namespace, name string) (a
 			return authz.RoleRef{}, err
 		}
 	}
-	return authz.RoleRef{}, fmt.Errorf("there is no role %q in namespace %s or %s; `kubectl get roles.%s -n %s` lists them", name, namespace, o.Master, authz.GroupName, namespace)
+	if err := o.get(ctx, "/apis/rbac.authorization.k8s.io/v1/clusterroles/"+name, nil, &rbacv1.ClusterRole{}); err == nil {
+		return authz.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, nil
+	}
+	return authz.RoleRef{}, fmt.Errorf("there is no role %q in namespace %s or %s, and no such ClusterRole; `kubectl get roles.%s -n %s` lists them", name, namespace, o.Master, authz.GroupName, namespace)
 }
 
 func rolesPath(namespace, resource string) string {

@@ -17,18 +17,18 @@ import (
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
-// attempts is how often a change is tried that somebody else's change has overtaken.
+// attempts is how often a change is tried that another change has overtaken.
 const attempts = 5
 
 func newRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newPolicyOptions(streams)
 	cmd := &cobra.Command{
 		Use:   "revoke ROLE (--user NAME | --group NAME | --serviceaccount NAMESPACE:NAME)...",
-		Short: "Take a role from users and groups in a namespace: the way back from grant and deny",
+		Short: "Revoke a role from users and groups in a namespace; undoes grant and deny",
 		Example: `  # Edgar no longer edits in namespace hammer
   proviso policy revoke edit --user edgar -n hammer
 
-  # He may delete config maps again
+  # Lift the deny on deleting config maps
   proviso policy revoke deny-delete-configmaps --user edgar -n hammer`,
 		Args: oneRole("revoke"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +49,8 @@ func newRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 // bind makes sure that the subjects are in a role binding.
-func (o *PolicyOptions) bind(ctx context.Context, namespace, name string, ref authz.RoleRef) error {
+func (o *PolicyOptions) bind(ctx context.Context, wanted *authz.RoleBinding) error {
+	namespace, name, ref := wanted.Namespace, wanted.Name, wanted.RoleRef
 	path := rolesPath(namespace, "rolebindings")
 	for range attempts {
 		binding := &authz.RoleBinding{}
@@ -57,12 +58,14 @@ func (o *PolicyOptions) bind(ctx context.Context, namespace, name string, ref au
 		switch {
 		case apierrors.IsNotFound(err) || o.DryRun && err != nil:
 			binding = &authz.RoleBinding{TypeMeta: typeMeta(authz.SchemeGroupVersion.String(), "RoleBinding"),
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, UserNames: o.Users, GroupNames: o.Groups}
+				ObjectMeta: wanted.ObjectMeta, RoleRef: ref, UserNames: o.Users, GroupNames: o.Groups, NotBefore: wanted.NotBefore, NotAfter: wanted.NotAfter}
 			return o.create(ctx, "rolebindings", binding, binding.ObjectMeta)
 		case err != nil:
 			return err
-		case binding.RoleRef.Name != ref.Name || binding.RoleRef.Namespace != ref.Namespace:
-			return fmt.Errorf("role binding %s/%s gives another role, %s/%s; choose another name with --binding", namespace, name, binding.RoleRef.Namespace, binding.RoleRef.Name)
+		case binding.RoleRef != ref:
+			return fmt.Errorf("role binding %s/%s gives another role, %s; choose another name with --binding", namespace, name, spellRole(binding.RoleRef))
+		case !binding.NotBefore.Equal(wanted.NotBefore) || !binding.NotAfter.Equal(wanted.NotAfter):
+			return fmt.Errorf("role binding %s/%s counts for another time; choose another name with --binding", namespace, name)
 		}
 		users, groups := union(binding.UserNames, o.Users), union(binding.GroupNames, o.Groups)
 		if len(users) == len(binding.UserNames) && len(groups) == len(binding.GroupNames) {
@@ -75,6 +78,13 @@ func (o *PolicyOptions) bind(ctx context.Context, namespace, name string, ref au
 		}
 	}
 	return fmt.Errorf("role binding %s/%s keeps being changed by others; try again", namespace, name)
+}
+
+func spellRole(ref authz.RoleRef) string {
+	if ref.ClusterRole() {
+		return "ClusterRole " + ref.Name
+	}
+	return ref.Namespace + "/" + ref.Name
 }
 
 // unbind takes the subjects out of every role binding of a role in the namespace. A binding that nobody is left in
@@ -109,7 +119,7 @@ func (o *PolicyOptions) unbind(ctx context.Context, namespace, role string) erro
 		}
 	}
 	if !found {
-		terminal.Fprintf(o.ErrOut, "Nothing to revoke: nobody of %s has role %q by a role binding of namespace %s.\n", strings.Join(slices.Concat(o.Users, o.Groups), ", "), role, namespace)
+		terminal.Fprintf(o.ErrOut, "Nothing to revoke: no role binding of namespace %[3]s binds role %[2]q to %[1]s.\n", strings.Join(slices.Concat(o.Users, o.Groups), ", "), role, namespace)
 	}
 	return nil
 }
@@ -176,7 +186,7 @@ func (o *PolicyOptions) update(ctx context.Context, path, kind string, object an
 
 func (o *PolicyOptions) remove(ctx context.Context, path, kind string, meta metav1.ObjectMeta) error {
 	if o.DryRun {
-		terminal.Fprintf(o.ErrOut, "%s/%s would be deleted: nobody is left in it\n", kind, meta.Name)
+		terminal.Fprintf(o.ErrOut, "%s/%s would be deleted because it has no subjects left\n", kind, meta.Name)
 		return nil
 	}
 	rc, err := o.connect()

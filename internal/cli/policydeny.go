@@ -31,7 +31,7 @@ func newDenyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Forbid something to users and groups in a namespace",
 		Long: `Create a role with one deny rule in the namespace, and a role binding of the same name for the users and groups. A deny wins over every
 allow of the namespace; it is overridden by cluster-wide grants, unless it is in the master namespace. You need the verb deny on the role,
-which admins of the namespace have. 'proviso policy revoke ROLE' is the way back.`,
+which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'.`,
 		Example: `  # Edgar never deletes config maps of namespace hammer
   proviso policy deny delete configmaps --user edgar -n hammer
 
@@ -71,7 +71,7 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 		return err
 	}
 	if t.path != "" {
-		return fmt.Errorf("%s: paths belong to no namespace; write a role with nonResourceURLs in the master namespace", t.path)
+		return fmt.Errorf("%s: paths are not namespaced; write a role with nonResourceURLs in the master namespace", t.path)
 	}
 	namespace, err := o.namespace()
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 	if err := o.create(ctx, "roles", role, role.ObjectMeta); err != nil {
 		return err
 	}
-	return o.bind(ctx, namespace, name, authz.RoleRef{Namespace: namespace, Name: name})
+	return o.bind(ctx, &authz.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: authz.RoleRef{Namespace: namespace, Name: name}})
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9.]+`)

@@ -32,11 +32,11 @@ func newPromoteCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.formats = []string{"table", "json", "yaml"}
 	cmd := &cobra.Command{
 		Use:   "promote NAME",
-		Short: "Enforce a rule that is not enforced yet, after showing what that does",
-		Long: `Write a rule, protected attribute or field permission as enforced. What it says and what it would have changed so far is shown first. NAME is
-what 'proviso shadow' shows. You need the rights that writing the rule enforced takes.
+		Short: "Enforce a rule that is not enforced yet, after showing its effect",
+		Long: `Enforce a rule, protected attribute or field permission, after showing it and what it would have changed so far. NAME is the name that
+'proviso shadow' shows. You need the rights to write the enforced rule.
 
-If the object has changed since it was read, nothing is written.`,
+If the object changes in the meantime, nothing is written.`,
 		Example: `  # What would be enforced, and may I do that?
   proviso shadow promote role.dev-volumes.0 -n hammer --dry-run
 
@@ -54,7 +54,7 @@ If the object has changed since it was read, nothing is written.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.Run(cmd.Context(), args[0]) },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Only show what would be enforced, and check whether it could be.")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Show the rule and check whether you may enforce it, without writing.")
 	return cmd
 }
 
@@ -186,16 +186,16 @@ func (o *promoteOptions) show(ctx context.Context, name, namespace string, rule 
 	err = o.get(ctx, path, map[string]string{"fieldSelector": "metadata.name=" + name}, list)
 	switch {
 	case apierrors.IsForbidden(err):
-		_, err = terminal.Fprintf(out, "What it would have changed is not shown: you need the right to list shadowrules.%s.\n\n", authz.GroupName)
+		_, err = terminal.Fprintf(out, "Its effect so far is not shown: you need the right to list shadowrules.%s.\n\n", authz.GroupName)
 		return err
 	case err != nil:
 		return noShadows(err)
 	case len(list.Items) == 0:
-		_, err = terminal.Fprintf(out, "The server that was asked has not counted what it would have changed.\n\n")
+		_, err = terminal.Fprintf(out, "The server has not counted its effect so far.\n\n")
 		return err
 	}
 	s := list.Items[0].Status
-	terminal.Fprintf(out, "In %s it applied to %d requests: %d would have been allowed, %d denied, %d cannot be told.\n\n",
+	terminal.Fprintf(out, "In %s it applied to %d requests: %d would have been allowed, %d would have been denied, %d are undecided.\n\n",
 		duration.HumanDuration(time.Since(s.Since.Time)), s.Applied, s.WouldAllow, s.WouldDeny, s.Undecided)
 	if len(s.Flips) == 0 {
 		return nil

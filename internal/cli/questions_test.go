@@ -114,22 +114,22 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 		{"can-i create deployments --subresource=exec", "served are scale, status"},
 		{"can-i get pods/", "write TYPE/NAME"},
 		{"can-i get pods/web db", "there are two names"},
-		{"can-i get /metrics --subresource=status", "a path has none"},
+		{"can-i get /metrics --subresource=status", "cannot be used with a path"},
 		{"can-i get /metrics web", "a path has no name"},
 		{"can-i get", "proviso can-i VERB TYPE[/NAME]"},
 		{"can-i", "for example: proviso can-i get pods"},
 		{"can-i get pods web now", "too many arguments"},
 		{"can-i --list pods", "--list takes no arguments"},
-		{"can-i --list -q", "--list goes with none of"},
-		{"can-i get pods --no-headers", "--no-headers goes with --list only"},
+		{"can-i --list -q", "cannot be combined with --quiet"},
+		{"can-i get pods --no-headers", "--no-headers requires --list"},
 		{"can-i get pods -o xml", "want table, name, json or yaml"},
 		{"explain get /metrics -f x.yaml", "have no object"},
 		{"who-can get", "proviso who-can VERB TYPE[/NAME]"},
 		{"explain delete pods --stored", "write TYPE/NAME"},
-		{"explain create pods/web --stored", "give it with -f"},
-		{"explain delete pods/web --stored -f x", "give one of them"},
-		{"explain update pods/web --stored --old x", "give one of them"},
-		{"explain delete pods/web --old x", "delete has one object"},
+		{"explain create pods/web --stored", "give the new object with -f"},
+		{"explain delete pods/web --stored -f x", "are mutually exclusive for delete"},
+		{"explain update pods/web --stored --old x", "are mutually exclusive"},
+		{"explain delete pods/web --old x", "delete, which has one object"},
 		{"policy grant edit", "name a subject"},
 		{"policy grant --user edgar", "want one role"},
 		{"policy grant edit --serviceaccount builder", "want NAMESPACE:NAME"},
@@ -254,7 +254,7 @@ func TestWhoCanOutput(t *testing.T) {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 	out, errOut, err = answers(status).runBoth(t, "who-can", "get", "pods", "-o", "name", "--hide-system")
-	if err != nil || errOut != "Hidden: 3 of the system's users and groups.\n"+warnings || out != "user/edgar\nuser/system:serviceaccount:hammer:builder\ngroup/team-a\nuser/clark\n" {
+	if err != nil || errOut != "Hidden: 3 users and groups of the system.\n"+warnings || out != "user/edgar\nuser/system:serviceaccount:hammer:builder\ngroup/team-a\nuser/clark\n" {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 	for want, status := range map[int]authz.ResourceAccessReviewStatus{0: {GroupNames: []string{"system:masters"}}, 1: {}, 2: {Conditional: status.Conditional}} {

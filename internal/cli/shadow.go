@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,28 +31,28 @@ func NewShadowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shadow",
 		Short: "List the rules that are not enforced, and what they would have changed",
-		Long: `List the rules, protected attributes and field permissions whose enforcement is Warn or Shadow, and what they would have changed: how many of the
-requests that they applied to were refused and would have been allowed, were allowed and would have been denied, or cannot be told since the
-object was never read. --flips lists the latest of them.
+		Long: `List the rules, protected attributes and field permissions whose enforcement is Warn or Shadow, and what they would have changed: how
+many requests they applied to, how many of these would have been allowed or denied instead, and how many are undecided because the
+object was not read. --flips lists the latest of them.
 
-The server that answers counts what it serves itself, in memory, since it first saw the rule as it is now. What has no namespace is in the
-master namespace. It needs the right to list shadowrules.authorization.proviso.dev, which admins of a namespace have in it.`,
+Each server counts its own requests, in memory, since it first saw the current version of the rule. Rules without a namespace are
+listed in the master namespace. You need the right to list shadowrules.authorization.proviso.dev, which admins have in their namespace.`,
 		Example: `  # What would the rules of namespace hammer have changed?
   proviso shadow -n hammer
 
-  # Which requests were that?
+  # Which requests?
   proviso shadow -n hammer --flips
 
   # Everything that is not enforced yet
   proviso shadow -A
 
-  # Enforce a rule, once it shows what it should
+  # Enforce a rule
   proviso shadow promote role.dev-volumes.0 -n hammer`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context()) },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "List those of every namespace.")
+	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "List the rules of every namespace.")
 	cmd.Flags().BoolVar(&o.Flips, "flips", false, "List the latest requests that would have been answered differently.")
 	cmd.AddCommand(newPromoteCommand(streams))
 	return cmd
@@ -111,27 +110,27 @@ func (o *ShadowOptions) Run(ctx context.Context) error {
 
 func noShadows(err error) error {
 	if apierrors.IsNotFound(err) {
-		return errors.New("the server does not know of rules that are not enforced: it is not Proviso, or an older release")
+		return errors.New("the server cannot list rules that are not enforced: it is not Proviso, or it is an older release")
 	}
 	return err
 }
 
 func shadowTable(out io.Writer, rules []authz.ShadowRule, namespaces bool, now time.Time) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 	header := "NAME\tENFORCEMENT\tEFFECT\tSINCE\tAPPLIED\tWOULD ALLOW\tWOULD DENY\tUNDECIDED\tDESCRIPTION"
 	if namespaces {
 		header = "NAMESPACE\t" + header
 	}
-	terminal.Fprintln(w, terminal.Lines(header))
-	for _, r := range rules {
-		if namespaces {
-			terminal.Fprintf(w, "%s\t", r.Namespace)
+	return table(out, cutLines("yaml"), nil, func(w io.Writer) {
+		terminal.Fprintln(w, terminal.Lines(header))
+		for _, r := range rules {
+			if namespaces {
+				terminal.Fprintf(w, "%s\t", r.Namespace)
+			}
+			s := r.Status
+			terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Enforcement, effectOf(r), duration.HumanDuration(now.Sub(s.Since.Time)),
+				s.Applied, s.WouldAllow, s.WouldDeny, s.Undecided, oneLine(r.Description))
 		}
-		s := r.Status
-		terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Enforcement, effectOf(r), duration.HumanDuration(now.Sub(s.Since.Time)),
-			s.Applied, s.WouldAllow, s.WouldDeny, s.Undecided, oneLine(r.Description))
-	}
-	return w.Flush()
+	})
 }
 
 func effectOf(r authz.ShadowRule) string {
@@ -142,21 +141,32 @@ func effectOf(r authz.ShadowRule) string {
 }
 
 func flipsTable(out io.Writer, rules []authz.ShadowRule, namespaces bool) error {
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
 	header := "NAME\tTIME\tUSER\tREQUEST\tWAS\tWOULD BE"
 	if namespaces {
 		header = "NAMESPACE\t" + header
 	}
-	terminal.Fprintln(w, terminal.Lines(header))
-	for _, r := range rules {
-		for _, f := range r.Status.Flips {
-			if namespaces {
-				terminal.Fprintf(w, "%s\t", r.Namespace)
+	return table(out, cutLines("yaml"), allowOrDeny, func(w io.Writer) {
+		terminal.Fprintln(w, terminal.Lines(header))
+		for _, r := range rules {
+			for _, f := range r.Status.Flips {
+				if namespaces {
+					terminal.Fprintf(w, "%s\t", r.Namespace)
+				}
+				terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, f.Time.UTC().Format(time.RFC3339), oneLine(f.User), requestOf(f), f.Was, f.Would)
 			}
-			terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, f.Time.UTC().Format(time.RFC3339), oneLine(f.User), requestOf(f), f.Was, f.Would)
 		}
+	})
+}
+
+// allowOrDeny colours a flip by what the request would be.
+func allowOrDeny(line string) terminal.Colour {
+	switch {
+	case strings.HasSuffix(line, " Allow"):
+		return terminal.Green
+	case strings.HasSuffix(line, " Deny"):
+		return terminal.Red
 	}
-	return w.Flush()
+	return terminal.None
 }
 
 // requestOf is a request as people write it: create pods/exec of apps in hammer.

@@ -79,7 +79,7 @@ func TestShadow(t *testing.T) {
 	if err != nil || len(written) != 1 || strings.Contains(written[0], `"Warn"`) || !strings.Contains(written[0], `"Shadow"`) || !strings.Contains(written[0], "unheardOf") || !strings.Contains(written[0], `"resourceVersion":"7"`) {
 		t.Errorf("%v: wrote %q", err, written)
 	}
-	shown, done := strings.Index(out, "it applied to 42 requests: 0 would have been allowed, 2 denied"), strings.Index(out, "role.volumes.1 is enforced")
+	shown, done := strings.Index(out, "it applied to 42 requests: 0 would have been allowed, 2 would have been denied"), strings.Index(out, "role.volumes.1 is enforced")
 	if shown < 0 || done < shown || !strings.Contains(out, "deny: true") {
 		t.Errorf("shown:\n%s", out)
 	}

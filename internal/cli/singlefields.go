@@ -8,10 +8,10 @@ import (
 )
 
 // singleFieldsText is for a caller who may not write an object as a whole (FP-6).
-const singleFieldsText = "\nThat is the right to write the whole object. You have the verb granular: you can change fields that your permissions\n" +
+const singleFieldsText = "\nThis is about writing the whole object. You have the verb granular: you can change fields that your permissions\n" +
 	"cover. `proviso permissions %s` lists the permissions.\n"
 
-// writesFields tells whether a question is about a write that field permissions could cover.
+// writesFields reports whether a question is about a write that field permissions could cover.
 func (c *client) writesFields(verb string, t target) bool {
 	if t.path != "" || !verbs.Stores(verb) || !slices.Contains([]string{"", "status", "scale"}, t.subresource) {
 		return false

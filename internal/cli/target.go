@@ -20,15 +20,15 @@ type target struct {
 	subresource string
 	name        string
 	namespaced  bool
-	// path is set for a question about a URL that is no resource.
+	// path is set for a question about a URL that is not a resource.
 	path string
 }
 
 // all stands for every resource, or every verb.
 const all = "*"
 
-// isVirtual tells the resources that rules name and no server serves: whom somebody impersonates, whose signatures
-// somebody approves.
+// isVirtual tells the resources that rules name and no server serves: users to impersonate, signers whose certificates
+// a user approves.
 func isVirtual(gr schema.GroupResource) bool {
 	return slices.ContainsFunc(questions.Virtual(), func(v questions.Resource) bool { return v.Group == gr.Group && v.Resource == gr.Resource })
 }
@@ -41,7 +41,7 @@ func (c *client) parseTarget(args []string, subresource string) (target, error) 
 	if strings.HasPrefix(first, "/") {
 		switch {
 		case subresource != "":
-			return t, errors.New("--subresource: a path has none; leave it out")
+			return t, errors.New("--subresource cannot be used with a path")
 		case len(args) > 1:
 			return t, fmt.Errorf("%s %s: a path has no name; leave %q out", first, args[1], args[1])
 		}

@@ -30,6 +30,8 @@ type WhoCanOptions struct {
 	Filter      string
 	Limit       int64
 	Continue    string
+	// At is the instant that is asked about; empty is now.
+	At string
 
 	genericiooptions.IOStreams
 }
@@ -41,33 +43,33 @@ func NewWhoCanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "who-can VERB [TYPE | TYPE/NAME | /PATH]",
 		Short: "List who can use a verb on a resource: always, and under which conditions",
-		Long: `List the users and groups that can use a verb on a resource, from policies and RBAC together, deny rules and conditions
-included. A user is judged with system:authenticated as the only group and a group as an unnamed member of it, since the
-server does not know who is in which group. Problems of bindings that are not asked about are warnings on standard error.
+		Long: `List the users and groups that can use a verb on a resource, by Policy and RBAC together, with deny rules and conditions. The server
+does not know which groups a user is in: users are assumed to be in the group system:authenticated only, and a group stands for a
+member without further groups. Problems of other bindings are warnings on standard error.
 
--o name lists everybody who can, also under conditions; -o wide says by which rule and binding.
+-o name lists all subjects, including those under conditions; -o wide shows the rule and the binding.
 
-With --indirect, it also lists who could get there in one more step, with the step and the right that it takes: mount it in a pod, exec into
-one that has it, impersonate or mint a token of somebody who can, bind or write a role, change what stands in the way.
+With --indirect, also list the subjects that could gain the right in one more step, with the step and the right it requires: mount it in
+a pod, exec into one that has it, impersonate or mint a token of a subject that can, bind or write a role, or change the rule that denies it.
 
-Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions only, 3 if the question could not be answered.`,
+Exit code 0 if a subject can, 1 if no subject can, 2 if subjects can under conditions only, 3 if the question could not be answered.`,
 		Example: `  # Who can update the deployment web in namespace hammer?
   proviso who-can update deployments.apps/web -n hammer
 
   # Which people can exec into pods? (without service accounts and groups of the system)
   proviso who-can create pods --subresource exec -n hammer --hide-system
 
-  # And who would, were it not for a deny rule?
+  # Who is refused by a deny rule only?
   proviso who-can delete configmaps -n hammer --blocked
 
   # Who can read the metrics of the server? Who can do everything?
   proviso who-can get /metrics
   proviso who-can '*' '*'
 
-  # By which rules and bindings, and who could get there by a detour?
+  # By which rules and bindings, and who could gain the right?
   proviso who-can get secrets -n hammer -o wide --indirect
 
-  # Among a hundred thousand: whose name has "team-a" in it, a hundred at a time
+  # Only names that contain "team-a", a hundred at a time
   proviso who-can get pods -n hammer --filter team-a --limit 100
 
   # Cluster-wide, for a script
@@ -79,14 +81,15 @@ Exit code 0 if somebody can, 1 if nobody can, 2 if somebody can under conditions
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.ClusterWide, "all-namespaces", "A", false, "Ask who can in every namespace at once.")
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as log, exec, status or scale.")
-	fs.BoolVar(&o.Blocked, "blocked", false, "Also list those whom a deny rule refuses.")
-	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, service accounts of kube-system and nodes included.")
-	fs.BoolVar(&o.System, "system", false, "List the system's users and groups, too, which a table only counts.")
-	fs.BoolVar(&o.Rules, "rules", false, "Also ask by which rules, for -o json and -o yaml.")
-	fs.BoolVar(&o.Indirect, "indirect", false, "Also list who could get there in one more step, and how.")
-	fs.StringVar(&o.Filter, "filter", "", "List users and groups with this text in their name only, in any case.")
-	fs.Int64Var(&o.Limit, "limit", 0, "List so many users and groups at most; standard error says how to go on. 0 is all.")
-	fs.StringVar(&o.Continue, "continue", "", "Go on where the answer before ended.")
+	fs.BoolVar(&o.Blocked, "blocked", false, "Also list subjects that a deny rule refuses.")
+	fs.BoolVar(&o.HideSystem, "hide-system", false, "Leave out users and groups whose name begins with system:, including service accounts of kube-system and nodes.")
+	fs.BoolVar(&o.System, "system", false, "Also list users and groups of the system, which a table only counts.")
+	fs.BoolVar(&o.Rules, "rules", false, "Include the rules in -o json and -o yaml.")
+	fs.BoolVar(&o.Indirect, "indirect", false, "Also list subjects that could gain the right in one more step, and how.")
+	fs.StringVar(&o.Filter, "filter", "", "List only users and groups whose name contains this text; case does not matter.")
+	fs.Int64Var(&o.Limit, "limit", 0, "List at most this many users and groups; standard error says how to continue. 0 lists all.")
+	fs.StringVar(&o.Continue, "continue", "", "Continue after the previous answer.")
+	addAtFlag(fs, &o.At)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -110,6 +113,9 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		Spec: authz.ResourceAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, IncludeBlocked: o.Blocked,
 			IncludeRules: o.Rules || o.format == "wide", NameContains: o.Filter, Limit: o.Limit, Continue: o.Continue},
 	}
+	if review.Spec.Time, err = asked(o.At); err != nil {
+		return err
+	}
 	if t.namespaced && !o.ClusterWide {
 		path += "/namespaces/" + namespace
 		review.Namespace = namespace
@@ -120,7 +126,15 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	code := whoCanCode(review.Status) // what is hidden counts
 	var detours []indirect
 	if o.Indirect {
-		if detours, err = o.indirect(ctx, review.Namespace, t.qualified(), review.Status); err != nil {
+		behind := review
+		if !review.Spec.IncludeRules { // the roles behind the answer are ways, and not part of what is printed
+			behind = review.DeepCopy()
+			behind.Spec.IncludeRules, behind.Status = true, authz.ResourceAccessReviewStatus{}
+			if err := o.post(ctx, path+"/resourceaccessreviews", behind); err != nil {
+				return err
+			}
+		}
+		if detours, err = o.indirect(ctx, review.Namespace, t.qualified(), behind.Status); err != nil {
 			return err
 		}
 	}
@@ -128,15 +142,15 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	if o.HideSystem || folds {
 		detours = keep(detours, func(one indirect) bool { return isPerson(one.UserName + one.GroupName) })
 		if n := hideSystem(&review.Status); n > 0 && folds {
-			defer terminal.Fprintf(o.ErrOut, "And %d of the system's users and groups: --system lists them.\n", n)
+			defer terminal.Fprintf(o.ErrOut, "And %d users and groups of the system; --system lists them.\n", n)
 		} else if n > 0 {
-			terminal.Fprintf(o.ErrOut, "Hidden: %d of the system's users and groups.\n", n)
+			terminal.Fprintf(o.ErrOut, "Hidden: %d users and groups of the system.\n", n)
 		}
 	}
 	switch o.format {
 	case "table", "wide":
 		if err = whoCanTable(o.Out, review.Status, o.format == "wide"); err == nil && o.Indirect {
-			err = indirectTable(o.Out, detours)
+			err = indirectTable(o.Out, detours, o.format == "wide")
 		}
 	case "name":
 		err = whoCanNames(o.Out, review.Status)
@@ -150,7 +164,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		return err
 	}
 	if more := review.Status.Continue; more != "" {
-		terminal.Fprintf(o.ErrOut, "There may be up to %d more: ask again with --continue %s\n", review.Status.RemainingAtMost, more)
+		terminal.Fprintf(o.ErrOut, "There may be up to %d more; continue with --continue %s\n", review.Status.RemainingAtMost, more)
 	}
 	o.warn(review.Status)
 	return answered(code)
@@ -161,7 +175,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 func notProviso(err error, gate string) error {
 	var said serverError
 	if apierrors.IsNotFound(err) && !errors.As(err, &said) {
-		return fmt.Errorf("the server does not know this question: it is not Proviso, or its feature gate %s is off", gate)
+		return fmt.Errorf("the server does not support this question: it is not Proviso, or its feature gate %s is off", gate)
 	}
 	return err
 }
@@ -187,7 +201,7 @@ func (o *WhoCanOptions) warn(s authz.ResourceAccessReviewStatus) {
 	}
 }
 
-// isPerson tells users and groups from those of the system. Service accounts of other namespaces are somebody's own.
+// isPerson tells users and groups from those of the system. Service accounts of other namespaces belong to users.
 func isPerson(name string) bool {
 	account, is := strings.CutPrefix(name, accountStart)
 	return is && !strings.HasPrefix(account, "kube-system:") || !strings.HasPrefix(name, "system:")
@@ -233,7 +247,7 @@ func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 		names = append(names, "group/"+g)
 	}
 	for _, c := range s.Conditional {
-		kind, name := subject(c.UserName, c.GroupName)
+		kind, name := subjectOf(c.UserName, c.GroupName)
 		names = append(names, strings.ToLower(kind)+"/"+name)
 	}
 	for _, n := range names {
@@ -244,7 +258,7 @@ func whoCanNames(out io.Writer, s authz.ResourceAccessReviewStatus) error {
 	return nil
 }
 
-// by is the rule and binding of somebody, in a column.
+// by is the rule and binding of a subject, in a column.
 func by(s authz.ResourceAccessReviewStatus, userName, groupName string) string {
 	for _, r := range s.Rules {
 		if r.UserName != userName || r.GroupName != groupName {
@@ -265,7 +279,7 @@ func by(s authz.ResourceAccessReviewStatus, userName, groupName string) string {
 }
 
 func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus, wide bool) error {
-	hint := "Lines are cut to the width of the terminal; -o wide shows all of them."
+	hint := cutLines("wide")
 	if wide {
 		hint = ""
 	}
@@ -289,7 +303,7 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus, wide bool) e
 		terminal.Fprintf(w, "Group\t%s\talways\t%s\n", g, column("", g))
 	}
 	for _, c := range s.Conditional {
-		kind, name := subject(c.UserName, c.GroupName)
+		kind, name := subjectOf(c.UserName, c.GroupName)
 		for _, condition := range c.Conditions {
 			can := "if"
 			switch {
@@ -300,7 +314,7 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus, wide bool) e
 			}
 			text, description := shortText(condition.Condition, condition.Description)
 			if strings.HasPrefix(text, "the following") {
-				text = oneLine(description) + " (-o yaml has the condition)"
+				text = oneLine(description) + " (-o yaml shows the condition)"
 			}
 			behind := terminal.Lines("")
 			if kind != "" {
@@ -314,13 +328,13 @@ func whoCanTable(out io.Writer, s authz.ResourceAccessReviewStatus, wide bool) e
 		}
 	}
 	for _, b := range s.BlockedBy {
-		kind, name := subject(b.UserName, b.GroupName)
+		kind, name := subjectOf(b.UserName, b.GroupName)
 		terminal.Fprintf(w, "%s\t%s\tblocked\t%s, by %s\n", kind, name, b.Rule, b.Binding)
 	}
 	return errors.Join(w.Flush(), fit.Close())
 }
 
-func subject(userName, groupName string) (kind, name string) {
+func subjectOf(userName, groupName string) (kind, name string) {
 	if groupName != "" {
 		return "Group", groupName
 	}

@@ -62,7 +62,7 @@ func (l Lineup) Gates() (gates []featuregate.Feature) {
 	return gates
 }
 
-// Has tells whether the system of a gate is in the list.
+// Has reports whether the system of a gate is in the list.
 func (l Lineup) Has(gate featuregate.Feature) bool { return slices.Contains(l.Gates(), gate) }
 
 // With takes out the systems whose gate is off.

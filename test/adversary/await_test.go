@@ -17,7 +17,7 @@ func decode(v any) string {
 	return string(raw)
 }
 
-// writes tells whether a step may have changed something.
+// writes reports whether a step may have changed something.
 func (d *doing) writes() bool {
 	return !slices.Contains([]string{"get", "list", "connect"}, d.Verb) && !strings.Contains(d.Query, "dryRun")
 }
@@ -108,7 +108,7 @@ func (g *table) define(p game.Prey) {
 	g.defined(&doing{Step: game.Step{Resource: definitions, Name: p.Resource}})
 }
 
-// dormant tells whether a custom resource is defined and not served: its objects are there, and nobody sees them.
+// dormant reports whether a custom resource is defined and not served: its objects are there, and nobody sees them.
 func (g *table) dormant(resource string) bool {
 	if _, custom := g.custom[resource]; !custom {
 		return false

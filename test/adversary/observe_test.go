@@ -48,7 +48,7 @@ func (g *table) check(all []*doing) {
 	g.prey = after
 }
 
-// passed tells whether a request was let through. A connection is, unless it was refused: nothing answers at its end.
+// passed reports whether a request was let through. A connection is, unless it was refused: nothing answers at its end.
 func (d *doing) passed() bool {
 	if d.Verb == "connect" {
 		return d.answer.code >= 500 || d.answer.ok() || d.answer.code == http.StatusSwitchingProtocols
@@ -150,7 +150,7 @@ func (g *table) effect(p game.Prey, before, after map[string]any, all []*doing) 
 	g.guarded(p.Ref(), before, after, all)
 }
 
-// orphaned tells whether all that has changed is that references to owners are gone, which were deleted in the same
+// orphaned reports whether all that has changed is that references to owners are gone, which were deleted in the same
 // steps: a deletion that orphans is the way to delete an owner of what one is denied to delete
 // (docs/explanation/effects.md).
 func orphaned(before, after map[string]any, all []*doing) bool {
@@ -178,8 +178,8 @@ func orphaned(before, after map[string]any, all []*doing) bool {
 	return true
 }
 
-// somebody tells whether one of those who acted is not denied something. What nobody forbids may come about by the way
-// (PO-20).
+// somebody reports whether one of those who acted is not denied something. What nobody forbids may come about by the
+// way (PO-20).
 func (g *table) somebody(all []*doing, ask game.Ask) bool {
 	return slices.ContainsFunc(all, func(d *doing) bool {
 		may, answer := g.party.May(d.who, ask)
@@ -231,7 +231,7 @@ func key(a game.Ask) string {
 	return fmt.Sprintf("%s %s %s %s/%s", a.User, a.Verb, a.Resource, a.NS, a.Name)
 }
 
-// mayChangePolicy tells whether a step of the case could change a decision.
+// mayChangePolicy reports whether a step of the case could change a decision.
 func (g *table) mayChangePolicy() bool {
 	return slices.ContainsFunc(g.c.Steps, func(s game.Step) bool {
 		main, _, _ := strings.Cut(s.Resource, "/")

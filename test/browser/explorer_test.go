@@ -165,11 +165,11 @@ func why(t *testing.T, c *cluster, b *tab) {
 		args  []string
 		want  string
 	}{
-		{"verb=update&resource=deployments.apps&name=cart&namespace=hammer&subject=anna&object=stored", []string{"update", "deployments.apps/cart", "-n", "hammer", "--subject", "anna", "--stored"}, "NoOpinion"},
-		{"verb=update&resource=deployments.apps&name=web&namespace=hammer&subject=anna&object=stored", []string{"update", "deployments.apps/web", "-n", "hammer", "--subject", "anna", "--stored"}, "Allow"},
-		{"verb=delete&resource=deployments.apps&name=web&namespace=hammer&subject=edgar&object=stored", []string{"delete", "deployments.apps/web", "-n", "hammer", "--subject", "edgar", "--stored"}, "Deny"},
-		{"verb=delete&resource=deployments.apps&namespace=hammer&subject=edgar", []string{"delete", "deployments.apps", "-n", "hammer", "--subject", "edgar"}, "Conditional"},
-		{"verb=get&resource=pods&namespace=hammer&subject=group%3Anobody", []string{"get", "pods", "-n", "hammer", "--subject", "group:nobody"}, "NoOpinion"},
+		{"verb=update&resource=deployments.apps&name=cart&namespace=hammer&subject=anna&object=stored", []string{"update", "deployments.apps/cart", "-n", "hammer", "--user", "anna", "--stored"}, "NoOpinion"},
+		{"verb=update&resource=deployments.apps&name=web&namespace=hammer&subject=anna&object=stored", []string{"update", "deployments.apps/web", "-n", "hammer", "--user", "anna", "--stored"}, "Allow"},
+		{"verb=delete&resource=deployments.apps&name=web&namespace=hammer&subject=edgar&object=stored", []string{"delete", "deployments.apps/web", "-n", "hammer", "--user", "edgar", "--stored"}, "Deny"},
+		{"verb=delete&resource=deployments.apps&namespace=hammer&subject=edgar", []string{"delete", "deployments.apps", "-n", "hammer", "--user", "edgar"}, "Conditional"},
+		{"verb=get&resource=pods&namespace=hammer&subject=group%3Anobody", []string{"get", "pods", "-n", "hammer", "--group", "nobody"}, "NoOpinion"},
 		{"verb=get&resource=pods&namespace=hammer", []string{"get", "pods", "-n", "hammer"}, "Allow"},
 	} {
 		b.open("/why?" + q.query)
@@ -221,7 +221,7 @@ func matrixOf(t *testing.T, c *cluster, b *tab) {
 	b.eval(`[...document.querySelectorAll('tr.line')].flatMap((row) => [...row.querySelectorAll('.chip .name')].flatMap((who) => row.querySelector('.what').innerText.split(", ").flatMap((what) =>
 		[...row.querySelectorAll('td.cell')].map((cell) => [who.innerText, what.trim(), cell.dataset.verb, cell.innerText.replace(/[^a-z]/g, "") || "no"].join(" ")))))`, &got)
 	var m accessMatrix
-	c.engine(&m, "", "matrix", "--subject", "edgar", "--subject", "anna", "-n", "hammer")
+	c.engine(&m, "", "matrix", "--user", "edgar", "--user", "anna", "-n", "hammer")
 	for _, row := range m.Rows {
 		for _, who := range row.Subjects {
 			for _, what := range row.Resources {

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// everyones are the resources that RBAC gives to every authenticated user (system:basic-user): asking about oneself.
+// everyones are the resources that RBAC gives to every authenticated user (system:basic-user): asking about oneself,
+// and which labels and annotations are protected everywhere (PA-16).
 var everyones = map[string]string{
+	"policy.proviso.dev/clusterprotectedattributes": "system:basic-user",
 	"authentication.k8s.io/selfsubjectreviews":      "system:basic-user",
 	"authorization.k8s.io/selfsubjectaccessreviews": "system:basic-user",
 	"authorization.k8s.io/selfsubjectrulesreviews":  "system:basic-user",

@@ -112,7 +112,7 @@ func (g guarded) changes(x target) []change {
 	return all
 }
 
-// got tells whether an answer shows the object with something done to it.
+// got reports whether an answer shows the object with something done to it.
 func (g guarded) got(o outcome, e endpoint) bool {
 	var object map[string]any
 	if json.Unmarshal(o.answer, &object) != nil || object["kind"] != e.own.Kind {

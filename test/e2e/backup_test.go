@@ -18,7 +18,7 @@ func TestBackupBringsPolicyBack(t *testing.T) {
 		return string(text), err
 	}
 	kept := keptRelease(t, root)
-	if text, err := snapshot("check", kept); err != nil || !strings.Contains(text, " 0 of them not understood") {
+	if text, err := snapshot("check", kept); err != nil || !strings.Contains(text, " 0 of them unreadable") {
 		t.Fatalf("check of what the release before has stored: %v\n%s", err, text)
 	}
 	if text, err := snapshot("restore", kept, "--data-dir", dir); err != nil {

@@ -45,9 +45,9 @@ func TestNamespaceAdminsUseTheTools(t *testing.T) {
 		wants []string
 	}{
 		{"plan -f " + wider, 2, []string{"watch pods", "group on-call", "you may not read", "red/restarter: by admin-of-red"}},
-		{"matrix -n red --subject group:on-call --resource pods", 0, []string{"red/restarter", "Incomplete: you may not read"}},
+		{"matrix -n red --group on-call --resource pods", 0, []string{"red/restarter", "Incomplete: you may not read"}},
 		{"lint -n red", 0, []string{"Incomplete: you may not read"}},
-		{"history --since 1h", 0, []string{"red/default", "+restarter", "there may be others"}},
+		{"history --since 1h", 0, []string{"red/default", "+restarter", "Only changes of policy that you may read"}},
 		{"rollback --to 99999999 -n red", 3, []string{"there is no revision 99999999"}},
 		{"rollback --to 0s -n red", 0, []string{"there is nothing to do"}},
 	} {

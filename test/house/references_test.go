@@ -13,7 +13,7 @@ func TestReferencesAreComplete(t *testing.T) {
 	for page, declared := range map[string]*regexp.Regexp{
 		"feature-gates.md":     regexp.MustCompile(`featuregate\.Feature = "(\w+)"`),
 		"audit-annotations.md": regexp.MustCompile(`Annotation\w*\s+= "((?:authorization|fieldpermissions|shadow|audit)\.proviso\.dev/[\w-]*)"|"(audit\.proviso\.dev/[\w-]+)"`),
-		"cel-variables.md":     regexp.MustCompile(`\bvar[A-Z]\w*\s+= "(\w+)"|field\("(user|uid|groups|extra|userInfo|verb|apiGroup|apiVersion|resource|subresource|name|fieldSelector|labelSelector)"`),
+		"cel-variables.md":     regexp.MustCompile(`\bvar[A-Z]\w*\s+= "(\w+)"|field\("(user|uid|groups|extra|userInfo|verb|apiGroup|apiVersion|resource|subresource|name|time|fieldSelector|labelSelector)"`),
 	} {
 		text, err := os.ReadFile(filepath.Join("../../docs/reference", page))
 		if err != nil {

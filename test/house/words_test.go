@@ -60,7 +60,7 @@ func misusedWords(files []file) (problems []string) {
 	return problems
 }
 
-// returns tells whether the first result is of a type with the name, in whatever package, and however it begins.
+// returns reports whether the first result is of a type with the name, in whatever package, and however it begins.
 func returns(t *ast.FuncType, name string) bool {
 	if t.Results == nil || len(t.Results.List) == 0 {
 		return false

@@ -43,7 +43,7 @@ func requestVariable(r *refmodel.Request) map[string]any {
 	}
 }
 
-// readable tells whether an object can be had in a version: everything is stored as v1, which is also what is
+// readable reports whether an object can be had in a version: everything is stored as v1, which is also what is
 // preferred.
 func (f *facts) readable(apiVersion string) bool {
 	return apiVersion == "v1" || apiVersion == "" && f.served

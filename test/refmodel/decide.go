@@ -198,12 +198,12 @@ func (w *World) Hits(q *Request) Hits {
 	return Hits{w.Policy(q, true), w.Policy(q, false), w.RBAC(q, true), w.RBAC(q, false)}
 }
 
-// Conditional tells whether the decision depends on any condition.
+// Conditional reports whether the decision depends on any condition.
 func (h *Hits) Conditional() bool {
 	return slices.ContainsFunc(slices.Concat(h.Master, h.Local), func(h Hit) bool { return h.Answer != Yes })
 }
 
-// Denied tells whether a deny rule ends it, for one way in which the conditions come out.
+// Denied reports whether a deny rule ends it, for one way in which the conditions come out.
 func (h *Hits) Denied(holds func(Hit) bool) bool {
 	allowed := *h
 	allowed.RBAC = append(slices.Clone(h.RBAC), Hit{Answer: Yes})

@@ -100,7 +100,7 @@ func (w *World) verbsAndKinds(r *policyv1alpha1.PolicyRule, q *Request) bool {
 	return false
 }
 
-// kind tells whether an entry of resourceKinds names the request's resource with the given subresource. It gives
+// kind reports whether an entry of resourceKinds names the request's resource with the given subresource. It gives
 // access, or takes it away.
 func (w *World) kind(entry string, q *Request, sub string, r *policyv1alpha1.PolicyRule, gives bool) bool {
 	entry = strings.ToLower(entry)
@@ -137,7 +137,7 @@ func (w *World) negatedKind(entry string, q *Request, r *policyv1alpha1.PolicyRu
 	return w.kind(entry, q, q.Subresource, r, r.Deny)
 }
 
-// isKind tells whether the request's resource has a kind.
+// isKind reports whether the request's resource has a kind.
 func (w *World) isKind(q *Request, kind string) bool {
 	for _, r := range w.Served {
 		if r.Group == q.APIGroup && r.Plural == q.Resource {
@@ -147,7 +147,7 @@ func (w *World) isKind(q *Request, kind string) bool {
 	return false
 }
 
-// gives tells whether a name that gives access is about the request's resource, whose group is one of those that were
+// gives reports whether a name that gives access is about the request's resource, whose group is one of those that were
 // written, or just any that is not guarded. If nothing built in has the name, it is that of custom resources, of which
 // our own groups have none.
 func (w *World) gives(name string, q *Request, anyGroup bool) bool {

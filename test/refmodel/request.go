@@ -34,14 +34,14 @@ func (r *Request) connect() string {
 	return ""
 }
 
-// verbNamed tells whether a verb that a Policy rule does not negate is about the request: the * of a deny is about
+// verbNamed reports whether a verb that a Policy rule does not negate is about the request: the * of a deny is about
 // every verb.
 func (r *Request) verbNamed(deny bool) func(string) bool {
 	return func(entry string) bool { return deny && entry == "*" || r.verbEntry(entry) }
 }
 
-// proxies tells whether the request is a proxy to the object of that name, whatever scheme and port either of them says
-// (PO-20).
+// proxies reports whether the request is a proxy to the object of that name, whatever scheme and port either of them
+// says (PO-20).
 func (r *Request) proxies(name string) bool {
 	return r.connect() == "proxy" && r.Name != "" && bare(name) == bare(r.Name)
 }
@@ -53,7 +53,7 @@ func bare(name string) string {
 	return name
 }
 
-// verbEntry tells whether one verb of a Policy rule, without its sign, is about the request (PO-9).
+// verbEntry reports whether one verb of a Policy rule, without its sign, is about the request (PO-9).
 func (r *Request) verbEntry(entry string) bool {
 	verb := r.Verb
 	if special(verb) {

@@ -176,7 +176,7 @@ func mutations(object map[string]any) []mutation {
 	return all
 }
 
-// wrongType tells whether a value can never stand where another one does.
+// wrongType reports whether a value can never stand where another one does.
 func wrongType(good, bad any) bool {
 	if bad == nil {
 		return false

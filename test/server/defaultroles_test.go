@@ -129,6 +129,7 @@ var differences = []struct{ role, rights, why string }{
 	{"view", "+ widgets.example.com/status: get", everything},
 	{"view", "+ widgets.example.com/scale: get", everything},
 	{"view", "+ podtemplates: get,list,watch", everything},
+	{"view", "+ protectedattributes.policy.proviso.dev: get,list,watch", "what a refusal names can be read (PA-16)"},
 	{"view", "+ leases.coordination.k8s.io: get,list,watch", everything},
 	{"view", "+ pods/ephemeralcontainers: get", samePod},
 	{"view", "+ pods/resize: get", samePod},
@@ -137,6 +138,7 @@ var differences = []struct{ role, rights, why string }{
 	{"edit", "+ widgets.example.com/status: get", everything},
 	{"edit", "+ widgets.example.com/scale: get,update,patch", everything},
 	{"edit", "+ podtemplates: get,list,watch", everything},
+	{"edit", "+ protectedattributes.policy.proviso.dev: get,list,watch", "what a refusal names can be read (PA-16)"},
 	{"edit", "+ pods/ephemeralcontainers: get", samePod},
 	{"edit", "+ pods/resize: get", samePod},
 
@@ -144,6 +146,7 @@ var differences = []struct{ role, rights, why string }{
 	{"admin", "+ widgets.example.com/status: get", everything},
 	{"admin", "+ widgets.example.com/scale: get,update,patch", everything},
 	{"admin", "+ podtemplates: get,list,watch", everything},
+	{"admin", "+ protectedattributes.policy.proviso.dev: get,list,watch", "what a refusal names can be read (PA-16)"},
 	{"admin", "+ pods/ephemeralcontainers: get", samePod},
 	{"admin", "+ pods/resize: get", samePod},
 	{"admin", "+ roles.authorization.proviso.dev: get,list,watch,create,update,patch,delete,deletecollection,deny", delegates},

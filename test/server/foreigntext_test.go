@@ -88,7 +88,7 @@ func TestForeignTextForgesNothing(t *testing.T) {
 		{"plan", policytools.NewPlanCommand, plan},
 		{"plan as markdown", policytools.NewPlanCommand, append(slices.Clone(plan), "-o", "markdown")},
 		{"rollback", policytools.NewRollbackCommand, []string{forgery}},
-		{"suggest", policytools.NewSuggestCommand, []string{"--live", "1s", "--for", forgery}},
+		{"suggest", policytools.NewSuggestCommand, []string{"--live", "1s", "--user", forgery}},
 	}
 	named := 0
 	for _, run := range runs {

@@ -42,7 +42,7 @@ func (p *policyServer) tools(t *testing.T) {
 	for look := 2 * time.Second; ; look *= 3 {
 		done := make(chan [2]string, 1)
 		go func() {
-			out, errOut, err := p.s.run(t, policytools.NewSuggestCommand, "--live", look.String(), "--for", "dora", "--max-names", "2")
+			out, errOut, err := p.s.run(t, policytools.NewSuggestCommand, "--live", look.String(), "--user", "dora", "--max-names", "2")
 			done <- [2]string{out, fmt.Sprint(errOut, err)}
 		}()
 		var said [2]string
@@ -55,7 +55,7 @@ func (p *policyServer) tools(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		if strings.Contains(said[0], `where: resource.metadata.labels["team"] == "a"`) && strings.Contains(said[0], "none breaks; nothing is granted that is not held") && strings.Contains(said[0], "- patch\n") && !strings.Contains(said[0], "- delete") {
+		if strings.Contains(said[0], `where: resource.metadata.labels["team"] == "a"`) && strings.Contains(said[0], "decided as before; the suggestion grants nothing new") && strings.Contains(said[0], "- patch\n") && !strings.Contains(said[0], "- delete") {
 			return
 		}
 		if look > time.Minute {

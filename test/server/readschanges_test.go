@@ -47,10 +47,10 @@ func changesTellWhatMayBeSeen(t *testing.T, s *instance, admin dynamic.Interface
 		// No change of this pod is allowed: whether one is valid would tell what is stored.
 		{"a pod that he may not see", mel, "p2", types.MergePatchType, immutable, "was not met"},
 		{"a test of a pod that he may not see", mel, "p2", types.JSONPatchType, test, "was not met"},
-		{"a pod, by who may see none", wes, "p1", types.MergePatchType, immutable, "why is not shown"},
+		{"a pod, by who may see none", wes, "p1", types.MergePatchType, immutable, "is not shown"},
 	} {
 		err := change(tc.client, tc.name, tc.kind, tc.patch)
-		if refused := tc.want == "was not met"; apierrors.IsForbidden(err) != refused || apierrors.IsInvalid(err) == refused || !strings.Contains(err.Error(), tc.want) || tc.want == "why is not shown" && (strings.Contains(err.Error(), "reads-n2") || strings.Contains(err.Error(), "nodeName")) {
+		if refused := tc.want == "was not met"; apierrors.IsForbidden(err) != refused || apierrors.IsInvalid(err) == refused || !strings.Contains(err.Error(), tc.want) || tc.want == "is not shown" && (strings.Contains(err.Error(), "reads-n2") || strings.Contains(err.Error(), "nodeName")) {
 			t.Errorf("%s: %v, want %q", tc.what, err, tc.want)
 		}
 	}

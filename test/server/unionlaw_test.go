@@ -81,8 +81,9 @@ func (d *drawnRights) draw(t *testing.T, random *rand.Rand, user string, admin d
 	d.said = append(d.said, "everywhere: "+wide)
 }
 
-// RD-11, RD-13, RD-15: for rights of all kinds, a list over all namespaces shows exactly the objects that the caller
-// may get, whole or in pages, and so does what an informer holds.
+// RD-11, RD-12, RD-13, RD-15: for rights of all kinds, a list over all namespaces shows exactly the objects that the
+// caller may get, whole or in pages, and so does what an informer holds. A list of namespaces shows those that the
+// caller may get, too.
 func TestUnionLaw(t *testing.T) {
 	t.Parallel()
 	s := united.get(t)
@@ -117,9 +118,21 @@ func TestUnionLaw(t *testing.T) {
 	last := newReader(t, s.as("ul-last"))
 	s.await("the last right", func() (bool, error) { return last.get("/api/v1/configmaps").code == http.StatusOK, nil })
 
-	shown, hidden, refused := 0, 0, 0
+	shown, hidden, refused, places := 0, 0, 0, 0
 	for user, had := range rights {
 		r := newReader(t, s.as(user, user+"s"))
+		var here, named []string
+		for _, ns := range lawNamespaces {
+			if r.get("/api/v1/namespaces/"+ns).code == http.StatusOK {
+				here = append(here, ns)
+			}
+		}
+		if got := r.get("/api/v1/namespaces"); got.code == http.StatusOK {
+			named = got.names(t)
+		}
+		if places += len(here); !slices.Equal(here, named) {
+			t.Errorf("%s %s: namespaces %s, want %s", user, had.said, named, here)
+		}
 		got, listed := []string{}, []string{}
 		for _, place := range all {
 			ns, name, _ := strings.Cut(place, "/")
@@ -166,8 +179,8 @@ func TestUnionLaw(t *testing.T) {
 			t.Errorf("%s %s: %s\nwant %s", user, had.said, union, got)
 		}
 	}
-	t.Logf("%d shown, %d hidden, %d of %d users refused", shown, hidden, refused, users)
-	if shown < 100 || hidden < 100 {
+	t.Logf("%d shown, %d hidden, %d namespaces, %d of %d users refused", shown, hidden, places, refused, users)
+	if shown < 100 || hidden < 100 || places < 50 || places > users*len(lawNamespaces)-20 {
 		t.Error("that proves little")
 	}
 }

@@ -123,7 +123,7 @@ func (d *draw) ask(o Object) Step {
 	case 1:
 		return Step{Method: "POST", Path: stock + "selfsubjectaccessreviews", Type: jsonType,
 			Body: text(map[string]any{"spec": map[string]any{"resourceAttributes": map[string]any{
-				"verb": pick(d, "get", "list", "delete"), "resource": o.Kind, "namespace": o.NS, "name": o.Name, "version": "v1"}}})}
+				"verb": pick(d, "get", "list", "delete"), "resource": o.Kind, "namespace": d.where(o), "name": pick(d, o.Name, ""), "version": pick(d, "v1", "")}}})}
 	case 2:
 		return Step{Method: "POST", Path: ours + "namespaces/home/resourceaccessreviews", Type: jsonType,
 			Body: text(map[string]any{"spec": map[string]any{"verb": "get", "resourceKind": o.Kind}})}

@@ -51,6 +51,9 @@ func (d *draw) cluster() bool {
 			d.Caller = append(d.Caller, name)
 		}
 	}
+	if d.chance(20) && !slices.ContainsFunc(d.Caller, isUnion) {
+		d.Caller = append(d.Caller, pick(d, slices.DeleteFunc(names, func(name string) bool { return !isUnion(name) })...))
+	}
 	slices.Sort(d.Caller)
 	all := slices.Sorted(maps.Keys(kinds))
 	for _, name := range d.Caller {

@@ -180,6 +180,9 @@ func (w *world) stream(user string, s Step, tick string, disturb func()) *reply 
 	out := &reply{code: resp.StatusCode, headers: plainHeaders(resp.Header)}
 	disturb()
 	ref, _, _ := refOf(s.Path)
+	if ref.NS == "" && ref.Kind != "namespaces" {
+		ref.NS = home
+	}
 	w.fence(ref.Kind, ref.NS, tick)
 	enough := time.AfterFunc(quiet, cancel)
 	defer enough.Stop()

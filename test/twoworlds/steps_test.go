@@ -2,6 +2,7 @@ package twoworlds
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -119,12 +120,20 @@ func (d *draw) selectors(o Object, s *Step) {
 	}
 }
 
-func (d *draw) list(o Object) []Step {
-	ns := o.NS
-	if d.chance(20) {
-		ns = ""
+// where is the namespace of an object, or all of them.
+func (d *draw) where(o Object) string {
+	all := 20
+	if slices.ContainsFunc(d.Caller, isUnion) {
+		all = 60
 	}
-	s := Step{Method: "GET", Path: collection(o.Kind, ns)}
+	if d.chance(all) {
+		return ""
+	}
+	return o.NS
+}
+
+func (d *draw) list(o Object) []Step {
+	s := Step{Method: "GET", Path: collection(o.Kind, d.where(o))}
 	d.selectors(o, &s)
 	switch d.IntN(5) {
 	case 0:
@@ -150,7 +159,7 @@ func (d *draw) list(o Object) []Step {
 }
 
 func (d *draw) watch(o Object) Step {
-	s := Step{Method: "GET", Path: collection(o.Kind, o.NS), Query: "watch=1&timeoutSeconds=5", Watch: true, Meanwhile: d.chance(50)}
+	s := Step{Method: "GET", Path: collection(o.Kind, d.where(o)), Query: "watch=1&timeoutSeconds=5", Watch: true, Meanwhile: d.chance(50)}
 	switch d.IntN(4) {
 	case 0:
 		s.add("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")

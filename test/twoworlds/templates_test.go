@@ -20,6 +20,8 @@ type template struct {
 	rules string
 	// rbac are rules of a Role in the home namespace instead.
 	rbac string
+	// local are rules of roles of Policy in single namespaces instead, by namespace.
+	local map[string]string
 	// reaches reports whether some right of the template covers the object: the caller may then learn what it holds.
 	reaches func(Object) bool
 	// verbs and kinds are what the caller should try; no kinds means all.
@@ -79,6 +81,28 @@ var templates = map[string]template{
 	"home-maps": {rbac: `[{"verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"], "apiGroups": [""], "resources": ["configmaps"]}]`,
 		reaches: func(o Object) bool { return o.Kind == "configmaps" && o.NS == home }, verbs: append(slices.Clone(reads), writes...), kinds: []string{"configmaps"}},
 }
+
+// RD-11, RD-12: rights in single namespaces, of which a list over all of them is put together.
+func init() {
+	const denies = `{"deny": true, "verbs": ["get", "list", "watch"], "resourceKinds": [KINDS]}`
+	inHome := func(o Object) bool { return o.NS == home }
+	homeOfA := func(o Object) bool { return o.NS == home && o.Team == "a" }
+	everything := `[{"verbs": ["get", "list", "watch"], "resourceKinds": [KINDS]}]`
+	for name, t := range map[string]template{
+		"union-some": {local: map[string]string{home: rule(`"get", "list", "watch"`, "KINDS", teamA)}, reaches: homeOfA},
+		"union-both": {local: map[string]string{home: everything, other: rule(`"get", "list", "watch"`, "KINDS", teamA)}, reaches: func(o Object) bool { return o.NS == home || o.NS == other && o.Team == "a" }},
+		"union-deny": {local: map[string]string{home: rule(`"get", "list", "watch"`, "KINDS", `resource.metadata.labels.team.startsWith(\"a\")`), other: everything[:len(everything)-1] + ", " + denies + "]"}, reaches: homeOfA},
+		"union-name": {local: map[string]string{home: `[{"verbs": ["get", "list", "watch"], "resourceKinds": [KINDS], "resourceNames": ["ours1", "ours2"]}]`}, reaches: func(o Object) bool { return o.NS == home && strings.HasPrefix(o.Name, "ours") }},
+		"union-when": {rules: strings.Replace(rule(`"get", "list", "watch"`, "KINDS", `request.namespace == \"home\"`), `"where"`, `"when"`, 1), reaches: inHome},
+		"union-part": {rules: strings.Replace(rule(`"get", "list", "watch"`, "KINDS", `request.namespace == \"home\" && object.metadata.labels.team == \"a\"`), `"where"`, `"when"`, 1), reaches: homeOfA},
+	} {
+		t.verbs = append(slices.Clone(reads), "list", "watch")
+		templates[name] = t
+	}
+}
+
+// isUnion tells the templates of rights in single namespaces.
+func isUnion(name string) bool { return strings.HasPrefix(name, "union-") }
 
 // kinds of the search, with what the URL of each begins with.
 var kinds = map[string]struct{ root, kind, version string }{

@@ -45,7 +45,7 @@ const patience = 30 * time.Second
 // a namespace stays in deletion.
 func newWorld(t testing.TB, second bool) *world {
 	t.Helper()
-	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--feature-gates=CBORServingAndStorage=true")
+	s := byflags.Serve(t, "--controllers=clusterrole-aggregation-controller", "--disable-admission-plugins=ServiceAccount", "--feature-gates=CBORServingAndStorage=true,UnionReads=true")
 	w := &world{Server: s, second: second, callers: map[string]bool{}, present: map[Ref]bool{}, uids: map[string]string{}}
 	files, err := pki.Open(s.Dir)
 	if err != nil {
@@ -128,6 +128,9 @@ const (
 	rbacRoot  = "/apis/" + rbacGroup + "/v1/"
 )
 
+// rolesIn is where roles of Policy of a namespace are.
+func rolesIn(ns string) string { return strings.Replace(master, "/master/", "/"+ns+"/", 1) }
+
 type object = map[string]any
 
 func named(name string) object { return object{"name": name} }
@@ -142,10 +145,20 @@ func (w *world) found() {
 		code, _ := w.sudo("GET", master+"roles/edit", nil)
 		return code == http.StatusOK
 	})
+	for _, ns := range []string{home, other} {
+		w.must("POST", ownGroup+"namespaces/"+ns+"/policies", object{"metadata": named("default")})
+		w.must("POST", ownGroup+"namespaces/"+ns+"/policybindings", object{"metadata": named(ns)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		t := templates[name]
 		if t.rbac != "" {
 			w.must("POST", rbacRoot+"namespaces/home/roles", object{"metadata": named("t-" + name), "rules": json.RawMessage(t.rbac)})
+			continue
+		}
+		for ns, rules := range t.local {
+			w.must("POST", rolesIn(ns)+"roles", object{"metadata": named("t-" + name), "rules": json.RawMessage(strings.ReplaceAll(rules, "KINDS", allKinds))})
+		}
+		if t.local != nil {
 			continue
 		}
 		rules := json.RawMessage(strings.ReplaceAll(t.rules, "KINDS", allKinds))
@@ -210,9 +223,14 @@ func (w *world) admit(c *Case) string {
 			"subjects": []any{object{"apiGroup": rbacGroup, "kind": "User", "name": to}}})
 	}
 	for _, name := range c.Caller {
-		if templates[name].rbac != "" {
+		switch t := templates[name]; {
+		case t.rbac != "":
 			local(user+"-"+name, "t-"+name, user)
-		} else {
+		case t.local != nil:
+			for ns := range t.local {
+				w.must("POST", rolesIn(ns)+"rolebindings", object{"metadata": named(user + "-" + name), "roleRef": object{"namespace": ns, "name": "t-" + name}, "userNames": []any{user}})
+			}
+		default:
 			bind(user+"-"+name, "t-"+name, user)
 		}
 	}

@@ -264,7 +264,7 @@ func fresh(key string, value []byte) (string, error) {
 	case string(value) == "null":
 		return "", nil
 	}
-	return "", fmt.Errorf("%s: want a text", key)
+	return "", fmt.Errorf("%s: want a string", key)
 }
 
 func wrong(where string, err error) error {

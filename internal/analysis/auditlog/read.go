@@ -41,13 +41,13 @@ type Tally struct {
 	Stages int64
 	// Anonymous are events without a user: nobody was authenticated, and nothing was decided.
 	Anonymous int64
-	// Broken lines could not be read, and Foreign ones are no audit events.
+	// Broken lines could not be read, and Foreign ones are not audit events.
 	Broken, Foreign int64
 	// Problems are the first of both.
 	Problems []Problem
 }
 
-// Problem is a line that is no event.
+// Problem is a line that is not an event.
 type Problem struct {
 	Line int    `json:"line"`
 	Why  string `json:"why"`
@@ -62,7 +62,7 @@ const maxProblems = 10
 const chunkSize = 1 << 20
 
 // Read reads a log, plain or compressed, to its end, and hands out each request once. An error means that the log could
-// not be read to its end; the tally then tells how far it was. Lines that are no events are no error.
+// not be read to its end; the tally then tells how far it was. Lines that are not events are not an error.
 func Read(ctx context.Context, log io.Reader, cfg Config) (Tally, error) {
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
@@ -237,8 +237,8 @@ func (r *reading) release(b []byte) {
 // maxStarted bounds what is remembered of requests that have two events.
 const maxStarted = 2_000_000
 
-// first tells whether this is the first event of a request that can have two. When there are too many to remember, only
-// the end of a request counts.
+// first reports whether this is the first event of a request that can have two. When there are too many to remember,
+// only the end of a request counts.
 func (r *reading) first(e *event) bool {
 	key := maphash.String(r.seed, e.id)
 	r.mu.Lock()

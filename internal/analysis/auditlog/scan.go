@@ -13,7 +13,7 @@ type scanner struct {
 	at   int
 }
 
-var errJSON = errors.New("this is no JSON")
+var errJSON = errors.New("not valid JSON")
 
 // maxDepth is the depth at which encoding/json gives up.
 const maxDepth = 10_000

@@ -156,21 +156,21 @@ func (c *Comparer) Compare(ctx context.Context, before, after Access, u Universe
 	return r
 }
 
-// Possible tells whether anything is allowed at all, with a witness; unclear if it could not be found out.
+// Possible reports whether anything is allowed at all, with a witness; unclear if it could not be found out.
 func (c *Comparer) Possible(ctx context.Context, a Access, u Universe) (w *Witness, possible, unclear bool) {
 	r := c.Compare(ctx, Access{}, a, u)
 	return r.Gained, r.Relation == Wider, r.Relation == Unclear
 }
 
-// Always tells whether a condition holds, or denies, in every world; unclear if it could not be found out. The witness
-// is a world in which it does not.
+// Always reports whether a condition holds, or denies, in every world; unclear if it could not be found out. The
+// witness is a world in which it does not.
 func (c *Comparer) Always(ctx context.Context, condition expr.Condition, u Universe) (w *Witness, always, unclear bool) {
 	r := c.Compare(ctx, Access{Allow: []expr.Condition{nil}}, Access{Allow: []expr.Condition{condition}}, u)
 	return r.Lost, r.Relation == Equivalent, r.Relation == Unclear
 }
 
 var (
-	errBudget  = errors.New("too many cases to look at all of them")
+	errBudget  = errors.New("there are too many cases to check")
 	errSamples = errors.New("a condition does more than compare fields with values")
 	errBroken  = errors.New("a condition does not compile")
 )

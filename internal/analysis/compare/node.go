@@ -119,7 +119,7 @@ func (n *node) compared(values ...any) {
 }
 
 // mirror gives paths that are compared with each other the same fields and elements, so that a value that is made for
-// one can be made for the other. Whoever compares objects looks at all that is in them.
+// one can be made for the other. Comparing objects looks at all that is in them.
 func (n *node) mirror() {
 	for i := 0; i < len(n.equals); i++ {
 		other := n.equals[i]

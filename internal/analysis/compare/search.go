@@ -256,7 +256,7 @@ func (s *search) checked(allows, refuses int) *Witness {
 
 func isRoot(n *node) bool { return n.parent == nil }
 
-// valid tells whether the objects conform to more than their shapes.
+// valid reports whether the objects conform to more than their shapes.
 func (s *search) valid(w world, witness *Witness) bool {
 	for n := range w {
 		if n.shape != nil && n.shape.Loose && s.universe.Valid == nil && w.value(n) != absent {
@@ -274,7 +274,7 @@ func (s *search) valid(w world, witness *Witness) bool {
 	return true
 }
 
-// filled has the fields that whoever writes the object must write.
+// filled has the fields that the author of the object must write.
 func (s *search) filled(w *Witness) *Witness {
 	for _, v := range []struct {
 		object map[string]any

@@ -35,7 +35,7 @@ type Shape struct {
 	Fields map[string]*Shape // of an Object
 	Elem   *Shape            // of a Map or List
 	Always bool              // it is never absent
-	Needed bool              // whoever writes the object must write it
+	Needed bool              // the author of the object must write it
 	Null   bool              // it may be null
 	Full   bool              // it is never empty: an empty one is absent
 	Enum   []any             // all that there is, if it is not empty

@@ -20,7 +20,7 @@ type Universe struct {
 	Impersonated bool
 	// Known are paths with a fixed value, such as request.verb.
 	Known map[string]any
-	// Valid tells whether an object conforms to the parts of its schema that a shape does not say; nil if there are
+	// Valid reports whether an object conforms to the parts of its schema that a shape does not say; nil if there are
 	// none.
 	Valid func(object map[string]any) bool
 }

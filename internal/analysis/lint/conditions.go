@@ -79,7 +79,7 @@ func (c *checker) broken(r role, i int) bool {
 	return slices.ContainsFunc(c.remarks, func(m Remark) bool { return m.Code == codeBroken && m.Object == r.object && m.Path[1] == i })
 }
 
-// constant tells whether a condition of a rule holds in all of its worlds, or in none.
+// constant reports whether a condition of a rule holds in all of its worlds, or in none.
 func (c *checker) constant(w worlds, deny bool, condition expr.Condition) (always, never bool) {
 	if w.rest || len(w.all) == 0 {
 		return false, false

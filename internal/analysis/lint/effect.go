@@ -76,7 +76,7 @@ func (c *checker) places(bindings []ruleset.BindingRef) (namespaces []string) {
 // change is what became of a rule.
 type change struct {
 	matched bool   // something
-	allowed bool   // something that it matches, to somebody who has it
+	allowed bool   // something that it matches, to a subject that has it
 	denied  string // by this rule
 	by      string // this rule allows instead
 }
@@ -105,7 +105,7 @@ func (c *checker) effect(r role, i int, namespaces []string) {
 	case !seen.matched:
 		remark.Code, remark.Severity, remark.Message = codeUnreachable, Warning, "the rule matches nothing that is served where it is bound"
 	case deny && seen.allowed:
-		remark.Code, remark.Severity, remark.Message = codeIdleDeny, Warning, "what the rule denies is allowed all the same, by "+seen.by
+		remark.Code, remark.Severity, remark.Message = codeIdleDeny, Warning, "what the rule denies is allowed anyway, by "+seen.by
 	case deny && seen.denied != "":
 		remark.Code, remark.Severity, remark.Message = codeIdleDeny, Warning, "what the rule denies is denied without it, by "+seen.denied
 	case deny:
@@ -166,7 +166,7 @@ func (c *checker) without(r role, i int) *ruleset.Index {
 	return nil
 }
 
-// differs tells whether anything that a rule matches is decided in another way without it.
+// differs reports whether anything that a rule matches is decided in another way without it.
 func (c *checker) differs(r role, i int, without *ruleset.Index, namespaces []string, deny bool, seen *change) bool {
 	ask := func(attrs authorizer.AttributesRecord) bool {
 		var mine, others []ruleset.Subject
@@ -252,7 +252,7 @@ func (c *checker) paths(r role, i int) (paths []string) {
 	return paths
 }
 
-// matters tells whether a request by these subjects is decided in another way.
+// matters reports whether a request by these subjects is decided in another way.
 func (c *checker) matters(attrs authorizer.AttributesRecord, without *ruleset.Index, subjects []ruleset.Subject, seen *change) bool {
 	c.budget--
 	var q ruleset.Query

@@ -46,7 +46,7 @@ type Naming struct {
 	Of    []Objects
 }
 
-// Namings are the places that name labels, in order. Whoever has objects reads those, and gives them to Check.
+// Namings are the places that name labels, in order. A caller that has objects reads those, and gives them to Check.
 func Namings(in Input) (all []Naming) {
 	c := &checker{Input: in}
 	for _, r := range c.roles() {
@@ -126,7 +126,7 @@ func (c *checker) labels() {
 			if have[label] {
 				continue
 			}
-			remark := Remark{Code: codeLabel, Severity: Warning, Object: n.Object, Path: n.Path, Message: fmt.Sprintf("no object has the label %s: %d were looked at, %s", label, count, kindsOf(n.Of))}
+			remark := Remark{Code: codeLabel, Severity: Warning, Object: n.Object, Path: n.Path, Message: fmt.Sprintf("no object has the label %s: %d were checked, %s", label, count, kindsOf(n.Of))}
 			if meant := near(label, keys); meant != "" {
 				remark.Do = "Write " + meant + ", if that is meant."
 			}

@@ -1,6 +1,6 @@
 package lint
 
-// near finds the name that somebody who wrote this may have meant: the closest one within two slips of the keyboard,
+// near finds the name that the author may have meant: the closest one within two slips of the keyboard,
 // one for short names.
 func near(wrote string, names []string) string {
 	best, least := "", 3

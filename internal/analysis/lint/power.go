@@ -40,11 +40,11 @@ var mights = slices.Concat(
 	each("run commands in every pod", elsewhere, "update patch", at("", "pods/ephemeralcontainers")),
 	each("run commands in every pod, by way of the kubelets", "", "create get", at("", "nodes/proxy")),
 	each("mount every directory of a node", "", "create", at("", "persistentvolumes")),
-	each("approve certificates, if they also may for the signer", "", "update patch", at("certificates.k8s.io", "certificatesigningrequests/approval")),
+	each("approve certificates, if they may approve for the signer", "", "update patch", at("certificates.k8s.io", "certificatesigningrequests/approval")),
 	each("see and change every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "mutatingwebhookconfigurations")),
 	each("see every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "validatingwebhookconfigurations")),
 	each("change every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "mutatingadmissionpolicies")),
-	each("have a webhook of theirs convert custom resources", "", "create update patch", at("apiextensions.k8s.io", "customresourcedefinitions")),
+	each("convert custom resources with their own webhook", "", "create update patch", at("apiextensions.k8s.io", "customresourcedefinitions")),
 	each("answer for whole API groups", "", "create update patch", at("apiregistration.k8s.io", "apiservices")),
 )
 
@@ -126,7 +126,7 @@ func (c *checker) power() {
 	}
 }
 
-// ways are the requests with which somebody acts as a service account of a namespace.
+// ways are the requests with which a subject acts as a service account of a namespace.
 func ways(namespace, account string) []might {
 	return []might{
 		{"create", "", "pods", "", namespace, "creates pods"},
@@ -207,7 +207,7 @@ func (c *checker) accounts() {
 
 func plural(n int) string {
 	if n == 1 {
-		return "somebody"
+		return "1 subject"
 	}
 	return fmt.Sprintf("%d subjects", n)
 }

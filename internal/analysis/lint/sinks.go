@@ -26,7 +26,7 @@ func (c *checker) sinks() {
 			}
 		}
 		if sink.Spec.Webhook == nil {
-			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec"}, Message: "nobody gets what the sink records: it has no webhook", Do: "Add spec.webhook."})
+			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec"}, Message: "the sink sends its events nowhere: it has no webhook", Do: "Add spec.webhook."})
 		}
 		if !records {
 			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy"}, Message: "the sink records nothing: its level is None everywhere"})

@@ -213,7 +213,7 @@ func (c *checker) guarded(r role, i int, rule *policyv1alpha1.PolicyRule) {
 	}
 }
 
-// standardVerbs are those of requests; knownVerbs those that somebody asks about besides.
+// standardVerbs are those of requests; knownVerbs those that other components ask about.
 var (
 	standardVerbs = verbs.Served()
 	knownVerbs    = slices.Concat([]string{"*"}, verbs.Special(), standardVerbs)
@@ -317,7 +317,7 @@ func (c *checker) nameless(r role, i int, verbs, kinds, names []string) {
 	}
 	for n, verb := range verbs {
 		if verb == "create" || verb == "deletecollection" {
-			c.say(Remark{Code: codeNamed, Severity: Warning, Object: r.object, Path: []any{"rules", i, "verbs", n}, Message: fmt.Sprintf("a request to %s says no name: the rule never allows it", verb)})
+			c.say(Remark{Code: codeNamed, Severity: Warning, Object: r.object, Path: []any{"rules", i, "verbs", n}, Message: fmt.Sprintf("a request to %s has no name: the rule never allows it", verb)})
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (in Input) sets() (sets [][]ruleset.Subject) {
 			sets = append(sets, same)
 		}
 	}
-	// Who has no role of his own may do what everybody may.
+	// A subject without a role may do what everybody may.
 	for _, s := range in.Subjects {
 		if wanted[s] {
 			sets = append(sets, []ruleset.Subject{s})

@@ -18,7 +18,7 @@ var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patc
 func (p *planner) compare(ctx context.Context, r Resource, a Action, subject ruleset.Subject, x, y compare.Access) compare.Result {
 	operation := operations[a.Verb]
 	if operation == "" || a.Path != "" {
-		// Whoever reads sends no object: it depends on selectors, which are not among what is compared.
+		// A read sends no object: it depends on selectors, which are not among what is compared.
 		return compare.Result{Relation: compare.Unclear, Why: "a request without an object is decided by its selectors or options"}
 	}
 	result := p.compareIn(ctx, operation, r, a, subject, x, y)
@@ -28,8 +28,8 @@ func (p *planner) compare(ctx context.Context, r Resource, a Action, subject rul
 	return both(result, func() compare.Result { return p.compareIn(ctx, "CREATE", r, a, subject, x, y) })
 }
 
-// creates reports whether a subject may create such objects before or after, or may be somebody who does: a member of a
-// group who may.
+// creates reports whether a subject may create such objects before or after, or may be a subject that does: a member of
+// a group who may.
 func (p *planner) creates(r Resource, a Action, subject ruleset.Subject) bool {
 	a.Verb = "create"
 	attrs := a.attributes(r)
@@ -151,8 +151,8 @@ func (l *looks) note(accesses ...compare.Access) {
 	}
 }
 
-// mentions tells whether an expression can look at who asks, and at a namespace. Of a request it is known by the field
-// that is named; a request or metadata as a whole is everything.
+// mentions reports whether an expression can look at who asks, and at a namespace. Of a request it is known by the
+// field that is named; a request or metadata as a whole is everything.
 func mentions(source string) (user, namespace bool) {
 	source = strings.ToLower(source)
 	if source == "" || strings.Contains(source, "authorizer") {

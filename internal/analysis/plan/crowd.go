@@ -84,7 +84,7 @@ func (p *planner) crowds() (all []*crowd) {
 }
 
 // concerned are the subjects that stand in what differs. If that is a group that people are in by themselves, it is
-// everybody: whoever has rules of his own about an action is said to gain or lose it, too.
+// everybody: a subject with its own rules about an action is said to gain or lose it, too.
 func (p *planner) concerned() map[ruleset.Subject]bool {
 	out := map[ruleset.Subject]bool{}
 	for who := range p.of {

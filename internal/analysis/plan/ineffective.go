@@ -51,7 +51,7 @@ func WithoutEffect(in Input, roles []Written, unknown func(kind string) bool) []
 			case len(missing) > 0:
 				reason = "no such kind: " + strings.Join(missing, ", ")
 			default:
-				reason = "it never matches: nothing that is served has such a group, kind, verb and name"
+				reason = "it never matches: no served resource has such a group, kind, verb and name"
 			}
 			if reason != "" {
 				out = append(out, Ineffective{fmt.Sprintf("%s rule %d", r.Role, i), reason})
@@ -94,7 +94,7 @@ func (e *effects) role(ref ruleset.RoleRef) {
 	}
 }
 
-// member is somebody who has a role, for all who have the same roles there, and the places where that can matter.
+// member is a subject that has a role, for all that have the same roles there, and the places where that can matter.
 type member struct {
 	ruleset.Subject
 	namespaces []string
@@ -129,7 +129,7 @@ func (e *effects) members(ref ruleset.RoleRef) (all []member) {
 	return all
 }
 
-// look finds the rules of the role by which somebody stands as they do: those work.
+// look finds the rules of the role by which a subject stands as they do: those work.
 func (e *effects) look(ref ruleset.RoleRef, m member, q *question, open map[int]bool) {
 	namespaces := m.namespaces
 	if q.isNamespace() {

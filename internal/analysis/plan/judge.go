@@ -124,7 +124,7 @@ func (f *spread) changes(c *crowd, q *question) (changes []Change) {
 	return changes
 }
 
-// names are those of objects that rules about the question tell apart, for somebody of the crowd.
+// names are those of objects that rules about the question tell apart, for a member of the crowd.
 func (p *planner) names(c *crowd, q *question) (names []string) {
 	if q.path != "" || !HasName(q.action("", "")) {
 		return nil

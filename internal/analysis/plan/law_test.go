@@ -267,7 +267,7 @@ func covering(t *testing.T, changes []Change, subject ruleset.Subject, a Action)
 	return found, is
 }
 
-// mentioned tells whether a rule of somebody names objects.
+// mentioned reports whether a rule of somebody names objects.
 func mentioned(subject ruleset.Subject, verb string, policies []*policyv1alpha1.Policy, bindings []*policyv1alpha1.PolicyBinding) bool {
 	for i := range bindings {
 		for _, b := range bindings[i].RoleBindings {

@@ -48,7 +48,7 @@ type Input struct {
 	Verbs, Paths []string
 }
 
-// Action is what somebody does.
+// Action is what a subject does.
 type Action struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
 }
@@ -57,7 +57,7 @@ func (a Action) target() questions.Target {
 	return questions.Target{Verb: a.Verb, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 }
 
-// HasName tells whether a request for an action names its object. (A create names it only in its body.)
+// HasName reports whether a request for an action names its object. (A create names it only in its body.)
 func HasName(a Action) bool {
 	return a.Subresource != "" || verbs.HasName(a.Verb)
 }

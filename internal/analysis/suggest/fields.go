@@ -16,16 +16,16 @@ const (
 	// fieldsVerb lets its holder try, and fieldPrefix begins the verbs of permissions for fields.
 	fieldsVerb  = "granular"
 	fieldPrefix = "granular:"
-	// maxFields is how many permissions for fields are suggested for one kind in one namespace. Whoever needs more
-	// writes the whole object.
+	// maxFields is how many permissions for fields are suggested for one kind in one namespace. A subject that needs
+	// more writes the whole object.
 	maxFields = 8
 )
 
-// Write is a change of an object that was seen: what it takes, for somebody who may write single fields only.
+// Write is a change of an object that was seen: what it requires of a subject that may write single fields only.
 type Write struct {
 	// Verbs are the permissions for the fields that changed, as verbs.
 	Verbs []string
-	// Allowed decides about the change, as the server would, by the permissions that somebody has.
+	// Allowed decides about the change, as the server would, by the permissions of a subject.
 	Allowed func(has func(verb string) bool) bool
 }
 

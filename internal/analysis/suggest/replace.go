@@ -89,11 +89,17 @@ func (s *suggester) replace(out *Result) *ruleset.Index {
 			if !slices.Contains(*list, s.Subject.Name) {
 				continue
 			}
-			if p := policies[home]; p != nil && escalation.NeedsDeny(p.Roles[e.RoleName].Rules) {
+			role := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: home, Name: e.RoleName}
+			denies := policies[home] != nil && escalation.NeedsDeny(policies[home].Roles[e.RoleName].Rules)
+			if e.RoleRef != nil {
+				role, denies = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: e.RoleRef.Name}, false
+			}
+			// What ends by itself is not replaced by what does not.
+			if denies || ruleset.SpanOf(e.NotBefore, e.NotAfter).Bounded() {
 				out.Kept = append(out.Kept, ref)
 				continue
 			}
-			if s.Guards[ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: home, Name: e.RoleName}] {
+			if s.Guards[role] {
 				out.Guarding = append(out.Guarding, ref)
 				continue
 			}

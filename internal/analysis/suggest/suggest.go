@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Use is something that somebody did.
+// Use is one observed action of a subject.
 type Use struct {
 	Verb, Group, Resource, Subresource, Namespace, Name, Path string
 }
@@ -120,8 +120,8 @@ type Result struct {
 	Refused        []Use
 	// HandsOut are the uses that hand out rights which the subject holds, and would no longer.
 	HandsOut []Use
-	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something, and Guarding
-	// those whose role makes its members exceptions of a guard.
+	// Replaced are the bindings that the subject is taken out of, Kept those whose role denies something or that end,
+	// and Guarding those whose role makes its members exceptions of a guard.
 	Replaced, Kept, Guarding []ruleset.BindingRef
 	// Broken are the uses that would be decided in another way.
 	Broken []Use
@@ -340,7 +340,7 @@ func (in Input) allowsOnly() *ruleset.Index {
 func (s *suggester) held(parts []Part) error {
 	for _, p := range parts {
 		if err := s.covered(p.Namespace, p.RBAC, p.Policy); err != nil {
-			return fmt.Errorf("the suggestion would grant more than is held: %w", err)
+			return fmt.Errorf("the suggestion would grant more than the subject has: %w", err)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (s *suggester) where(at right, names map[string]bool) string {
 	return best
 }
 
-// touches tells whether any object of the name was touched, by whatever verb.
+// touches reports whether any object of the name was touched, by whatever verb.
 func (s *suggester) touches(at right, name string) bool {
 	return slices.ContainsFunc(s.Uses, func(u Use) bool {
 		return u.Name == name && u.Namespace == at.namespace && u.Group == at.group && u.Resource == at.resource

@@ -118,9 +118,11 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		}
 	}
 	status := reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
-	if decision.IsNoOpinion() && want != chainForMachines && notHonoured == nil {
-		if text, whole := a.requests.United(ctx, &attrs); text != "" {
-			decision, steps = united(steps, text, whole)
+	var inParts string
+	if decision.IsNoOpinion() && want != chainForMachines {
+		var whole bool
+		if inParts, whole = a.requests.United(ctx, &attrs); inParts != "" {
+			decision, steps = united(steps, inParts, whole)
 			status = reviewv1.SubjectAccessReviewStatus{SubjectAccessReviewStatus: plain(decision, steps, &attrs)}
 		}
 	}
@@ -128,7 +130,9 @@ func (a *answerer) ask(ctx context.Context, attrs authorizer.AttributesRecord, w
 		status.AuthorizationDecision = decidedBy(ctx, walk, decision, steps)
 		return status
 	}
-	if want != chainForMachines {
+	if inParts != "" {
+		status.Reason = strings.TrimPrefix(status.Reason+"; "+inParts, "; ")
+	} else if want != chainForMachines {
 		if text := a.requests.Narrowed(ctx, &attrs); text != "" {
 			status.Reason = authorize.SayNarrowed(status.Reason, text)
 		}
@@ -226,7 +230,7 @@ func (a *answerer) walk(ctx context.Context, attrs authorizer.Attributes, stopAt
 	return steps, walk
 }
 
-// inFront is what stands before the chain. It is no authorizer, so that whatever could allow is not believed.
+// inFront is what stands before the chain. It is not an authorizer, so an answer that could allow is not believed.
 func (a *answerer) inFront(ctx context.Context, attrs authorizer.Attributes) []step {
 	if a.guards == nil {
 		return nil

@@ -64,8 +64,8 @@ func conditionsOf(m authorizer.ConditionsMap, describe bool) []reviewv1.SubjectA
 	return list
 }
 
-// treeOf shows a decision as it is. Of a union, whoever has no opinion and nothing to say about it is left out, as if
-// he had not been asked.
+// treeOf shows a decision as it is. Of a union, members without an opinion and a message are left out, as if
+// they had not been asked.
 func treeOf(d authorizer.ConditionsAwareDecision) *reviewv1.ConditionsAwareDecision {
 	leaf := func() *reviewv1.UnconditionalDecision {
 		shown := &reviewv1.UnconditionalDecision{Reason: d.Reason()}

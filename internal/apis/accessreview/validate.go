@@ -72,7 +72,7 @@ type pathAttributes struct {
 
 func untagged(a *authorizationv1.NonResourceAttributes) *pathAttributes { return (*pathAttributes)(a) }
 
-// bare tells whether there is no metadata, except for managed fields: those the handler sets before it asks.
+// bare reports whether there is no metadata, except for managed fields: those the handler sets before it asks.
 func bare(meta metav1.ObjectMeta) bool {
 	meta.ManagedFields = nil
 	return apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, meta)

@@ -20,7 +20,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// content is an object that somebody asks about: the object on create, the stored object on get and delete, both on
+// content is the object in a question: the object on create, the stored object on get and delete, both on
 // update. The stored object itself is never read.
 type content struct {
 	reviewer  *Reviewer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/ruleset/escalation"
 	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -52,6 +54,10 @@ func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) err
 func (e *Escalation) ConfirmRoleBinding(ctx context.Context, binding, _ *authz.RoleBinding, role policyv1alpha1.PolicyRole) error {
 	w := e.policyWrite(bindings, binding.Name, binding.Namespace, binding.RoleRef.Namespace, binding.RoleRef.Name)
 	w.verb, w.policy, w.denies = "bind", role.Rules, escalation.NeedsDeny(role.Rules)
+	w.span = ruleset.SpanOf(binding.NotBefore, binding.NotAfter)
+	if binding.RoleRef.ClusterRole() {
+		w.bindsClusterRole(e, binding.RoleRef.Name)
+	}
 	for _, name := range binding.UserNames {
 		w.grantees = append(w.grantees, ruleset.Subject{Name: name})
 	}
@@ -70,7 +76,7 @@ func (e *Escalation) ConfirmUnbinding(ctx context.Context, binding *authz.RoleBi
 	return err
 }
 
-// write is what somebody is about to write.
+// write is what the caller is about to write.
 type write struct {
 	resource schema.GroupResource
 	name     string
@@ -87,6 +93,35 @@ type write struct {
 	load     func(context.Context) ([]rbacv1.PolicyRule, error) // reads rbac, if that turns out to be needed
 	grantees []ruleset.Subject
 	denies   bool
+	// span is when the grant counts.
+	span ruleset.Span
+}
+
+// bindsClusterRole makes it a write of a binding to a role of RBAC.
+func (w *write) bindsClusterRole(e *Escalation, name string) {
+	w.ref = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: name}
+	w.role.APIGroup, w.role.APIVersion, w.role.Resource = rbacv1.GroupName, rbacv1.SchemeGroupVersion.Version, "clusterroles"
+	w.load = func(ctx context.Context) ([]rbacv1.PolicyRule, error) {
+		role := authorize.SnapshotOf(ctx, e.Store).Rules.Definition(w.ref)
+		if role == nil {
+			return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
+		}
+		return role.RBAC, nil
+	}
+}
+
+// held is the span in which the writer has to hold what the write hands out: from now on, or from when the grant
+// begins. A right that ends is held only for what ends with it (TM-8).
+func (w write) held(now time.Time) ruleset.Span {
+	span := w.span
+	if span == (ruleset.Span{}) {
+		span = ruleset.SpanOf(nil, nil)
+	}
+	if !now.IsZero() {
+		span.From = max(span.From, now.Unix())
+	}
+	span.Until = max(span.Until, span.From+1)
+	return span
 }
 
 // policyWrite is a write of a role of Policy or of a binding of one. In the master namespace everything is asked
@@ -116,12 +151,17 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	if index == nil {
 		return apierrors.NewServiceUnavailable("the server has not read its policy yet")
 	}
+	now := requestctx.InstantOf(ctx)
+	if now.IsZero() {
+		_, now = e.Store.Now()
+	}
 	asked, tiers := w.role, e.tiers()
 	asked.User, asked.Verb = caller, w.verb
 	lifted := e.may(ctx, asked)
 	if lifted && index.Names(e.Chain.Scoped(asked), tiers...) {
 		return nil
 	}
+	index = index.Throughout(w.held(now))
 	if e.DeniesOnly && !escalation.Reaches(index, escalation.Grant{User: caller, Namespace: w.namespace, Tiers: tiers}) {
 		return nil
 	}

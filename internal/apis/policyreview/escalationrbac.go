@@ -26,7 +26,7 @@ type RBACRole struct {
 }
 
 // ConfirmRBACRole: the rules are held, over Policy and RBAC together and with denies applied, or the writer may
-// escalate. Whoever makes a role gather others has to hold everything.
+// escalate. A user who makes a role aggregate others has to hold everything.
 func (e *Escalation) ConfirmRBACRole(ctx context.Context, role RBACRole) error {
 	kind := "Role"
 	if role.Namespace == "" {

@@ -24,7 +24,7 @@ type FieldRights interface {
 	Covered(ctx context.Context, w FieldWrite) fieldperm.Result
 }
 
-// FieldWrite is a write that somebody asks about.
+// FieldWrite is a write in a question.
 type FieldWrite struct {
 	Snapshot *snapshot.Snapshot
 	Attrs    authorizer.Attributes

@@ -19,7 +19,7 @@ import (
 )
 
 // token is where an answer goes on (EX-3). It holds no more than the answer has shown, so that it needs no signature:
-// whoever makes one up sees what he could ask for anyway.
+// a user who makes one up sees what they could ask for anyway.
 type token struct {
 	question string
 	Last     ruleset.Subject

@@ -32,7 +32,7 @@ type RBACWrites struct {
 	Roles RBACRoles
 }
 
-// Reach reports whether a deny rule reaches somebody who hands out rights in a namespace; empty is everywhere. Nobody
+// Reach reports whether a deny rule reaches a user who grants rights in a namespace; empty is everywhere. Nobody
 // else can hand out what is denied to them.
 func (w *RBACWrites) Reach(ctx context.Context, u user.Info, namespace string) bool {
 	index := authorize.SnapshotOf(ctx, w.Escalation.Store).Rules

@@ -67,6 +67,9 @@ func (f ConverterFunc) ConvertContent(content *unstructured.Unstructured, to sch
 // would be honoured.
 func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.ResourceAccessReviewSpec) (authz.ResourceAccessReviewStatus, error) {
 	var status authz.ResourceAccessReviewStatus
+	caller, _ := request.UserFrom(ctx)
+	sees := r.sightOf(ctx, caller) // by the policy of now
+	ctx = r.at(ctx, spec.Time)
 	snap := authorize.SnapshotOf(ctx, r.Store)
 	if snap.Rules == nil {
 		return status, errUnsynced()
@@ -85,8 +88,6 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		verbs = append(verbs, also)
 	}
 	attrs.Namespace = r.Gate.Chain.Scoped(attrs).GetNamespace() // power over the master namespace is asked cluster-wide
-	caller, _ := request.UserFrom(ctx)
-	sees := r.sightOf(ctx, caller)
 	conditional := map[ruleset.Subject][]authz.Condition{}
 	var besides []authorizer.Attributes
 	if authorize.HasFields(snap, attrs) {
@@ -123,7 +124,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		}
 		status.Conditional = append(status.Conditional, entry)
 	}
-	status.BlockedBy = blockedBy(answer.Blocked, attrs, sees)
+	status.BlockedBy = blockedBy(ctx, answer.Blocked, attrs, sees)
 	if answer.Err != nil {
 		status.EvaluationError = answer.Err.Error()
 	}
@@ -141,11 +142,11 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 }
 
 // blockedBy shows the deny rules. One whose condition this subject can never meet keeps nobody from anything.
-func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees *sight) []authz.BlockedSubject {
+func blockedBy(ctx context.Context, blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees *sight) []authz.BlockedSubject {
 	var out []authz.BlockedSubject
 	for _, b := range blocked {
 		attrs.User = userOf(b.Subject)
-		rule := authorize.Explain(b.Deny, attrs)
+		rule := authorize.Explain(ctx, b.Deny, attrs)
 		if rule.Known == expr.False {
 			continue
 		}
@@ -168,7 +169,7 @@ func blockedBy(blocked []whocan.Blocked, attrs authorizer.AttributesRecord, sees
 	return out
 }
 
-// incomplete names what in the chain may allow somebody that the index does not know.
+// incomplete names what in the chain may allow a subject that the index does not know.
 func (r *Reviewer) incomplete() (bool, string) {
 	var others []string
 	for _, l := range r.Gate.Chain.Links() {

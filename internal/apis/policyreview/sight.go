@@ -14,8 +14,8 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns himself, as a
-// SelfSubjectAccessReview shows it. He sees what concerns others if he may read the role that has it, or if he may
+// sight is what the caller may see of the rules behind an answer (CA-10). A caller sees what concerns them, as a
+// SelfSubjectAccessReview shows it. They see what concerns others if they may read the role that has it, or if they may
 // create SubjectAccessReviews, which show conditions anyway. The answer itself is for every caller who may ask.
 type sight struct {
 	ctx   context.Context
@@ -35,7 +35,7 @@ func (r *Reviewer) sightOf(ctx context.Context, who user.Info) *sight {
 	return s
 }
 
-// concerns tells whether a question is about the caller, or about one of his groups.
+// concerns reports whether a question is about the caller, or about one of their groups.
 func concerns(who user.Info, spec authz.SubjectAccessReviewSpec) bool {
 	switch {
 	case spec.UserName != "":
@@ -52,7 +52,7 @@ func (s *sight) may(a authorizer.AttributesRecord) bool {
 	return decision == authorizer.DecisionAllow
 }
 
-// of tells whether a role can be seen.
+// of reports whether a role can be seen.
 func (s *sight) of(role ruleset.RoleRef) bool {
 	if s.all || s.who == nil {
 		return s.all
@@ -107,7 +107,7 @@ func rulesBehind(ctx context.Context, chain *authorize.Chain, attrs authorizer.A
 	return all
 }
 
-// withhold takes out of an answer about somebody else what the caller may not see.
+// withhold takes out of an answer about another subject what the caller may not see.
 func (s *sight) withhold(status *authz.SubjectAccessReviewStatus, rules []authorize.Applied) {
 	if s.all {
 		return

@@ -20,6 +20,8 @@ import (
 // that the review tells nothing about it.
 func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace string, spec authz.SubjectAccessReviewSpec) (authz.SubjectAccessReviewStatus, error) {
 	var status authz.SubjectAccessReviewStatus
+	sees := r.sightOf(ctx, caller) // by the policy of now
+	ctx = r.at(ctx, spec.Time)
 	snap := authorize.SnapshotOf(ctx, r.Store)
 	if snap.Rules == nil {
 		return status, errUnsynced()
@@ -58,6 +60,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		}
 	}
 	status.Allowed = decision == authorizer.DecisionAllow
+	status.Until = asked.until(ctx, status.Allowed)
 	if err != nil {
 		status.EvaluationError = err.Error()
 	}
@@ -86,7 +89,7 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 		}
 	}
 	if !concerns(caller, spec) {
-		r.sightOf(ctx, caller).withhold(&status, rulesBehind(ctx, r.Gate.Chain, r.Gate.Chain.Scoped(asked.attrs)))
+		sees.withhold(&status, rulesBehind(ctx, r.Gate.Chain, r.Gate.Chain.Scoped(asked.attrs)))
 	}
 	return status, nil
 }
@@ -128,11 +131,11 @@ func (q *inquiry) decide(ctx context.Context) (authorizer.Decision, string, erro
 			return decision, result.Reason(), result.Err
 		}
 	}
-	if decision != authorizer.DecisionAllow || q.content == nil {
+	if decision != authorizer.DecisionAllow {
 		return decision, reason, err
 	}
-	for _, step := range q.inFront(ctx) {
-		if step.Decision == authorizer.DecisionDeny {
+	for _, step := range q.inFront(ctx) { // without content, what hangs on the object is not known
+		if step.Decision == authorizer.DecisionDeny && !step.Open {
 			return step.Decision, step.Link.Name + ": " + step.Reason, step.Err
 		}
 	}
@@ -151,6 +154,8 @@ func (q *inquiry) inFront(ctx context.Context) []authorize.Step {
 		switch {
 		case e.Decision.IsNoOpinion():
 			continue
+		case e.Decision.IsDeny():
+			s.Reason, s.Err = e.Decision.Reason(), e.Decision.Error()
 		case q.Evaluate == nil || !e.Decision.IsConditionsMap() || e.Decision.PossibleDecisions().Has(authorizer.DecisionAllow):
 			s.Reason = "failed closed"
 		case q.content == nil:

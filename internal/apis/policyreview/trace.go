@@ -283,7 +283,7 @@ func (t *traced) decider() int {
 	return first
 }
 
-// inForce tells whether a rule holds for this request and object. An allow that cannot be evaluated does not, a deny
+// inForce reports whether a rule holds for this request and object. An allow that cannot be evaluated does not, a deny
 // does.
 func (t *traced) inForce(i int) bool {
 	rule, value := t.rules[i], t.values[i].Value

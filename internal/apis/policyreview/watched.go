@@ -12,12 +12,12 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// watchedName stands where the name of an authorizer stands, for rules that are not enforced: they are no part of the
+// watchedName stands where the name of an authorizer stands, for rules that are not enforced: they are not part of the
 // chain, and nobody asks them.
 const watchedName = "not-enforced"
 
 // watched lists the rules that apply to the request and are not enforced (TR-6). They decide nothing. A caller sees
-// those of the namespaces in which he may list shadow rules, as `proviso shadow` shows them. Nil if there are none.
+// those of the namespaces in which they may list shadow rules, as `proviso shadow` shows them. Nil if there are none.
 func (r *Reviewer) watched(ctx context.Context, caller user.Info, attrs authorizer.Attributes) *authz.AuthorizerTrace {
 	shadows := authorize.SnapshotOf(ctx, r.Store).Shadow.Rules
 	if shadows == nil || caller == nil {

@@ -77,7 +77,7 @@ func blocked(s authz.ResourceAccessReviewStatus, subject ruleset.Subject) bool {
 	return slices.ContainsFunc(s.BlockedBy, func(b authz.BlockedSubject) bool { return b.UserName == userName && b.GroupName == groupName })
 }
 
-// brute tells whether a subject can for some and for all objects, and whether a rule of its own has a part in that.
+// brute reports whether a subject can for some and for all objects, and whether a rule of its own has a part in that.
 func (h *house) brute(t *testing.T, ctx context.Context, q asked, s ruleset.Subject) (some, all, own bool) {
 	t.Helper()
 	objects := []*runtime.RawExtension{nil}

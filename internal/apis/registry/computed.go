@@ -46,7 +46,7 @@ func (c *computed[T, P]) NewList() runtime.Object { return c.list(nil) }
 // Destroy does nothing.
 func (*computed[T, P]) Destroy() {}
 
-// NamespaceScoped tells whether they belong to namespaces.
+// NamespaceScoped reports whether they belong to namespaces.
 func (c *computed[T, P]) NamespaceScoped() bool { return c.namespaced }
 
 // GetSingularName is the singular of the resource.

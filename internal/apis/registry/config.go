@@ -62,7 +62,7 @@ type Config struct {
 	// Rules checks rules by the engine.
 	Rules Rules
 
-	// Reads tells whether reads are decided under a condition, for warnings.
+	// Reads reports whether reads are decided under a condition, for warnings.
 	Reads bool
 
 	// FieldPermissions checks field permissions by the engine.

@@ -24,7 +24,7 @@ type places struct {
 	master string
 }
 
-// stale tells whether the namespace that an object belongs to is gone, so that the object counts no more (PO-20).
+// stale reports whether the namespace that an object belongs to is gone, so that the object counts no more (PO-20).
 func (p places) stale(ctx context.Context, object metav1.Object) (bool, error) {
 	name := object.GetNamespace()
 	if name == p.master || namespacegc.Belongs(object, p.namespaces.Known(name)) {
@@ -45,7 +45,7 @@ func (p places) live(ctx context.Context, name string) (*namespacegc.Namespace, 
 	return live, nil
 }
 
-// hidden tells whether an object is as good as gone for everybody but the server itself: it is stale, or it goes with
+// hidden reports whether an object is as good as gone for everybody but the server itself: it is stale, or it goes with
 // its namespace, which must not wait for it. What is quarantined cannot be written, and so it cannot be released; it
 // goes with its namespace all the same.
 func (p places) hidden(ctx context.Context, object metav1.Object) (bool, error) {

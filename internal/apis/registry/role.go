@@ -336,7 +336,7 @@ func (s *roles) unbound(ctx context.Context, r *authz.Role) error {
 	var users []string
 	for _, b := range candidates {
 		for _, name := range slices.Sorted(maps.Keys(b.RoleBindings)) {
-			if b.RoleBindings[name].RoleName == r.Name {
+			if b.RoleBindings[name].RoleName == r.Name && b.RoleBindings[name].RoleRef == nil {
 				users = append(users, b.Namespace+"/"+name)
 			}
 		}

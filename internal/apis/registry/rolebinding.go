@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,9 +26,11 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 		newObject: func() *authz.RoleBinding { return &authz.RoleBinding{} },
 		newList:   func() runtime.Object { return &authz.RoleBindingList{} },
 		columns: []column[*authz.RoleBinding]{
-			{name: "Role", description: "The role that is bound, with its namespace.", cell: func(b *authz.RoleBinding) any { return b.RoleRef.Namespace + "/" + b.RoleRef.Name }},
+			{name: "Role", description: "The role that is bound, with its namespace.", cell: func(b *authz.RoleBinding) any { return roleCell(b.RoleRef) }},
 			{name: "Users", description: "The users that have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.UserNames, ",") }},
 			{name: "Groups", description: "The groups whose members have the role.", cell: func(b *authz.RoleBinding) any { return strings.Join(b.GroupNames, ",") }},
+			{name: "State", description: "Whether the role binding counts: Active, Pending before notBefore, Expired from notAfter on.", cell: func(b *authz.RoleBinding) any { return stateOf(b, time.Now()) }},
+			{name: "Until", description: "When the role binding ceases to count.", cell: func(b *authz.RoleBinding) any { return until(b) }},
 		},
 		prepare: func(b, _ *authz.RoleBinding) { policycodec.SettleRoleRef(b, masterNamespace) },
 		validate: func(_ context.Context, b, old *authz.RoleBinding) field.ErrorList {
@@ -38,14 +41,48 @@ func roleBindingKind(masterNamespace string) *kind[*authz.RoleBinding] {
 			if len(b.UserNames)+len(b.GroupNames) == 0 {
 				warnings = append(warnings, "userNames, groupNames: both are empty: the binding gives the role to nobody")
 			}
+			if stateOf(b, time.Now()) == expired {
+				warnings = append(warnings, "notAfter: it is past: the binding gives the role to nobody")
+			}
 			return warnings
 		},
 		sameContent: sameBinding,
 	}
 }
 
+// The states of a role binding, which are computed when it is read.
+const (
+	active  = "Active"
+	pending = "Pending"
+	expired = "Expired"
+)
+
+func stateOf(b *authz.RoleBinding, now time.Time) string {
+	switch {
+	case b.NotAfter != nil && !now.Before(b.NotAfter.Time):
+		return expired
+	case b.NotBefore != nil && now.Before(b.NotBefore.Time):
+		return pending
+	}
+	return active
+}
+
+func until(b *authz.RoleBinding) string {
+	if b.NotAfter == nil {
+		return ""
+	}
+	return b.NotAfter.UTC().Format(time.RFC3339)
+}
+
+func roleCell(ref authz.RoleRef) string {
+	if ref.ClusterRole() {
+		return ref.Kind + "/" + ref.Name
+	}
+	return ref.Namespace + "/" + ref.Name
+}
+
 func sameBinding(a, b *authz.RoleBinding) bool {
-	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
+	return a.RoleRef == b.RoleRef && a.NotBefore.Equal(b.NotBefore) && a.NotAfter.Equal(b.NotAfter) && equality.Semantic.DeepEqual(a.UserNames, b.UserNames) && equality.Semantic.DeepEqual(a.GroupNames, b.GroupNames)
 }
 
 // roleBindingLayout says where role bindings are in a PolicyBinding.
@@ -60,7 +97,10 @@ func roleBindingLayout() layout[*policy.PolicyBinding, *authz.RoleBinding] {
 			entry = *entry.DeepCopy()
 			binding := &authz.RoleBinding{
 				ObjectMeta: entry.ObjectMeta, UserNames: entry.UserNames, GroupNames: entry.GroupNames,
-				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName},
+				RoleRef: authz.RoleRef{Namespace: b.PolicyRef.Namespace, Name: entry.RoleName}, NotBefore: entry.NotBefore, NotAfter: entry.NotAfter,
+			}
+			if ref := entry.RoleRef; ref != nil {
+				binding.RoleRef = authz.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 			}
 			binding.Name, binding.Namespace = name, b.Namespace
 			if slices.Contains(entry.Spellings, policy.SpellingRoleName) {
@@ -92,12 +132,15 @@ func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
 		kind:       roleBindingKind(s.cfg.MasterNamespace),
 		containers: s.bindings,
 		candidates: s.candidates,
-		home:       func(b *authz.RoleBinding) string { return b.RoleRef.Namespace },
+		home:       s.home,
 		open:       s.open,
 		admit:      s.admit,
 		confirm:    s.confirm,
 		release:    s.release,
 		removed: func(ctx context.Context, b *authz.RoleBinding) {
+			if b.RoleRef.ClusterRole() {
+				return
+			}
 			(&roles{cfg: s.cfg, policies: s.policies, bindings: s.bindings}).finish(ctx, b.RoleRef.Namespace, b.RoleRef.Name)
 		},
 		setItems: func(list runtime.Object, items []*authz.RoleBinding) {
@@ -110,6 +153,10 @@ func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
 	}
 }
 
+func (s *roleBindings) home(b *authz.RoleBinding) string {
+	return policycodec.Home(b, s.cfg.MasterNamespace)
+}
+
 func (s *roleBindings) candidates(namespace string) []string {
 	if namespace == s.cfg.MasterNamespace {
 		return []string{namespace}
@@ -120,11 +167,11 @@ func (s *roleBindings) candidates(namespace string) []string {
 // open makes the container of bindings to the master namespace, and refuses a binding to a role of the own namespace if
 // a cluster admin has not made its container.
 func (s *roleBindings) open(ctx context.Context, b *authz.RoleBinding, dryRun bool) error {
-	_, err := s.bindings.read(ctx, b.Namespace, b.RoleRef.Namespace, "")
+	_, err := s.bindings.read(ctx, b.Namespace, s.home(b), "")
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	if b.RoleRef.Namespace != s.cfg.MasterNamespace {
+	if s.home(b) != s.cfg.MasterNamespace {
 		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "namespace"), b.RoleRef.Namespace, fmt.Sprintf(
 			"the namespace cannot bind roles of its own yet: a cluster admin has to create its PolicyBinding %q first, with `proviso policy open %s`", b.RoleRef.Namespace, b.Namespace)))
 	}
@@ -154,12 +201,19 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 	if err != nil {
 		return err
 	}
-	return forbidden(s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role), "rolebindings", b.Name)
+	err = s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role)
+	if apierrors.IsNotFound(err) && b.RoleRef.ClusterRole() {
+		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "name"), b.RoleRef.Name, "there is no such ClusterRole; create it first"))
+	}
+	return forbidden(err, "rolebindings", b.Name)
 }
 
 // release refuses to take away what denies something, since that gives power. A role that is gone denies nothing. The
 // end of the namespace is no exception: its containers go with it, and until then they deny.
 func (s *roleBindings) release(ctx context.Context, b *authz.RoleBinding, _, _ bool) (string, error) {
+	if b.RoleRef.ClusterRole() {
+		return b.ResourceVersion, nil // roles of RBAC deny nothing
+	}
 	p, err := s.policies.holding(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if apierrors.IsNotFound(err) {
 		return b.ResourceVersion, nil
@@ -195,6 +249,9 @@ func (s *roleBindings) holdsToTheEnd(ctx context.Context, b *authz.RoleBinding, 
 // role returns the role that a binding refers to, if it can be bound. One that is being deleted cannot be bound any
 // more; who has it already can still be changed: taking it from somebody must always be possible.
 func (s *roleBindings) role(ctx context.Context, b *authz.RoleBinding, bound bool) (policy.PolicyRole, error) {
+	if b.RoleRef.ClusterRole() {
+		return policy.PolicyRole{}, nil // the escalation check looks at it
+	}
 	path := field.NewPath("roleRef", "name")
 	p, err := s.policies.read(ctx, b.RoleRef.Namespace, policy.PolicyName, "")
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -219,7 +276,7 @@ func (s *roleBindings) confirm(ctx context.Context, b *authz.RoleBinding) error 
 		return err
 	}
 	for _, other := range s.candidates(b.Namespace) {
-		if other == b.RoleRef.Namespace {
+		if other == s.home(b) {
 			continue
 		}
 		c, err := s.bindings.read(ctx, b.Namespace, other, "")

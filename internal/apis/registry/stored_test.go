@@ -87,7 +87,7 @@ func TestFieldPermissionsNeedEscalate(t *testing.T) {
 	s.refuse(404, "GET", path+"/c", nil)
 }
 
-// PA-1
+// PA-1, PA-14, PA-15
 func TestProtectedAttributes(t *testing.T) {
 	w := &world{rbac: map[string]bool{"ClusterRole//release-managers": true, "Role/hammer/local": true}}
 	s := serve(t, w)
@@ -97,8 +97,13 @@ func TestProtectedAttributes(t *testing.T) {
 	}
 	const toManagers = `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: release-managers}`
 	got := s.must("POST", cluster, object("ClusterProtectedAttribute", "env-prod", `attributeKind: Label, attributeName: env, protectedValues: [prod], `+toManagers))
-	if got.at("scope") != "IncludeTemplates" || len(got.warnings) != 0 {
+	if got.at("scope") != "IncludeTemplates" || len(got.warnings) != 1 || !strings.Contains(got.warnings[0], "unlistedValues: Forbidden") { // PA-14
 		t.Errorf("scope %v, warnings %q", got.at("scope"), got.warnings)
+	}
+	// PA-14, PA-15: all that can be said, without a warning.
+	got = s.must("POST", cluster, object("ClusterProtectedAttribute", "domain", `attributeKind: Label, attributeName: "example.com/*", protectedValues: [a], unlistedValues: Forbidden, resources: [namespaces, Pod, deployments.apps], `+toManagers))
+	if len(got.warnings) != 0 || got.at("unlistedValues") != "Forbidden" {
+		t.Errorf("unlistedValues %v, warnings %q", got.at("unlistedValues"), got.warnings)
 	}
 	got = s.must("POST", local, object("ProtectedAttribute", "local", `attributeKind: Annotation, attributeName: example.com/x, scope: ObjectOnly, roleRef: {kind: Role, name: local}`))
 	if got.at("roleRef", "apiGroup") != "rbac.authorization.k8s.io" || len(got.warnings) != 0 {
@@ -120,6 +125,16 @@ func TestProtectedAttributes(t *testing.T) {
 		{"value", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, protectedValues: ["no label"], ` + toManagers, "protectedValues[0]"},
 		{"value-twice", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, protectedValues: [a, a], ` + toManagers, "Duplicate"},
 		{"no-values", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, protectedValues: [], ` + toManagers, "protectedValues"},
+		{"unlisted", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, protectedValues: [a], unlistedValues: Refused, ` + toManagers, "unlistedValues"},
+		{"unlisted-alone", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, unlistedValues: Forbidden, ` + toManagers, "needs protectedValues"},
+		{"every-key", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: "*", ` + toManagers, "<domain>/*"},
+		{"every-domain", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: "*/*", ` + toManagers, "attributeName"},
+		{"part-of-a-key", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: "example.com/a*", ` + toManagers, "attributeName"},
+		{"subresource", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, resources: [pods, pods/status], ` + toManagers, "resources[1]"},
+		{"negated", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, resources: [-pods], ` + toManagers, "resources[0]"},
+		{"every-resource", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, resources: ["*"], ` + toManagers, "resources[0]"},
+		{"resource-twice", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, resources: [pods, pods], ` + toManagers, "Duplicate"},
+		{"no-resources", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, resources: [], ` + toManagers, "resources"},
 		{"local-kind", local, "ProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {kind: Group, name: x}`, "roleRef.kind"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

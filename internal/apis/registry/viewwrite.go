@@ -297,7 +297,7 @@ func (s *view[C, V]) Delete(ctx context.Context, name string, validation rest.Va
 	return nil, false, apierrors.NewConflict(s.resource(), name, fmt.Errorf("others keep changing it; try again"))
 }
 
-// background tells whether the caller is content with an entry that goes later, as kubectl is: it waits for it.
+// background reports whether the caller is content with an entry that goes later, as kubectl is: it waits for it.
 func background(options *metav1.DeleteOptions) bool {
 	return options.PropagationPolicy != nil && *options.PropagationPolicy != metav1.DeletePropagationOrphan
 }

@@ -26,14 +26,14 @@ func NewCommand(streams genericiooptions.IOStreams, documents fs.FS) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   "docs",
 		Short: "Read the documentation in a browser",
-		Long: `Serve the documentation of this version as a site with a search: guides, examples, the reference of commands, metrics and findings, and how
-it works. Everything comes from the binary; no network is needed.
+		Long: `Serve the documentation of this version as a searchable site: guides, examples, explanations, and the reference of commands,
+metrics and findings. It is built into the binary and needs no network.
 
 Exit code 0 after Ctrl-C, 1 if it could not start or write.`,
 		Example: `  # Serve it on a free port of this machine, and print the address
   proviso docs
 
-  # Write it to a directory, for a web server of yours
+  # Write it to a directory, for your own web server
   proviso docs --out site
 
   # Write manual pages
@@ -56,8 +56,8 @@ Exit code 0 after Ctrl-C, 1 if it could not start or write.`,
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "Address and port to serve it on.")
-	cmd.Flags().StringVar(&out, "out", "", "Write the site to this directory, which must be empty or not exist, and end.")
-	cmd.Flags().StringVar(&man, "man", "", "Write a manual page for every command to this directory, and end.")
+	cmd.Flags().StringVar(&out, "out", "", "Write the site to this directory, which must be empty or not exist, and exit.")
+	cmd.Flags().StringVar(&man, "man", "", "Write a manual page for every command to this directory, and exit.")
 	cmd.MarkFlagsMutuallyExclusive("out", "man")
 	return cmd
 }
@@ -106,7 +106,7 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
-		http.Error(w, "this site is only read", http.StatusMethodNotAllowed)
+		http.Error(w, "this site is read-only", http.StatusMethodNotAllowed)
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
@@ -115,7 +115,7 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	data, ok := s[name]
 	if !ok {
-		http.Error(w, "there is no such page; begin at /", http.StatusNotFound)
+		http.Error(w, "page not found; start at /", http.StatusNotFound)
 		return
 	}
 	kind := mime.TypeByExtension(path.Ext(name))
@@ -125,5 +125,5 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind = "text/plain; charset=utf-8"
 	}
 	h.Set("Content-Type", kind)
-	_, _ = w.Write(data) // whoever asked has gone
+	_, _ = w.Write(data) // the client has gone
 }

@@ -181,7 +181,7 @@ func TestBackAndForth(t *testing.T) {
 		t.Errorf("newer data was replaced: %v", err)
 	}
 	_, warned := mustRun(t, "restore", first, "--data-dir", dir, "--discard-newer")
-	if !strings.Contains(warned, "What was there is in "+filepath.Join(dir, "etcd.replaced-")) || !strings.Contains(warned, "has no pki directory") {
+	if !strings.Contains(warned, "The old data is in "+filepath.Join(dir, "etcd.replaced-")) || !strings.Contains(warned, "has no pki directory") {
 		t.Errorf("restore says %q", warned)
 	}
 	e = begin(t, dir)

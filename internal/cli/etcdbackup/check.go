@@ -42,14 +42,14 @@ func newCheck(streams genericiooptions.IOStreams) *cobra.Command {
 	dir, prefix, format := "proviso-data", "/registry", "table"
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Find stored policy that this release does not understand, before it serves it",
-		Long: `Find stored policy that this release does not understand, before it serves it.
+		Short: "Find stored policy that this release cannot read, before it serves it",
+		Long: `Find stored policy that this release cannot read, before it serves it.
 
-Run it with the release that is going to serve, before an upgrade and before a downgrade. It reads every stored object of
-policy.proviso.dev and auditregistration.k8s.io as the server would, from a backup or, without FILE, from the data
-directory. A server quarantines what it does not understand: such allow rules grant nothing, such deny rules deny without
-their condition. The command fails if there is any.`,
-		Example: `  # The new release looks at what the old one, which is running, has stored
+Before an upgrade or a downgrade, run this command with the new release. It reads every stored object of policy.proviso.dev
+and auditregistration.k8s.io as the server would, from a backup or, without FILE, from the data directory. The command fails
+if an object cannot be read. A server quarantines such objects: their allow rules grant nothing, and their deny rules deny
+without their condition.`,
+		Example: `  # Check the data of the running old release with the new one
   ./new/proviso backup check --data-dir proviso-data
 
   # A backup, for example one of etcdctl
@@ -71,13 +71,13 @@ their condition. The command fails if there is any.`,
 				return err
 			}
 			if n := len(found.NotUnderstood); n > 0 {
-				return fmt.Errorf("%d of %d stored objects are not understood by this release: change or delete them with the release that wrote them, or use a newer one", n, found.Objects)
+				return fmt.Errorf("this release cannot read %d of %d stored objects: change or delete them with the release that wrote them, or use a newer one", n, found.Objects)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", dir, "The server's data directory, if no FILE is given.")
-	cmd.Flags().StringVar(&prefix, "etcd-prefix", prefix, "What the keys of all objects begin with.")
+	cmd.Flags().StringVar(&prefix, "etcd-prefix", prefix, "Prefix of the etcd keys of all objects.")
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table or json.")
 	return cmd
 }
@@ -139,8 +139,8 @@ func (c *Checked) print(streams genericiooptions.IOStreams, format string) error
 		terminal.Fprintf(streams.Out, "%s %s: %s\n", o.Resource, name, strings.Join(o.Problems, "; "))
 	}
 	if c.Encrypted > 0 {
-		terminal.Fprintf(streams.Out, "%d objects are encrypted and were not looked at; /readyz names them if the server cannot read them\n", c.Encrypted)
+		terminal.Fprintf(streams.Out, "%d objects are encrypted and were not checked; if the server cannot read them, /readyz names them\n", c.Encrypted)
 	}
-	terminal.Fprintf(streams.Out, "%d objects of Proviso's kinds, %d of them not understood\n", c.Objects, len(c.NotUnderstood))
+	terminal.Fprintf(streams.Out, "%d objects of Proviso's kinds, %d of them unreadable\n", c.Objects, len(c.NotUnderstood))
 	return nil
 }

@@ -51,7 +51,7 @@ func TestCheckFindsWhatIsNotUnderstood(t *testing.T) {
 	}
 	found := func(out string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "5 of 8 stored objects are not understood") {
+		if err == nil || !strings.Contains(err.Error(), "cannot read 5 of 8 stored objects") {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 		for _, want := range []string{`policies.policy.proviso.dev newer/default: role "dev", rule 0: unknown onWeekdays`, "policies.policy.proviso.dev garbage/default: ",

@@ -39,9 +39,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Back up the embedded etcd, and restore it",
 		Long: `Back up the embedded etcd, and restore it.
 
-A backup holds everything that is stored in the API: objects, policies, secrets. It does not hold the certificates and
-keys in the directory pki of the data directory, without which the users' certificates and the tokens of service
-accounts are void: copy that directory once, and keep it as safe as the backups.
+A backup contains everything stored in the API: objects, policies and secrets. It does not contain the certificates and keys
+in the pki directory of the data directory. Without them, user certificates and service account tokens are invalid. Copy that
+directory once, and keep it as safe as the backups.
 
 For an external etcd use etcdctl and etcdutl.`,
 		Args: cobra.NoArgs,
@@ -55,8 +55,8 @@ func newSave(streams genericiooptions.IOStreams) *cobra.Command {
 	dir := "proviso-data"
 	cmd := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Write a backup, while the server runs or while it does not",
-		Example: `  # While the server runs: nobody notices
+		Short: "Write a backup, while the server runs or is stopped",
+		Example: `  # While the server runs, without interrupting it
   proviso backup save backup.db
 
   # Another data directory, a file for every day
@@ -79,7 +79,7 @@ func newStatus(streams genericiooptions.IOStreams) *cobra.Command {
 	format := "table"
 	cmd := &cobra.Command{
 		Use:   "status FILE",
-		Short: "Check that a backup is whole, and say what it holds",
+		Short: "Check that a backup is complete, and show what it contains",
 		Example: `  proviso backup status backup.db
   proviso backup status backup.db -o json | jq .revision`,
 		Args: file,
@@ -106,12 +106,12 @@ func newRestore(streams genericiooptions.IOStreams) *cobra.Command {
 	dir, o := "proviso-data", localetcd.Restoring{Bump: ahead}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup in the place of what is stored, while the server is stopped",
-		Long: `Put a backup in the place of what is stored, while the server is stopped. What was there is kept beside it.
+		Short: "Replace the stored data with a backup, while the server is stopped",
+		Long: `Replace the stored data with a backup, while the server is stopped. The old data is kept next to it.
 
-It refuses a data directory that is in use, and one that is newer than the backup unless --discard-newer says that what
-was written since may go. The revision is moved ahead, so that clients that have seen newer objects list them again.`,
-		Example: `  # Back to the state of the backup: stop the server, then
+The command refuses a data directory that is in use. It also refuses one that is newer than the backup, unless --discard-newer
+is given. The revision is increased, so clients that have seen newer objects list them again.`,
+		Example: `  # Return to the state of the backup: stop the server, then
   proviso backup restore backup.db --discard-newer
 
   # On a new machine, with the certificates and keys of the old one
@@ -125,10 +125,10 @@ was written since may go. The revision is moved ahead, so that clients that have
 				return err
 			}
 			if replaced != "" {
-				terminal.Fprintf(streams.ErrOut, "What was there is in %s; remove it when you do not need it.\n", replaced)
+				terminal.Fprintf(streams.ErrOut, "The old data is in %s; remove it when you no longer need it.\n", replaced)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "pki")); errors.Is(err, os.ErrNotExist) {
-				terminal.Fprintf(streams.ErrOut, "Warning: %s has no pki directory. The server makes a new one, and what the old keys have signed is void: copy the old one there first.\n", dir)
+				terminal.Fprintf(streams.ErrOut, "Warning: %s has no pki directory. Copy the old one there first: otherwise the server creates new keys, and everything signed with the old ones becomes invalid.\n", dir)
 			}
 			_, err = terminal.Fprintf(streams.Out, "restored %s to %s\n", args[0], dir)
 			return err
@@ -136,7 +136,7 @@ was written since may go. The revision is moved ahead, so that clients that have
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", dir, "The server's data directory.")
 	cmd.Flags().BoolVar(&o.Discard, "discard-newer", false, "Replace data that is newer than the backup.")
-	cmd.Flags().Uint64Var(&o.Bump, "bump-revision", o.Bump, "How far the revision is moved ahead; 0 leaves it.")
+	cmd.Flags().Uint64Var(&o.Bump, "bump-revision", o.Bump, "How much to increase the revision; 0 keeps it.")
 	return cmd
 }
 
@@ -156,7 +156,7 @@ func save(ctx context.Context, dir, file string) (*localetcd.Backup, error) {
 	if !localetcd.Running(etcd) {
 		lock, err := pki.LockDataDir(dir)
 		if err != nil {
-			return nil, fmt.Errorf("%w (a running server is asked on its socket, and has none if the path of its data dir is too long)", err)
+			return nil, fmt.Errorf("%w (a running server is reached through its socket, which it does not have if the path of its data dir is too long)", err)
 		}
 		defer func() { _ = lock.Release() }() // it ends with the process as well
 		started, err := localetcd.Start(ctx, localetcd.Config{Dir: etcd})
@@ -183,7 +183,7 @@ func restore(file, dir string, o localetcd.Restoring) (replaced string, err erro
 	defer func() { _ = lock.Release() }() // it ends with the process as well
 	replaced, err = localetcd.Restore(file, etcd, o)
 	if errors.Is(err, localetcd.ErrNewer) {
-		return "", fmt.Errorf("%w; --discard-newer restores all the same", err)
+		return "", fmt.Errorf("%w; use --discard-newer to restore it anyway", err)
 	}
 	return replaced, err
 }

@@ -15,11 +15,11 @@ func NewDumpCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump",
 		Short: "Write the policy of a server to standard output, for tools that work on files",
-		Long: `Write all that a server decides by, as one file that --from of plan and of the other tools reads: Policy, RBAC, field permissions, protected
-attributes, audit sinks and classes, namespaces, custom resource definitions, and what is served. Nothing secret is among it: no secrets, no
-managed fields, and not the addresses of audit sinks.
+		Long: `Write everything the decisions of a server depend on to one file, for --from of plan and the other tools: Policy, RBAC, field
+permissions, protected attributes, audit sinks and classes, namespaces, custom resource definitions and served resources. The file
+contains no secrets, no managed fields and no addresses of audit sinks.
 
-It needs the right to list each of these in all namespaces, and says which of them is missing. Nothing is written if one is.`,
+You need the right to list each of these in all namespaces. If one right is missing, the command names it and writes nothing.`,
 		Example: `  # What would a change do to the cluster? Once with the server, later without it
   proviso dump > cluster.yaml
   proviso plan --from cluster.yaml -f change.yaml`,

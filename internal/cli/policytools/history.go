@@ -42,11 +42,11 @@ func NewHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [--diff REVISION..REVISION]",
 		Short: "Show who changed which policy when, and what that changed",
-		Long: `Show who changed which policy when. The server keeps the last changes (--policy-history-entries, 1,000 unless told) of Policy, RBAC, field
-permissions, protected attributes and audit sinks, with the object before and after. You see those of objects that you may get.
+		Long: `Show who changed which policy when. The server keeps the last changes (--policy-history-entries, by default 1,000) of Policy, RBAC, field
+permissions, protected attributes and audit sinks, with the object before and after. You see changes of objects that you may get.
 
-With --diff, it shows what two revisions allow differently, as proviso plan does: who gained, who lost, and whose conditions changed. A revision is
-that of a change in the list, and stands for the policy right after it; now is what there is.
+With --diff, compare two revisions as proviso plan does: who gained, who lost, and whose conditions changed. A revision of the list
+stands for the policy right after that change; now is the current policy.
 
 Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the question could not be answered.`,
 		Example: `  # The last changes
@@ -58,7 +58,7 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
   # What has happened in the last two hours?
   proviso history --since 2h
 
-  # What may people do now that they could not at revision 1234?
+  # What has changed since revision 1234?
   proviso history --diff 1234..now`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,9 +80,9 @@ Exit code of --diff: 0 if nothing differs, 2 if something does, 3 if the questio
 	o.Origin.addServer(fs)
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Only changes in this namespace.")
 	fs.StringVar(&o.User, "user", "", "Only changes of this user.")
-	fs.StringVar(&o.Since, "since", "", "Only changes since then: how long ago (2h, 3d), a day, or a time as 2026-11-16T18:00:00Z.")
-	fs.IntVar(&o.Limit, "limit", o.Limit, "How many changes, the latest; 0 for all.")
-	fs.StringVar(&o.Diff, "diff", "", "Two revisions, as 1234..1240 or 1234..now: what they allow differently.")
+	fs.StringVar(&o.Since, "since", "", "Only changes since this time: an age (2h, 3d), a day, or a time such as 2026-11-16T18:00:00Z.")
+	fs.IntVar(&o.Limit, "limit", o.Limit, "How many of the latest changes to show; 0 for all.")
+	fs.StringVar(&o.Diff, "diff", "", "Compare two revisions, as 1234..1240 or 1234..now.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json or yaml; with --diff also markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
@@ -137,7 +137,7 @@ func (o *HistoryOptions) diff(ctx context.Context, history *journal.History) err
 		return fmt.Errorf("--diff %s: want two revisions, as 1234..1240 or 1234..now", o.Diff)
 	}
 	if history.Partial {
-		return errors.New("you may not see the changes of all policy, and without them no earlier policy is known; proviso rollback --to REVISION -n NAMESPACE plans the way back of one namespace")
+		return errors.New("you may not see all policy changes, which are needed to reconstruct an earlier policy; for one namespace, use proviso rollback --to REVISION -n NAMESPACE")
 	}
 	now, err := o.Origin.read(ctx)
 	if err != nil {
@@ -204,13 +204,13 @@ func printHistory(out io.Writer, format string, history *journal.History) error 
 		}
 	}
 	if history.Partial {
-		_, _ = terminal.Fprintf(out, "\nYou see the changes of policy that you may read; there may be others.\n")
+		_, _ = terminal.Fprintf(out, "\nOnly changes of policy that you may read are shown.\n")
 	}
 	if history.Hidden > 0 {
-		_, _ = terminal.Fprintf(out, "\n%d changes are of objects that you may not get.\n", history.Hidden)
+		_, _ = terminal.Fprintf(out, "\n%d changes are hidden because you may not get their objects.\n", history.Hidden)
 	}
 	if history.Unreadable > 0 {
-		_, _ = terminal.Fprintf(out, "\n%d entries cannot be read by this server.\n", history.Unreadable)
+		_, _ = terminal.Fprintf(out, "\nThis server cannot read %d entries.\n", history.Unreadable)
 	}
 	return nil
 }

@@ -46,17 +46,17 @@ func newLintCommand(streams genericiooptions.IOStreams, objects lister) *cobra.C
 	o := &LintOptions{objects: objects, IOStreams: streams, MasterNamespace: "master", Output: "table", Severity: string(lint.Warning)}
 	cmd := &cobra.Command{
 		Use:   "lint [DIR | FILE]...",
-		Short: "Find what is suspicious in policy: rules that do nothing, names that nobody knows, grants that equal everything",
-		Long: `Find what is suspicious in policy, in files or in what a server has: rules that do nothing, conditions that always or never hold or that fail, misspelled kinds and
-verbs, grants that are as good as every right, audit sinks that nobody reads. The engine of the server answers; where it has no
-certain answer, nothing is said.
+		Short: "Find problems in policy: rules that do nothing, unknown names, grants that amount to every right",
+		Long: `Find problems in the policy of a server or of files: rules that do nothing, conditions that always hold, never hold or fail,
+misspelled kinds and verbs, grants that amount to every right, audit sinks without a receiver. The engine of the server decides;
+if it cannot be certain, nothing is reported.
 
-Each finding has a code that never changes, its place in the file and what to do. --explain CODE says more.
+Each finding has a stable code, its place in the file, and advice. --explain CODE says more.
 
-With --kubeconfig, labels that conditions name are looked for as well, among the objects of the kinds that the rule is about: you need the
-right to list these. At most 20 kinds are read for a rule, and at most 10,000 objects of a kind; what is not read is said.
+With --kubeconfig, the command also checks whether any object has the labels that conditions name. You need the right to list the
+objects. It reads at most 20 kinds for each rule and 10,000 objects of each kind, and reports what it did not read.
 
-Kinds are Kubernetes' own and those of the CRDs among the files. A user is judged as a member of system:authenticated only.
+Known kinds are those of Kubernetes and of the CRDs in the files. Users are assumed to be in the group system:authenticated only.
 
 Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if the files could not be read.`,
 		Example: `  # A directory of policies
@@ -65,7 +65,7 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
   # Everything, notes included
   proviso lint policies/ --severity note
 
-  # What a server has now; what Kubernetes ships is left out
+  # The policy of a server, without the roles that Kubernetes ships
   proviso lint --kubeconfig admin.kubeconfig
 
   # For a code-scanning tool
@@ -85,9 +85,9 @@ Exit code 0 if there is no finding of severity error, 1 if there is one, 3 if th
 	o.addFlags(fs)
 	o.addNamespace(fs)
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or sarif.")
-	fs.StringVar(&o.Severity, "severity", o.Severity, "The least severity that is shown: error, warning or note.")
-	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes that are not looked for.")
-	fs.StringVar(&o.Explain, "explain", "", "Say what a code means.")
+	fs.StringVar(&o.Severity, "severity", o.Severity, "Lowest severity to show: error, warning or note.")
+	fs.StringSliceVar(&o.Ignore, "ignore", nil, "Codes to ignore.")
+	fs.StringVar(&o.Explain, "explain", "", "Explain a code.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -97,7 +97,7 @@ func (o *LintOptions) Validate() error {
 	for _, id := range append(slices.Clone(o.Ignore), o.Explain) {
 		if _, known := lint.CodeOf(id); !known && id != "" {
 			codes := lint.Codes()
-			return fmt.Errorf("%s is no code of this command: they are %s to %s", id, codes[0].ID, codes[len(codes)-1].ID)
+			return fmt.Errorf("%s is not a code of proviso lint; codes are %s to %s", id, codes[0].ID, codes[len(codes)-1].ID)
 		}
 	}
 	switch {
@@ -123,7 +123,7 @@ func (o *LintOptions) RunLint(ctx context.Context) error {
 		return err
 	}
 	if len(documents) == 0 {
-		return fmt.Errorf("%s: there is no object in it", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
+		return fmt.Errorf("%s: no objects found", cmp.Or(strings.Join(o.From, ", "), "the server's policy"))
 	}
 	host, err := offline.New(offline.Config{Texts: manifests.Texts(documents), MasterNamespace: o.MasterNamespace})
 	if err != nil {

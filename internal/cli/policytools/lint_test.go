@@ -149,7 +149,7 @@ func TestLintSARIF(t *testing.T) {
 func TestLintCommand(t *testing.T) {
 	parts := sections(t, "testdata/lint/PV005.txt")
 	dir := write(t, map[string]string{"bad.yaml": parts["bad.yaml"]})
-	if out, code, err := lints(t, dir); code != 0 || !strings.Contains(out, "bad.yaml:6:3: warning PV005: Role hammer/a rules[0]: what the rule denies is allowed all the same, by rule 0 of ClusterRole all") || err != nil {
+	if out, code, err := lints(t, dir); code != 0 || !strings.Contains(out, "bad.yaml:6:3: warning PV005: Role hammer/a rules[0]: what the rule denies is allowed anyway, by rule 0 of ClusterRole all") || err != nil {
 		t.Errorf("%d %v\n%s", code, err, out)
 	}
 	if out, _, _ := lints(t, dir, "--ignore", "PV005"); strings.Contains(out, "PV005") {

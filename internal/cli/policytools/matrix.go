@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/analysis/matrix"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
@@ -19,11 +19,12 @@ import (
 
 // MatrixOptions are the flags of `proviso matrix`.
 type MatrixOptions struct {
-	Origin                                 origin
-	Subjects, Namespaces, Resources, Verbs []string
-	Output                                 string
-	Limit                                  int
-	MasterNamespace                        string
+	Origin                       origin
+	Namespaces, Resources, Verbs []string
+	who                          subject.Flags
+	Output                       string
+	Limit                        int
+	MasterNamespace              string
 
 	genericiooptions.IOStreams
 }
@@ -38,20 +39,21 @@ func newMatrixCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *co
 	cmd := &cobra.Command{
 		Use:   "matrix [DIR | FILE]...",
 		Short: "Show who may do what: subjects by resources, yes, if, no or denied",
-		Long: `Show who may do what by the policy of a server, or in files: subjects by resources, with a cell for each verb, which is yes, if (under a
-condition, or for some names), no, or denied by a deny rule. Subjects, namespaces and resources with the same cells are one line; what is
-neither allowed nor denied is left out. The engine of the server decides every cell, in this process.
+		Long: `Show who may do what by the policy of a server or of files: a table of subjects and resources, with a cell for each verb. A cell is
+yes, if (under a condition, or for some names), no, or denied (by a deny rule). Subjects, namespaces and resources with the same
+cells share a line. Lines with nothing allowed or denied are left out. The engine of the server decides every cell, locally.
 
-A user is judged as a member of system:authenticated only, a group as an unnamed member of it. (others) are the namespaces that no object of the
-policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' own cluster roles only if the server or the files have them.`,
+Users are assumed to be in the group system:authenticated only; a group stands for a member without further groups. (others) stands for
+all namespaces without policy objects. The table does not include system:masters, nodes and webhooks, and includes the cluster roles of
+Kubernetes only if the server or the files have them.`,
 		Example: `  # Everybody, everywhere
   proviso matrix --from policies/
 
   # What may Edgar do, by the policy of the cluster?
-  proviso matrix --subject edgar
+  proviso matrix --user edgar
 
   # One team in one namespace
-  proviso matrix policies/ --subject group:team-a --namespace hammer
+  proviso matrix policies/ --group team-a --namespace hammer
 
   # Who may read or delete secrets, for a spreadsheet
   proviso matrix policies/ --resource secrets --verb get,delete -o csv > secrets.csv
@@ -68,11 +70,12 @@ policy is in. system:masters, nodes and webhooks are not in it, and Kubernetes' 
 	}
 	fs := cmd.Flags()
 	o.Origin.addFlags(fs)
-	fs.StringSliceVar(&o.Subjects, "subject", nil, "Who: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, everybody who is bound to anything.")
-	fs.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "Where. Left out, every namespace and what belongs to none.")
-	fs.StringSliceVar(&o.Resources, "resource", nil, "What: plurals, such as pods, pods/exec or deployments.apps. Left out, everything.")
-	fs.StringSliceVar(&o.Verbs, "verb", nil, "The verbs. Left out, those of requests.")
-	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects in a line and count the others. 0 names all; csv always does.")
+	o.who.Add(fs, "Show this subject instead of all that are bound to a role.")
+	o.who.AddFormer(fs, "subject")
+	fs.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "Namespaces to show. Default: all, and cluster-scoped resources.")
+	fs.StringSliceVar(&o.Resources, "resource", nil, "Resources to show, such as pods, pods/exec or deployments.apps. Default: all.")
+	fs.StringSliceVar(&o.Verbs, "verb", nil, "Verbs to show. Default: those of requests.")
+	fs.IntVar(&o.Limit, "limit", 0, "Name at most this many subjects in a line and count the others. 0 names all; csv always names all.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, html, csv or json.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
@@ -86,30 +89,10 @@ func (o *MatrixOptions) Validate() error {
 	if o.Limit < 0 {
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	}
-	for _, s := range o.Subjects {
-		if _, err := parseSubject(s); err != nil {
-			return err
-		}
+	if _, err := o.who.All(); err != nil {
+		return err
 	}
 	return o.Origin.validate()
-}
-
-// parseSubject reads a user, group:NAME or serviceaccount:NAMESPACE/NAME.
-func parseSubject(text string) (ruleset.Subject, error) {
-	if group, ok := strings.CutPrefix(text, "group:"); ok && group != "" {
-		return ruleset.Subject{Group: true, Name: group}, nil
-	}
-	if account, ok := strings.CutPrefix(text, "serviceaccount:"); ok {
-		namespace, name, whole := strings.Cut(account, "/")
-		if !whole || namespace == "" || name == "" {
-			return ruleset.Subject{}, fmt.Errorf("%s: want serviceaccount:NAMESPACE/NAME", text)
-		}
-		return ruleset.Subject{Name: "system:serviceaccount:" + namespace + ":" + name}, nil
-	}
-	if user := strings.TrimPrefix(text, "user:"); user != "" && text != "group:" {
-		return ruleset.Subject{Name: user}, nil
-	}
-	return ruleset.Subject{}, fmt.Errorf("%q: want a user, group:NAME or serviceaccount:NAMESPACE/NAME", text)
 }
 
 // RunMatrix answers and prints.
@@ -136,8 +119,8 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// system:masters may do everything, which is no news.
-	if len(o.Subjects) == 0 {
+	// system:masters may do everything, which is not news.
+	if !o.who.Given() {
 		cells = leaveOut(cells, ruleset.Subject{Group: true, Name: "system:masters"})
 	}
 	places := append(slices.Clone(u.Namespaces), matrix.Elsewhere)
@@ -167,13 +150,11 @@ func (o *MatrixOptions) input(host *offline.Host, u *offline.Universe) (in matri
 	if len(o.Verbs) > 0 {
 		in.Verbs = o.Verbs
 	}
-	for _, text := range o.Subjects {
-		s, err := parseSubject(text)
-		if err != nil {
-			return in, err
-		}
-		in.Subjects = append(in.Subjects, s)
+	wanted, err := o.who.All()
+	if err != nil {
+		return in, err
 	}
+	in.Subjects = append(in.Subjects, wanted...)
 	if len(o.Resources) == 0 {
 		return in, nil
 	}
@@ -183,7 +164,7 @@ func (o *MatrixOptions) input(host *offline.Host, u *offline.Universe) (in matri
 			return wanted != resourceName(r.Group, r.Resource, r.Subresource) && wanted != resourceName("", r.Resource, r.Subresource)
 		})
 		if len(found) == 0 {
-			return in, fmt.Errorf("--resource %s: no such resource is known", wanted)
+			return in, fmt.Errorf("--resource %s: unknown resource", wanted)
 		}
 		in.Resources = append(in.Resources, found...)
 	}

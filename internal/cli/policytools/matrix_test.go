@@ -36,7 +36,7 @@ func TestMatrix(t *testing.T) {
 		}
 		return out
 	}
-	table := run("--subject", "group:team-a", "--verb", "get,create,delete", "--resource", "persistentvolumeclaims")
+	table := run("--group", "team-a", "--verb", "get,create,delete", "--resource", "persistentvolumeclaims")
 	line := strings.Fields(strings.Split(table, "\n")[1])
 	if want := []string{"group", "team-a", "hammer", "persistentvolumeclaims", "yes", "if", "denied", "hammer/dev-volumes,", "hammer/no-deletes"}; !slices.Equal(line, want) {
 		t.Errorf("%q, want %q", line, want)
@@ -57,7 +57,7 @@ func TestMatrix(t *testing.T) {
 		t.Error(page)
 	}
 	// Nobody may do anything: that is an answer, too.
-	if out := run("--subject", "nobody", "--resource", "persistentvolumeclaims"); !strings.Contains(out, "Nothing is allowed") {
+	if out := run("--user", "nobody", "--resource", "persistentvolumeclaims"); !strings.Contains(out, "Nothing is allowed") {
 		t.Error(out)
 	}
 	for _, args := range [][]string{{}, {from, "-o", "yaml"}, {from, "--subject", "group:"}, {from, "--subject", "serviceaccount:x"}, {from, "--resource", "unicorns"}, {filepath.Join(from, "none")}} {

@@ -115,7 +115,7 @@ func (o *SuggestOptions) there(ctx context.Context, in suggest.Input) (map[sugge
 				return nil, ctx.Err()
 			}
 			if err != nil {
-				terminal.Fprintf(o.ErrOut, "No where is looked for among %s: %v.\n", of, err)
+				terminal.Fprintf(o.ErrOut, "No condition is suggested for %s: %v.\n", of, err)
 				break
 			}
 			for i := range page.Items {
@@ -126,7 +126,7 @@ func (o *SuggestOptions) there(ctx context.Context, in suggest.Input) (map[sugge
 				break
 			}
 			if len(all) >= maxObjects {
-				terminal.Fprintf(o.ErrOut, "No where is looked for among %s: there are more than %d.\n", of, maxObjects)
+				terminal.Fprintf(o.ErrOut, "No condition is suggested for %s: there are more than %d.\n", of, maxObjects)
 				break
 			}
 		}
@@ -140,7 +140,7 @@ func labelled(ctx context.Context, objects lister, namings []lint.Naming, said i
 	known, tried := map[lint.Objects]lint.Labelled{}, map[lint.Objects]bool{}
 	for _, n := range namings {
 		if n.Of == nil && n.Kinds > 0 {
-			terminal.Fprintf(said, "%s: labels are not looked for, since the rule is about %d kinds and at most %d are read.\n", lint.Remark{Object: n.Object, Path: n.Path}.Place(), n.Kinds, lint.MaxLabelledKinds)
+			terminal.Fprintf(said, "%s: labels are not checked because the rule names %d kinds and at most %d are read.\n", lint.Remark{Object: n.Object, Path: n.Path}.Place(), n.Kinds, lint.MaxLabelledKinds)
 		}
 		for _, of := range n.Of {
 			if tried[of] {
@@ -158,13 +158,13 @@ func labelled(ctx context.Context, objects lister, namings []lint.Naming, said i
 			case err == nil && whole:
 				known[of] = found
 			case err == nil:
-				terminal.Fprintf(said, "Labels of %s are not looked for: there are more than %d.\n", of, maxObjects)
+				terminal.Fprintf(said, "Labels of %s are not checked: there are more than %d.\n", of, maxObjects)
 			case ctx.Err() != nil:
 				return nil, ctx.Err()
 			case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-				terminal.Fprintf(said, "Labels of %s are not looked for: you may not list them.\n", of)
+				terminal.Fprintf(said, "Labels of %s are not checked: you may not list them.\n", of)
 			default:
-				terminal.Fprintf(said, "Labels of %s are not looked for: %v.\n", of, err)
+				terminal.Fprintf(said, "Labels of %s are not checked: %v.\n", of, err)
 			}
 		}
 	}

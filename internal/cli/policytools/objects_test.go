@@ -73,7 +73,7 @@ userNames: [edgar]
 		finds                             bool
 		says                              string
 	}{
-		{"nobody has it", "hammer", "[pods]", team, having("pods hammer/a: app\npods hammer/b: taem"), true, "no object has the label team: 2 were looked at, pods in hammer\n    Write taem"},
+		{"nobody has it", "hammer", "[pods]", team, having("pods hammer/a: app\npods hammer/b: taem"), true, "no object has the label team: 2 were checked, pods in hammer\n    Write taem"},
 		{"the last has it", "hammer", "[pods]", team, having("pods hammer/a: app\npods hammer/b: app\npods hammer/c: team"), false, ""},
 		{"a restriction", "hammer", "[pods]", contain, having("pods hammer/a: app"), true, "attributeRestrictions.labelsContain[0]"},
 		{"a restriction that holds", "hammer", "[pods]", contain, having("pods hammer/a: team"), false, ""},
@@ -82,9 +82,9 @@ userNames: [edgar]
 		{"another kind has it", "hammer", "[pods, services]", team, having("pods hammer/a: app\nservices hammer/b: team"), false, ""},
 		{"a subresource", "hammer", "[pods/status]", team, having("pods hammer/a: app"), true, ""},
 		{"no objects at all", "hammer", "[pods]", team, having("pods other/a: team"), false, ""},
-		{"refused", "hammer", "[pods]", team, refused, false, "Labels of pods in hammer are not looked for: you may not list them."},
+		{"refused", "hammer", "[pods]", team, refused, false, "Labels of pods in hammer are not checked: you may not list them."},
 		{"too many", "hammer", "[pods]", team, endless, false, "there are more than 10000"},
-		{"any kind", "hammer", `["*"]`, team, refused, false, "Role hammer/a rules[0].where: labels are not looked for, since the rule is about"},
+		{"any kind", "hammer", `["*"]`, team, refused, false, "Role hammer/a rules[0].where: labels are not checked because the rule names"},
 		{"files alone", "hammer", "[pods]", team, nil, false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -30,9 +30,9 @@ type origin struct {
 	within, unseen []string
 }
 
-// addFlags adds --from, --kubeconfig and --context.
+// addFlags adds --from, and the flags for a server.
 func (o *origin) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is: manifests, or what proviso dump wrote. Without it a server is asked.")
+	fs.StringSliceVar(&o.From, "from", nil, "Read the current policy from these files or directories (manifests, or the output of proviso dump) instead of the cluster.")
 	o.addServer(fs)
 }
 
@@ -43,12 +43,14 @@ func addMasterFlag(fs *pflag.FlagSet, master *string) {
 	_ = fs.MarkDeprecated("policy-master-namespace", "use --master-namespace")
 }
 
-// addServer adds --kubeconfig, --context and --as alone.
+// addServer adds the flags of kubectl that say which server is asked, and as whom, without those that mean something of
+// policy in these commands: --namespace, and --user, which names whom a command is about.
 func (o *origin) addServer(fs *pflag.FlagSet) {
 	o.config = genericclioptions.NewConfigFlags(true)
-	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig of the server that is asked.")
-	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
-	fs.StringVar(o.config.Impersonate, "as", "", "The user that the server is asked as.")
+	namespace := o.config.Namespace
+	o.config.Namespace, o.config.AuthInfoName = nil, nil
+	o.config.AddFlags(fs)
+	o.config.Namespace = namespace
 }
 
 // live tells that a server is asked.
@@ -57,14 +59,14 @@ func (o *origin) live() bool { return len(o.From) == 0 }
 // validate checks the flags.
 func (o *origin) validate() error {
 	if len(o.From) > 0 && (*o.config.KubeConfig != "" || *o.config.Context != "") {
-		return errors.New("--from and --kubeconfig: the policy comes from one of them")
+		return errors.New("--from and --kubeconfig are mutually exclusive")
 	}
 	return nil
 }
 
 // addNamespace adds --namespace, for what is read if not all may be.
 func (o *origin) addNamespace(fs *pflag.FlagSet) {
-	fs.StringVarP(o.config.Namespace, "namespace", "n", "", "The namespace whose policy is read if you may not read all of it. Left out, that of the context.")
+	fs.StringVarP(o.config.Namespace, "namespace", "n", "", "Namespace to read if you may not read the policy of all namespaces. Default: the namespace of the context.")
 }
 
 // some lets a command do with the policy of some namespaces, and of the context's, if not all may be read.
@@ -101,7 +103,7 @@ func (o *origin) unseenText() string {
 	if len(nowhere) > 0 {
 		texts = append(texts, strings.Join(nowhere, ", "))
 	}
-	return "you may not read " + strings.Join(texts, ", nor ") + "; what these allow or deny is not known here"
+	return "you may not read " + strings.Join(texts, ", nor ") + "; the answer does not include what these allow or deny"
 }
 
 // sayUnseen says it once.
@@ -119,7 +121,7 @@ func (o *origin) read(ctx context.Context) ([]manifests.Document, error) {
 	}
 	config, err := o.config.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("--from says where files are, --kubeconfig which server has the policy: %w", err)
+		return nil, fmt.Errorf("no policy to read: give files with --from, or a server with --kubeconfig: %w", err)
 	}
 	if o.keep != nil {
 		var all []manifests.Document

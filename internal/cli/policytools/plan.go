@@ -40,18 +40,19 @@ func newPlanCommand(streams genericiooptions.IOStreams, k *manifests.Kept) *cobr
 	cmd := &cobra.Command{
 		Use:   "plan [--from DIR] -f FILE",
 		Short: "Show what a change of policy would change: who gains, who loses, under which conditions",
-		Long: `Show what would change if files were applied to the policy of a server, or of --from: per rule, who gains, who loses and whose conditions change.
-Conditions are compared, and a difference comes with an object that one side allows and the other refuses. The engine of the server answers,
-in this process, and nothing is applied. What cannot be told is unknown, never a guess.
+		Long: `Show what applying files would change in the policy of a server, or of --from: for each rule, who gains, who loses and whose conditions
+change. If a condition changes, an example shows an object that one side allows and the other refuses. The engine of the server decides,
+locally; nothing is applied. A change that cannot be decided is reported as unknown.
 
-With --replay, requests that were recorded in audit logs are decided again, and those that would be decided otherwise are listed. A request whose
-condition needs more than its audit level holds is counted as undecided.
+With --replay, requests recorded in audit logs are decided again, and those with a different result are listed. A request is counted as
+undecided if its audit level does not record enough to evaluate a condition.
 
-A user is judged as a member of system:authenticated only, a group as an unnamed member of it. The namespace * is every namespace, and what
-belongs to none; (others) is every namespace, without that. Kubernetes' own cluster roles are not in files, unless --from has them.
+Users are assumed to be in the group system:authenticated only; a group stands for a member without further groups. The namespace * stands
+for every namespace and for cluster-scoped resources; (others) stands for every other namespace. The cluster roles of Kubernetes are
+included only if --from has them.
 
-What protected attributes and field permissions change depends on the labels and fields that people write: it is said, and counts as a change,
-but nobody is named for it.
+The effect of protected attributes and field permissions depends on the labels and fields that users write. Changes of these are
+reported without naming subjects, and count as a change.
 
 Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the question could not be answered.`,
 		Example: `  # What would this role change in the cluster? And which requests of the last days would have been refused?
@@ -63,7 +64,7 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
   # And if it were deleted?
   proviso plan --from policies/ -f change.yaml --delete
 
-  # The whole directory instead of what there is, for a pull request
+  # Replace the whole policy by a directory, for a pull request
   kustomize build new/ | proviso plan --from old/ -f - --prune -o markdown`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,11 +77,11 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 	fs := cmd.Flags()
 	o.Origin.addFlags(fs)
 	o.Origin.addNamespace(fs)
-	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories that would be applied; - is standard input.")
-	fs.BoolVar(&o.Delete, "delete", false, "The objects would be deleted instead.")
-	fs.BoolVar(&o.Prune, "prune", false, "Roles and bindings that are not among the files would be deleted, except those that Kubernetes makes by itself.")
-	fs.StringSliceVar(&o.Replay, "replay", nil, "Audit logs, or files of a sink, plain or gzip; - is standard input. Their requests are decided again, and those that flip are listed.")
-	fs.IntVar(&o.Limit, "limit", 0, "Name at most that many subjects of a change and count the others. 0 names all; table and markdown name five.")
+	fs.StringSliceVarP(&o.Files, "filename", "f", nil, "Files and directories to apply; - is standard input.")
+	fs.BoolVar(&o.Delete, "delete", false, "Plan to delete the objects instead of applying them.")
+	fs.BoolVar(&o.Prune, "prune", false, "Also plan to delete roles and bindings that the files do not contain, except those that Kubernetes creates.")
+	fs.StringSliceVar(&o.Replay, "replay", nil, "Decide the requests of these audit logs again, and list those with a different result. Plain or gzip; - is standard input.")
+	fs.IntVar(&o.Limit, "limit", 0, "Name at most this many subjects of a change and count the others. 0 names all, except in table and markdown, which name five.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, json, yaml or markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
@@ -90,13 +91,13 @@ Exit code 0 if nothing changes, 2 if something changes or may change, 3 if the q
 func (o *PlanOptions) Validate() error {
 	switch {
 	case len(o.Files) == 0:
-		return errors.New("-f: say what would be applied")
+		return errors.New("name the files to apply: -f FILE")
 	case o.Delete && o.Prune:
-		return errors.New("--delete and --prune: one of them")
+		return errors.New("--delete and --prune are mutually exclusive")
 	case o.Limit < 0:
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	case slices.Contains(o.Files, "-") && slices.Contains(o.Replay, "-"):
-		return errors.New("-f - and --replay -: standard input can be one of them")
+		return errors.New("-f - and --replay - are mutually exclusive: only one of them can read standard input")
 	case !slices.Contains([]string{"table", wide, "json", "yaml", "markdown"}, o.Output):
 		return fmt.Errorf("-o %s: want table, wide, json, yaml or markdown", o.Output)
 	}
@@ -110,7 +111,7 @@ func (o *PlanOptions) RunPlan(ctx context.Context) error {
 		return err
 	}
 	if len(change) == 0 {
-		return fmt.Errorf("-f: there is no object in it")
+		return fmt.Errorf("-f: no objects found")
 	}
 	var namespaces []string
 	for _, d := range change {

@@ -173,7 +173,7 @@ func TestPlanOfBadInput(t *testing.T) {
 		"no kind":            "a: b",
 		"not known":          "apiVersion: policy.proviso.dev/v9\nkind: Policy\nmetadata: {name: default, namespace: x}\n",
 		"is there twice":     volumes + "---\n" + volumes,
-		"no object in it":    "# nothing",
+		"no objects found":   "# nothing",
 		"unknown field":      strings.ReplaceAll(volumes, "groupNames", "groupName"),
 		"standard input, do": "apiVersion: v1\nkind: Role\nrules: {",
 	} {

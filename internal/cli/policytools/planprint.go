@@ -135,7 +135,7 @@ func printPlan(out io.Writer, format string, r *policychange.Report) error {
 	case len(r.Changes) == 0 && len(r.Unknown) == 0:
 		terminal.Fprintln(out, "Nobody gains or loses anything.")
 	case len(r.Changes) == 0:
-		terminal.Fprintln(out, "No rule gives or takes anything, but others may:")
+		terminal.Fprintln(out, "No rule grants or denies anything new, but access may still change:")
 	default:
 		lines := planLines(r)
 		if format != wide {
@@ -181,7 +181,7 @@ func markdownPlan(out io.Writer, r *policychange.Report) error {
 	case len(r.Changes) == 0 && len(r.Unknown) == 0:
 		b.WriteString("Nobody gains or loses anything.\n")
 	case len(r.Changes) == 0:
-		b.WriteString("No rule gives or takes anything, but others may:\n")
+		b.WriteString("No rule grants or denies anything new, but access may still change:\n")
 	default:
 		b.WriteString("| who | what | namespace | change | by |\n|---|---|---|---|---|\n")
 		for _, l := range planLines(r) {

@@ -35,7 +35,7 @@ func (o *PlanOptions) replayed(ctx context.Context, before, after *offline.Host,
 		total.Problems = append(total.Problems, tally.Problems...)
 	}
 	if total.Requests == 0 {
-		text := fmt.Sprintf("--replay: there is no request in %s: %d lines, %d of them broken, %d of something else, %d events without a user, %d of stages before the end",
+		text := fmt.Sprintf("--replay: no requests found in %s: %d lines, of which %d are broken, %d are not audit events, %d have no user and %d are of earlier stages",
 			strings.Join(o.Replay, ", "), total.Lines, total.Broken, total.Foreign, total.Anonymous, total.Stages)
 		for _, p := range total.Problems {
 			text += "\n  " + p.String()
@@ -94,18 +94,18 @@ func replayLines(r *replay.Report) (rows [][]string, notes []string) {
 			notes = append(notes, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
 		}
 	}
-	note(r.MoreFlips, "more requests flip")
+	note(r.MoreFlips, "more requests with a different result")
 	for _, u := range r.Because {
 		if u.Level != "" {
-			note(u.Count, "undecided: %s (audit level %s would do)", u.Reason, u.Level)
+			note(u.Count, "undecided: %s (requires audit level %s)", u.Reason, u.Level)
 		} else {
 			note(u.Count, "undecided: %s", u.Reason)
 		}
 	}
-	note(r.Otherwise, "decided otherwise when they were recorded: the policy has changed since then, or a webhook decides, too")
-	note(r.Impersonated, "impersonated: who may impersonate is not decided again")
+	note(r.Otherwise, "were decided differently when they were recorded: the policy has changed since, or a webhook decided")
+	note(r.Impersonated, "impersonated: the right to impersonate is not checked again")
 	note(r.Broken, "lines could not be read")
-	note(r.Foreign, "lines are no audit events")
+	note(r.Foreign, "lines are not audit events")
 	note(r.Anonymous, "events without a user")
 	for _, p := range r.Problems {
 		notes = append(notes, p.String())
@@ -143,9 +143,9 @@ func flipped(r *replay.Report) string {
 		n += f.Count
 	}
 	if n == 0 {
-		return "none would be decided otherwise"
+		return "none would be decided differently"
 	}
-	return fmt.Sprintf("%d would be decided otherwise", n)
+	return fmt.Sprintf("%d would be decided differently", n)
 }
 
 func markdownReplay(b *strings.Builder, r *replay.Report) {

@@ -21,7 +21,7 @@ func TestPlanReplay(t *testing.T) {
 	if code != 2 {
 		t.Fatalf("%d %v\n%s", code, err, out)
 	}
-	for _, want := range []string{"Of 2 recorded requests, 1 would be decided otherwise.", "ann    get persistentvolumeclaims (a)   hammer      Yes → No", "1 lines could not be read", "line 2: this is no JSON"} {
+	for _, want := range []string{"Of 2 recorded requests, 1 would be decided differently.", "ann    get persistentvolumeclaims (a)   hammer      Yes → No", "1 lines could not be read", "line 2: not valid JSON"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -38,10 +38,10 @@ func TestPlanReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"there is no request in":    {"--from", from, "-f", change, "--replay", log},
+		"no requests found in":      {"--from", from, "-f", change, "--replay", log},
 		"no such file":              {"--from", from, "-f", change, "--replay", log + ".1"},
-		"standard input can be":     {"--from", from, "-f", "-", "--replay", "-"},
-		"comes from one of them":    {"--from", from, "-f", change, "--kubeconfig", "x"},
+		"can read standard input":   {"--from", from, "-f", "-", "--replay", "-"},
+		"are mutually exclusive":    {"--from", from, "-f", change, "--kubeconfig", "x"},
 		"no such file or directory": {"--kubeconfig", filepath.Join(dir, "none"), "-f", change},
 	} {
 		if out, code, err := plans(t, "", args...); code != codeUnanswered || err == nil || !strings.Contains(err.Error(), want) {

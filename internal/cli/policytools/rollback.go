@@ -28,16 +28,16 @@ func NewRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &RollbackOptions{takeBack: takeBack{IOStreams: streams, MasterNamespace: "master", Output: "table"}}
 	cmd := &cobra.Command{
 		Use:   "rollback (REVISION | --to TIME|REVISION [ROLE]...) [-n NAMESPACE] [--yes]",
-		Short: "Plan, and with --yes make, the policy what it was at a revision or a time",
-		Long: `Show what would change if the policy became again what it was right after a revision of proviso history, or at a time: first the objects that
-would be written and deleted, then who would gain, who would lose and whose conditions would change. With --yes, it is done: with your own rights, object
-by object, and only to objects that nobody changes meanwhile. A rollback is a change like any other: it is in the history, and can be rolled back.
+		Short: "Show how to restore the policy of a revision or a time; with --yes, restore it",
+		Long: `Show what would change if the policy were restored to a revision of proviso history, or to a time: the objects to write and delete, then
+who gains, who loses and whose conditions change. With --yes, restore it, object by object, with your own rights. An object that changes
+in the meantime is not written. A rollback is a change like any other: it is recorded in the history and can be rolled back.
 
-With -n, only the policy of one namespace goes back, which is all that you need to be able to read; with names of roles, only these and their bindings.
-A revision that the journal does not have is an error.
+With -n, only the policy of one namespace is restored, and you need to read only that. With names of roles, only these and their bindings
+are restored. If the journal does not have the revision, the command fails.
 
-Exit code 0 if there is nothing to do or all was done, 2 if something would change, 3 if the question could not be answered.`,
-		Example: `  # What would it change to go back to revision 1234?
+Exit code 0 if there is nothing to do or everything was done, 2 if something would change, 3 if the question could not be answered.`,
+		Example: `  # What would restoring revision 1234 change?
   proviso rollback 1234
 
   # Do it
@@ -56,7 +56,7 @@ Exit code 0 if there is nothing to do or all was done, 2 if something would chan
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.To, "to", "", "The revision, or the time: how long ago (2h, 3d), a day, or a time as 2026-11-16T18:00:00Z.")
+	fs.StringVar(&o.To, "to", "", "Revision or time to restore: an age (2h, 3d), a day, or a time such as 2026-11-16T18:00:00Z.")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Only the policy of this namespace.")
 	o.addFlags(fs)
 	return cmd
@@ -65,7 +65,7 @@ Exit code 0 if there is nothing to do or all was done, 2 if something would chan
 func (o *RollbackOptions) complete(args []string) error {
 	switch {
 	case o.To == "" && len(args) != 1:
-		return errors.New("say to which revision: proviso rollback 1234; or proviso rollback --to 2h [ROLE]... for a time and for single roles")
+		return errors.New("name the revision: proviso rollback 1234, or for a time or single roles proviso rollback --to 2h [ROLE]")
 	case o.To == "":
 		o.To = args[0]
 	default:
@@ -79,7 +79,7 @@ func (o *RollbackOptions) Run(ctx context.Context) error {
 	only := policychange.Selection{Namespace: o.Namespace, Roles: o.Roles}
 	what := "The policy"
 	if len(o.Roles) > 0 {
-		what = fmt.Sprintf("What is selected (%s)", strings.Join(o.Roles, ", "))
+		what = fmt.Sprintf("The selected policy (%s)", strings.Join(o.Roles, ", "))
 	}
 	return o.run(ctx, func(now []manifests.Document, history *journal.History) ([]manifests.Document, error) {
 		revision, err := policychange.MomentOf(o.To, history, time.Now())
@@ -87,7 +87,7 @@ func (o *RollbackOptions) Run(ctx context.Context) error {
 			return nil, err
 		}
 		return policychange.PartsAsOf(now, history.Entries, revision, only)
-	}, fmt.Sprintf("%s is what it was at %s: there is nothing to do.", what, momentText(o.To)))
+	}, fmt.Sprintf("%s has not changed since %s: there is nothing to do.", what, momentText(o.To)))
 }
 
 // momentText says a revision or a time.

@@ -14,6 +14,7 @@ import (
 
 	"proviso.dev/proviso/internal/analysis/auditlog"
 	"proviso.dev/proviso/internal/analysis/suggest"
+	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
@@ -26,7 +27,7 @@ type SuggestOptions struct {
 	origin
 	Replay          string
 	Live            time.Duration
-	For             []string
+	who             subject.Flags
 	Format          string
 	MaxNames        int
 	Fields          bool
@@ -47,37 +48,37 @@ func newSuggestCommand(streams genericiooptions.IOStreams, objects reader) *cobr
 	o := &SuggestOptions{IOStreams: streams, MasterNamespace: "master", Format: "rbac", MaxNames: 20, Fields: true, objects: objects}
 	cmd := &cobra.Command{
 		Use:   "suggest (--replay FILE | --live TIME) [--from DIR]",
-		Short: "Suggest the least rights that explain what somebody was seen doing",
-		Long: `Suggest the least rights that explain what somebody did, from an audit log: verbs, resources, namespaces and names, under the conditions under which
-they are held today. What is printed can be applied.
+		Short: "Suggest the least rights that cover the requests a subject made",
+		Long: `Suggest the least rights that cover the requests of a subject in an audit log: verbs, resources, namespaces and names, with the
+conditions of the rights the subject has today. You can apply the output.
 
-Two things are proven before it is printed, by the engine of the server: every recorded request that the policy of --from or --kubeconfig allows is allowed with
-the suggestion instead of the bindings that name the subject, and the suggestion grants nothing that the subject does not hold.
-Rights that everybody has (system:authenticated) stay as they are, and so do bindings to roles that deny something.
+The engine of the server proves two things before anything is printed. With the suggestion in place of the bindings that name the
+subject, every recorded request is still allowed that the policy of --from or --kubeconfig allows. And the suggestion grants nothing that
+the subject does not have. Rights of all users (system:authenticated) and bindings to roles that deny something are kept.
 
-Requests that were refused are not looked at. A log of level Metadata is enough. With level RequestResponse it is told which fields updates and patches changed:
-where these are few, and a permission for them exists, the right to write them (granular:…) is suggested instead of the right to write the object.
-With --kubeconfig or --live, objects of the server are read where so many were touched that their names are not listed: if a label or field
-that all of them share sets them apart, it becomes a where. Conditions can be said in Policy only, so that they become roles of Policy in any case.
+Refused requests are ignored. A log of level Metadata is enough. A log of level RequestResponse also shows which fields updates and patches
+changed: if they are few, and a field permission covers them, it (granular:…) is suggested instead of the right to write the object.
+If a rule would list too many names, --kubeconfig and --live read the objects from the server: a label or field that distinguishes them
+becomes a where. Only Policy has conditions, so such rules are always written as roles of Policy.
 
-Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the question could not be answered.`,
+Exit code 0 with a suggestion, 1 if the subject has no right to anything in the log, 3 if the question could not be answered.`,
 		Example: `  # For every user and service account of the log
   proviso suggest --replay audit.log --from policies/
 
   # For one service account, as roles of Policy
-  proviso suggest --replay audit.log.gz --from dump.yaml --for serviceaccount:ci/robot --format policy
+  proviso suggest --replay audit.log.gz --from dump.yaml --serviceaccount ci:robot --format policy
 
-  # By the policy that a server has now
-  proviso suggest --replay audit.log --kubeconfig admin.kubeconfig --for dora
+  # With the current policy of a server
+  proviso suggest --replay audit.log --kubeconfig admin.kubeconfig --user dora
 
-  # By what a server is asked in the next ten minutes
-  proviso suggest --live 10m --for serviceaccount:ci/robot
+  # From the requests of the next ten minutes
+  proviso suggest --live 10m --serviceaccount ci:robot
 
-  # What would be taken away?
-  proviso suggest --replay audit.log --from policies/ --for dora --diff | grep '^#'
+  # Which rights would be removed?
+  proviso suggest --replay audit.log --from policies/ --user dora --diff | grep '^#'
 
-  # What would applying it add to what there is?
-  proviso suggest --replay audit.log --from policies/ --for dora > least.yaml
+  # What would applying it add to the current policy?
+  proviso suggest --replay audit.log --from policies/ --user dora > least.yaml
   proviso plan --from policies/ -f least.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,15 +89,16 @@ Exit code 0 with a suggestion, 1 if nothing that was seen is held, 3 if the ques
 		},
 	}
 	fs := cmd.Flags()
-	fs.DurationVar(&o.Live, "live", 0, "How long to look at the requests of a server, such as 10m, instead of a log.")
-	fs.StringVar(&o.Replay, "replay", "", "The audit log, or what a sink was sent: JSON lines, also compressed with gzip; - is standard input.")
-	fs.StringSliceVar(&o.From, "from", nil, "Files and directories that hold the policy that there is. Without it a server is asked.")
+	fs.DurationVar(&o.Live, "live", 0, "Watch the requests of a server for this long, such as 10m, instead of reading a log.")
+	fs.StringVar(&o.Replay, "replay", "", "Audit log as JSON lines, plain or gzip; - is standard input.")
+	fs.StringSliceVar(&o.From, "from", nil, "Read the current policy from these files or directories instead of the cluster.")
 	o.addServer(fs)
-	fs.StringSliceVar(&o.For, "for", nil, "Whom: a user, group:NAME or serviceaccount:NAMESPACE/NAME. Left out, every user of the log.")
-	fs.StringVar(&o.Format, "format", o.Format, "What to write: rbac or policy.")
-	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "How many names of objects a rule lists; with more of them it is about all names, if that is held.")
-	fs.BoolVar(&o.Diff, "diff", false, "Say in comments which rights are taken away.")
-	fs.BoolVar(&o.Fields, "fields", o.Fields, "Suggest permissions for single fields, which need the feature FieldPermissions.")
+	o.who.Add(fs, "Suggest rights for this subject instead of every user in the log.")
+	o.who.AddFormer(fs, "for")
+	fs.StringVar(&o.Format, "format", o.Format, "Format of the suggestion: rbac or policy.")
+	fs.IntVar(&o.MaxNames, "max-names", o.MaxNames, "List at most this many object names in a rule. With more, the rule covers all names, if the subject has that right.")
+	fs.BoolVar(&o.Diff, "diff", false, "Show in comments which rights are removed.")
+	fs.BoolVar(&o.Fields, "fields", o.Fields, "Suggest field permissions, which need the feature gate FieldPermissions.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -107,22 +109,20 @@ func (o *SuggestOptions) Validate() error {
 	case o.Live < 0:
 		return fmt.Errorf("--live %s: want a time, such as 10m", o.Live)
 	case o.Replay == "" && o.Live == 0:
-		return errors.New("--replay: name the file with the recorded requests, or --live how long to look at a server")
+		return errors.New("name an audit log with --replay, or watch a server with --live")
 	case o.Replay != "" && o.Live > 0:
-		return errors.New("--replay and --live: the requests come from one of them")
+		return errors.New("--replay and --live are mutually exclusive")
 	case o.Live > 0 && !o.live():
-		return errors.New("--live and --from: the server whose requests are looked at has the policy")
+		return errors.New("--live and --from are mutually exclusive: --live uses the policy of the server")
 	case o.Format != "rbac" && o.Format != "policy":
 		return fmt.Errorf("--format %s: want rbac or policy", o.Format)
 	case *o.config.Impersonate == "rbac" || *o.config.Impersonate == "policy":
-		return fmt.Errorf("--as names the user that the server is asked as; what to write is --format %s", *o.config.Impersonate)
+		return fmt.Errorf("--as names a user to impersonate; for the format use --format %s", *o.config.Impersonate)
 	case o.MaxNames < 1:
 		return fmt.Errorf("--max-names %d: want at least 1", o.MaxNames)
 	}
-	for _, s := range o.For {
-		if _, err := parseSubject(s); err != nil {
-			return err
-		}
+	if _, err := o.who.All(); err != nil {
+		return err
 	}
 	return o.validate()
 }
@@ -145,13 +145,17 @@ func (o *SuggestOptions) RunSuggest(ctx context.Context) error {
 		terminal.Fprintf(o.ErrOut, "%s: %s\n", o.Replay, p)
 	}
 	subjects := slices.SortedFunc(maps.Keys(seen), ruleset.Subject.Compare)
-	for _, text := range o.For {
-		if s, err := parseSubject(text); err != nil || seen[s] == nil {
-			return errors.Join(err, fmt.Errorf("--for %s: no request of theirs succeeded in %s; without --for there is a suggestion for each user that was seen", text, o.Replay))
+	wanted, err := o.who.All()
+	if err != nil {
+		return err
+	}
+	for _, s := range wanted {
+		if seen[s] == nil {
+			return fmt.Errorf("no request of %s succeeded in %s; without a subject, there is a suggestion for each user", s, o.Replay)
 		}
 	}
 	if len(subjects) == 0 {
-		return fmt.Errorf("--replay %s: there is no request that succeeded", o.Replay)
+		return fmt.Errorf("--replay %s: no request succeeded", o.Replay)
 	}
 	in, err := observed.Input(ctx, host)
 	if err != nil {
@@ -188,7 +192,7 @@ func (o *SuggestOptions) one(ctx context.Context, in suggest.Input, s ruleset.Su
 		return false, err
 	}
 	if len(result.Broken) > 0 {
-		return false, fmt.Errorf("the suggestion would break %d kinds of requests, such as %s: this is a mistake of the program", len(result.Broken), result.Broken[0])
+		return false, fmt.Errorf("the suggestion would break %d kinds of requests, such as %s: this is a bug in proviso; please report it", len(result.Broken), result.Broken[0])
 	}
 	if !o.Diff {
 		result.Lost = nil
@@ -209,8 +213,8 @@ func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[rule
 			return nil, auditlog.Tally{}, fmt.Errorf("--live: %w", err)
 		}
 		defer func() { _ = stream.Close() }()
-		terminal.Fprintf(o.ErrOut, "Looking at what %s is asked for %s.\n", config.Host, o.Live)
-		log, o.Replay = stream, "what was seen"
+		terminal.Fprintf(o.ErrOut, "Watching the requests to %s for %s.\n", config.Host, o.Live)
+		log, o.Replay = stream, "the observed requests"
 	} else if o.Replay != "-" {
 		file, err := os.Open(o.Replay)
 		if err != nil {
@@ -219,13 +223,9 @@ func (o *SuggestOptions) read(ctx context.Context, host *offline.Host) (map[rule
 		defer func() { _ = file.Close() }()
 		log = file
 	}
-	var wanted []ruleset.Subject
-	for _, text := range o.For {
-		s, err := parseSubject(text)
-		if err != nil {
-			return nil, auditlog.Tally{}, err
-		}
-		wanted = append(wanted, s)
+	wanted, err := o.who.All()
+	if err != nil {
+		return nil, auditlog.Tally{}, err
 	}
 	return observed.Read(ctx, log, host, wanted)
 }

@@ -69,21 +69,21 @@ func TestSuggestKeepsWhatRequestsNeedBesides(t *testing.T) {
 		asked []string
 		says  string
 	}{
-		{"an apply that creates", boss, event("Metadata", "patch", "", "configmaps", "", "a", 201, "null"), []string{"patch  configmaps a", "create  configmaps a"}, "none breaks"},
-		{"an apply that changes", boss, event("Metadata", "patch", "", "configmaps", "", "a", 200, "null"), []string{"patch  configmaps a"}, "none breaks"},
-		{"exec by GET", boss, event("Metadata", "get", "", "pods", "exec", "a", 101, "null"), []string{"get  pods/exec a", "create  pods/exec a"}, "none breaks"},
+		{"an apply that creates", boss, event("Metadata", "patch", "", "configmaps", "", "a", 201, "null"), []string{"patch  configmaps a", "create  configmaps a"}, "decided as before"},
+		{"an apply that changes", boss, event("Metadata", "patch", "", "configmaps", "", "a", 200, "null"), []string{"patch  configmaps a"}, "decided as before"},
+		{"exec by GET", boss, event("Metadata", "get", "", "pods", "exec", "a", 101, "null"), []string{"get  pods/exec a", "create  pods/exec a"}, "decided as before"},
 		{"a binding by bind", binder, event("Request", "create", "rbac.authorization.k8s.io", "rolebindings", "", "b", 201,
 			`{"kind":"RoleBinding","roleRef":{"kind":"ClusterRole","name":"reader"}}`),
-			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "none breaks"},
+			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "decided as before"},
 		{"a binding of an unknown role by bind", binder, event("Metadata", "create", "rbac.authorization.k8s.io", "rolebindings", "", "b", 201, "null"),
-			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "Not proven: 1 different requests hand out rights"},
+			[]string{"create rbac.authorization.k8s.io rolebindings b", "bind rbac.authorization.k8s.io clusterroles reader"}, "Not proven: 1 different requests grant rights to others"},
 		{"a role by escalate", boss, event("Metadata", "create", "rbac.authorization.k8s.io", "roles", "", "b", 201, "null"),
-			[]string{"create rbac.authorization.k8s.io roles b", "escalate rbac.authorization.k8s.io roles "}, "none breaks"},
+			[]string{"create rbac.authorization.k8s.io roles b", "escalate rbac.authorization.k8s.io roles "}, "decided as before"},
 		{"a protected label", boss + protectedLabel, event("Metadata", "create", "", "configmaps", "", "a", 201, "null"), nil, `Keep RoleBinding "shop/boss": members of its role`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := strings.ReplaceAll(test.event, "\n", "") + "\n"
-			out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": test.policy}), "--for", "dora")
+			out, code, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": test.policy}), "--user", "dora")
 			if code > 1 || err != nil || !strings.Contains(out, test.says) {
 				t.Fatalf("%d %v\n%s", code, err, out)
 			}
@@ -114,4 +114,29 @@ func hostOf(t *testing.T, policy string) *offline.Host {
 		t.Fatal(err)
 	}
 	return host
+}
+
+// TM-8: a right that ends is not replaced by one that does not: its binding stays, and what it allows is not suggested.
+func TestSuggestLeavesAloneWhatEnds(t *testing.T) {
+	const oncall = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: oncall, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+userNames: [dora]
+`
+	const log = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete","auditID":"1","verb":"get","requestURI":"/x","user":{"username":"dora","groups":["system:authenticated"]},"objectRef":{"resource":"secrets","namespace":"shop","apiVersion":"v1","name":"a"},"responseStatus":{"code":200}}` + "\n"
+	for more, ends := range map[string]bool{`notAfter: "2997-01-01T00:00:00Z"`: true, "": false} {
+		out, _, err := execute(t, NewSuggestCommand, log, "--replay", "-", "--from", write(t, map[string]string{"policy.yaml": oncall + more + "\n"}), "--user", "dora")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, suggested := strings.Contains(out, `Keep RoleBinding "shop/oncall"`), strings.Contains(out, "kind: Role"); kept != ends || suggested == ends {
+			t.Errorf("ends %v: kept %v, suggested %v\n%s", ends, kept, suggested, out)
+		}
+	}
 }

@@ -25,37 +25,37 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 	var b strings.Builder
 	who := offline.SubjectOf(in.Subject)
 	comment := func(format string, args ...any) { terminal.Fprintf(&b, "# %s\n", inLine(fmt.Sprintf(format, args...))) }
-	comment("The least rights that explain what %s was seen doing: %d requests, %d different ones.", who, d.Requests(), len(in.Uses))
+	comment("The least rights that cover the requests of %s: %d requests, %d different ones.", who, d.Requests(), len(in.Uses))
 	if len(r.Refused) > 0 {
-		comment("The policy does not allow %d of them, which something else must have allowed: %s.", len(r.Refused), sample(r.Refused))
+		comment("The policy does not allow %d of them, so another authorizer must have allowed them: %s.", len(r.Refused), sample(r.Refused))
 	}
 	if r.Stays > 0 {
-		comment("Everybody may do %d of them: nothing is needed.", r.Stays)
+		comment("All users may make %d of them: no grant is needed.", r.Stays)
 	}
 	switch {
 	case r.Allowed == r.Stays && len(r.Parts) == 0:
 		comment("There is nothing to suggest.")
 	default:
-		comment("Proven: %d different requests are decided as before, none breaks; nothing is granted that is not held.", r.Allowed-len(r.HandsOut))
+		comment("Proven: %d different requests are decided as before; the suggestion grants nothing new.", r.Allowed-len(r.HandsOut))
 		less := 0.0
 		if r.Before > 0 {
 			less = 100 * float64(r.Before-r.After) / float64(r.Before)
 		}
-		comment("Today: %d rights (verbs × resources × namespaces). With this instead: %d, which is %.1f%% less.", r.Before, r.After, less)
+		comment("Today: %d rights (verbs × resources × namespaces). With the suggestion: %d, which is %.1f%% less.", r.Before, r.After, less)
 	}
 	if slices.Contains(in.Who.GetGroups(), user.SystemPrivilegedGroup) {
-		comment("%s is in the group %s, which may do everything: it replaces that.", who, user.SystemPrivilegedGroup)
+		comment("%s is in the group %s, which may do everything: the suggestion replaces that.", who, user.SystemPrivilegedGroup)
 	}
 	if len(r.Fields) > 0 {
-		comment("Single fields can be written instead of whole objects, as was seen: %s.", listed(r.Fields))
+		comment("Field permissions replace the right to write whole objects: %s.", listed(r.Fields))
 	}
 	if crowded := suggest.Crowded(in.Uses, in.MaxNames); r.Wheres > 0 {
-		comment("A where says which objects, in %d rights: their names are too many, all of them meet it, and most others that are there do not.", r.Wheres)
+		comment("%d rights select objects by a where instead of many names: it matches all objects in the log, and not most others.", r.Wheres)
 	} else if len(crowded) > 0 && len(in.Live) == 0 {
-		comment("More than %d names were seen of %s: with --kubeconfig or --live the objects of the server could tell what sets them apart.", in.MaxNames, placed(crowded))
+		comment("The log has more than %d names of %s: use --kubeconfig or --live to find a label or field that distinguishes them.", in.MaxNames, placed(crowded))
 	}
 	for _, ref := range r.Replaced {
-		comment("It replaces %s: take %s out of it.", ref, who)
+		comment("The suggestion replaces %s: remove %s from it.", ref, who)
 	}
 	for _, l := range r.Lost {
 		where := "for the whole cluster"
@@ -66,16 +66,16 @@ func printSuggestion(out io.Writer, in suggest.Input, r *suggest.Result, d *obse
 		default:
 			where = "in " + l.Namespace
 		}
-		comment("It takes away, %s: %s of %s.", where, strings.Join(l.Verbs, ", "), listed(l.Resources))
+		comment("It removes, %s: %s of %s.", where, strings.Join(l.Verbs, ", "), listed(l.Resources))
 	}
 	for _, ref := range r.Kept {
-		comment("Keep %s: its role denies something.", ref)
+		comment("Keep %s: its role denies something, or it ends by itself.", ref)
 	}
 	for _, ref := range r.Guarding {
-		comment("Keep %s: members of its role may set what protected attributes keep from others.", ref)
+		comment("Keep %s: members of its role may set protected attributes.", ref)
 	}
 	if len(r.HandsOut) > 0 {
-		comment("Not proven: %d different requests hand out rights, which takes that %s holds them, or the verb bind or escalate: %s. Keep what gives these rights.",
+		comment("Not proven: %d different requests grant rights to others. This requires that %s has these rights, or the verb bind or escalate: %s. Keep the bindings that grant them.",
 			len(r.HandsOut), who, sample(r.HandsOut))
 	}
 	objects, err := suggested(in, r)

@@ -32,10 +32,10 @@ func gainOrLoss(line string) terminal.Colour {
 	return terminal.None
 }
 
-// enough is from how many lines on what one role changes for somebody is said in one.
+// enough is from how many lines on what one role changes for a subject is said in one.
 const enough = 4
 
-// folded says in one line what becomes of everything that a role gives somebody in one place, where all of it becomes
+// folded says in one line what becomes of everything that a role gives a subject in one place, where all of it becomes
 // the same. Conditions are not folded: they have counterexamples.
 func folded(lines []*line) (out []*line) {
 	type group struct{ who, where, role string }

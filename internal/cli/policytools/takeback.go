@@ -28,7 +28,7 @@ type takeBack struct {
 
 func (o *takeBack) addFlags(fs *pflag.FlagSet) {
 	o.Origin.addServer(fs)
-	fs.BoolVar(&o.Yes, "yes", false, "Do it, after the plan is shown.")
+	fs.BoolVar(&o.Yes, "yes", false, "Make the change after showing the plan.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output of the plan: table, wide, json, yaml or markdown.")
 	addMasterFlag(fs, &o.MasterNamespace)
 }
@@ -61,7 +61,7 @@ func (o *takeBack) run(ctx context.Context, was former, done string) error {
 		return err
 	}
 	if history.Partial && o.Namespace == "" {
-		return errors.New("you may not see the changes of all policy, and without them no earlier policy is known; say with -n which namespace is meant")
+		return errors.New("you may not see all policy changes, which are needed to reconstruct an earlier policy; name a namespace with -n")
 	}
 	o.Origin.sayUnseen(o.ErrOut)
 	if len(o.Origin.unseen) == 0 {
@@ -90,7 +90,7 @@ func (o *takeBack) run(ctx context.Context, was former, done string) error {
 		return err
 	}
 	if !o.Yes {
-		_, _ = terminal.Fprintln(o.ErrOut, "Nothing was changed; --yes does it.")
+		_, _ = terminal.Fprintln(o.ErrOut, "Nothing was changed; use --yes to make the change.")
 		return exit(codeChanges)
 	}
 	return policychange.Restore(ctx, config, todo, func(s policychange.Step) { _, _ = terminal.Fprintf(o.ErrOut, "%s: done\n", s) })

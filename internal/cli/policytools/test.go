@@ -67,26 +67,26 @@ func NewTestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [DIR | FILE]...",
 		Short: "Test policy in files: who is allowed what, by which rule",
-		Long: `Decide the cases of policy tests with the engine of the server, on files alone: no server is needed.
+		Long: `Run policy tests with the engine of the server, on files. No server is needed.
 
-A policy test is a file *.test.yaml of kind PolicyTest at or below a directory; without an argument, the current one. It names its
-policies by globs beside the file, and each case says who asks what, with which object, and what is expected: Allow, Deny
-(refused, for whatever reason) or Conditional (it depends on the object, and the case has none). A case with each is a table:
-$(name) stands for the variable of each row.
+A policy test is a file *.test.yaml of kind PolicyTest in the given directory or below; the default is the current directory. It names
+its policies by globs relative to the file. Each case has a request, an object and the expected answer: Allow, Deny (refused, for
+any reason) or Conditional (it depends on the object, and the case has none). A case with the field each is a table: $(name) stands
+for the variable of each row.
 
-Failing cases are shown with how the decision came about.
+Failing cases are shown with the trace of the decision.
 
-Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below the threshold, 3 if they could not be decided.`,
+Exit code 0 if all cases pass, 1 if one fails or the coverage is below the threshold, 3 if they could not be decided.`,
 		Example: `  # All tests below the current directory
   proviso test
 
-  # Begin: write what the policies of a directory decide today
+  # Start: write tests for what the policies of a directory decide today
   proviso test --init policies/
 
   # Those of one directory whose name matches, and the rules that never decided
   proviso test policies/ --run 'volumes/.*allowed' --coverage
 
-  # For CI: JUnit, and at least nine rules of ten are tested
+  # For CI: JUnit, and at least nine of ten rules must be tested
   proviso test policies/ -o junit --coverage --threshold 90 > report.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Complete(args); err != nil {
@@ -99,12 +99,12 @@ Exit code 0 if all cases hold, 1 if one does not, or if the coverage is below th
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.Run, "run", "", "Decide only cases whose TEST/CASE matches this regular expression.")
+	fs.StringVar(&o.Run, "run", "", "Run only cases whose TEST/CASE matches this regular expression.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, json or junit.")
 	fs.BoolVar(&o.Coverage, "coverage", false, "List the rules that never decided a case.")
 	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
-	fs.BoolVar(&o.Init, "init", false, "Write a first test for the policies of a directory: what they decide today.")
-	fs.BoolVar(&o.Watch, "watch", false, "Decide again whenever a file changes.")
+	fs.BoolVar(&o.Init, "init", false, "Write a first test for what the policies of a directory decide today.")
+	fs.BoolVar(&o.Watch, "watch", false, "Run again whenever a file changes.")
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -188,7 +188,7 @@ func (o *TestOptions) once(ctx context.Context) error {
 		return exit(codeNo)
 	}
 	if r.Coverage != nil && r.Coverage.Percent < o.Threshold {
-		terminal.Fprintf(o.ErrOut, "%d%% of the rules decided a case, %d%% are wanted: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
+		terminal.Fprintf(o.ErrOut, "%d%% of the rules decided a case, but %d%% are required: write cases for the others, or lower --threshold\n", r.Coverage.Percent, o.Threshold)
 		return exit(codeNo)
 	}
 	return nil

@@ -50,7 +50,7 @@ func (o *TestOptions) initialize(ctx context.Context) error {
 	}
 	cases := firstCases(cells)
 	if len(cases) == 0 {
-		return fmt.Errorf("%s: no policy in it gives or denies anybody anything, so there is nothing to test", dir)
+		return fmt.Errorf("%s: no policy there grants or denies anything, so there is nothing to test", dir)
 	}
 	globs, err := policyGlobs(dir)
 	if err != nil {
@@ -62,12 +62,12 @@ func (o *TestOptions) initialize(ctx context.Context) error {
 	}
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: nothing was written", file)
+		return fmt.Errorf("%s already exists: nothing was written", file)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = out.WriteString("# What the policies decide today. Keep what is meant so, and change the rest.\n" + string(body))
+	_, err = out.WriteString("# What the policies decide today. Keep the cases that are intended, and change the others.\n" + string(body))
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func caseOf(s ruleset.Subject, c matrix.Cell, decision string) map[string]any {
 	out := map[string]any{"name": fmt.Sprintf("%s %s %s", who, c.Verb, resourceName(c.Group, c.Resource, c.Subresource)), "verb": c.Verb,
 		"resource": resourceName(c.Group, c.Resource, c.Subresource), "expect": decision}
 	if s.Group {
-		out["user"], out["groups"] = "somebody", []string{s.Name}
+		out["user"], out["groups"] = "a-member", []string{s.Name}
 	} else {
 		out["user"] = s.Name
 	}
@@ -125,7 +125,7 @@ func policyGlobs(dir string) (globs []string, err error) {
 		}
 	}
 	if len(globs) == 0 {
-		return nil, fmt.Errorf("%s: there are no files *.yaml or *.json in it", dir)
+		return nil, fmt.Errorf("%s: no *.yaml or *.json files found", dir)
 	}
 	return globs, nil
 }

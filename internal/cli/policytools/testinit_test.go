@@ -26,7 +26,7 @@ groupNames: [team-a]
 func TestInitWritesWhatIsDecided(t *testing.T) {
 	dir := write(t, map[string]string{"policy.yaml": firstPolicy})
 	out, code, err := execute(t, NewTestCommand, "", "--init", dir)
-	if code != 0 || err != nil || !strings.Contains(out, "policy.test.yaml has 4 cases") {
+	if code != 0 || err != nil || !strings.Contains(out, "policy.test.yaml has 5 cases") {
 		t.Fatalf("%d %v %s", code, err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "policy.test.yaml"))
@@ -38,10 +38,10 @@ func TestInitWritesWhatIsDecided(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if out, code, err = execute(t, NewTestCommand, "", dir); code != 0 || err != nil || !strings.Contains(out, "4 passed, 0 failed") {
+	if out, code, err = execute(t, NewTestCommand, "", dir); code != 0 || err != nil || !strings.Contains(out, "5 passed, 0 failed") {
 		t.Errorf("%d %v %s", code, err, out)
 	}
-	if _, code, err = execute(t, NewTestCommand, "", "--init", dir); code != codeUnanswered || !strings.Contains(err.Error(), "is there already") {
+	if _, code, err = execute(t, NewTestCommand, "", "--init", dir); code != codeUnanswered || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("%d %v", code, err)
 	}
 	if _, _, err = execute(t, NewTestCommand, "", "--init", t.TempDir()); err == nil || !strings.Contains(err.Error(), "nothing to test") {

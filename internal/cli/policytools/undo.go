@@ -25,16 +25,16 @@ func NewUndoCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &UndoOptions{takeBack: takeBack{IOStreams: streams, MasterNamespace: "master", Output: "table"}}
 	cmd := &cobra.Command{
 		Use:   "undo CHANGE [-n NAMESPACE] [--yes]",
-		Short: "Plan, and with --yes take back, one change of policy",
-		Long: `Show what would change if one change of proviso history were taken back, and everything after it stayed. What depends on it goes with it, and is
-said: later changes of the same roles, bindings and objects, and bindings of a role that is then no longer there. With --yes, it is done, with your own rights.
-To take back a change that undo made, undo that.
+		Short: "Show how to undo one policy change; with --yes, undo it",
+		Long: `Show what would change if one change of proviso history were undone and later changes were kept. Changes that depend on it are undone, too,
+and listed: later changes of the same roles, bindings and objects, and bindings of a role that would no longer exist. With --yes, undo
+it, with your own rights. To redo a change, undo the undo.
 
-Exit code 0 if there is nothing to do or all was done, 2 if something would change, 3 if the question could not be answered.`,
+Exit code 0 if there is nothing to do or everything was done, 2 if something would change, 3 if the question could not be answered.`,
 		Example: `  # Who changed what?
   proviso history --since 2h
 
-  # What would it mean to take change 1234 back?
+  # What would undoing change 1234 change?
   proviso undo 1234
 
   # Do it
@@ -52,7 +52,7 @@ Exit code 0 if there is nothing to do or all was done, 2 if something would chan
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&o.Namespace, "namespace", "n", "", "The namespace of the change, if you may read no other policy.")
+	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the change, if you may read only that.")
 	o.addFlags(fs)
 	return cmd
 }
@@ -65,8 +65,8 @@ func (o *UndoOptions) Run(ctx context.Context, revision uint64) error {
 			return nil, err
 		}
 		for _, e := range with {
-			_, _ = terminal.Fprintf(o.ErrOut, "This takes back change %d, too (%s by %s), which changed the same.\n", e.Revision, e.Time.Format(time.RFC3339), e.User)
+			_, _ = terminal.Fprintf(o.ErrOut, "This also undoes change %d (%s by %s) of the same object.\n", e.Revision, e.Time.Format(time.RFC3339), e.User)
 		}
 		return then, nil
-	}, fmt.Sprintf("Nothing of change %d is left: there is nothing to do.", revision))
+	}, fmt.Sprintf("Change %d has no effect any more: there is nothing to do.", revision))
 }

@@ -61,7 +61,7 @@ func flattenDecision(p *predicate, r *v1alpha1.Rule) error {
 	return nil
 }
 
-// decisionOf recovers the final decision from an event. A request without one, as of somebody who was not
+// decisionOf recovers the final decision from an event. A request without one, as of a caller who was not
 // authenticated, has none.
 func decisionOf(rq *request, ev *auditinternal.Event) {
 	_, pending := ev.Annotations[pendingAnnotation]
@@ -86,7 +86,7 @@ func decisionOf(rq *request, ev *auditinternal.Event) {
 	}
 }
 
-// answer tells whether a predicate matches.
+// answer reports whether a predicate matches.
 type answer uint8
 
 const (
@@ -102,7 +102,7 @@ func (p *predicate) decided(rq *request) answer {
 	return min(within(p.decisions, rq.decisions), within(p.conditions, rq.conditions))
 }
 
-// within tells whether what is possible is asked for: always, perhaps or never.
+// within reports whether what is possible is asked for: always, perhaps or never.
 func within[T decisions | conditions](asked, possible T) answer {
 	switch {
 	case asked == 0:

@@ -81,7 +81,7 @@ func fromEvent(rq *request, ev *auditinternal.Event) {
 	rq.namespace, rq.name = ref.Namespace, ref.Name
 	if rq.verb == "create" || rq.verb == "update" {
 		// The handlers of these verbs fill the name and the namespace of the reference from the body, after the level
-		// was decided. A rule must see what was decided on, otherwise whoever chooses the body chooses the level.
+		// was decided. A rule must see what was decided on, otherwise the author of the body chooses the level.
 		rq.namespace, rq.name = locate(eventPath(ev))
 	}
 }

@@ -35,7 +35,7 @@ func (ix *Index) buildSubject() {
 	ix.subject = subjectTable{anybody: anybody, users: u, groups: g}
 }
 
-// anybodyOf tells whether the clauses lo*64 … all accept every subject, so that none has to be looked up.
+// anybodyOf reports whether the clauses lo*64 … all accept every subject, so that none has to be looked up.
 func (t *subjectTable) anybodyOf(lo int, clauses []uint64) bool {
 	var some uint64
 	anybody := t.anybody[lo:]

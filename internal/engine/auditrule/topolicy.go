@@ -48,7 +48,8 @@ func ToPolicy(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1
 
 // policyWriter collects the rules of an audit policy. An audit policy can ask for "no namespace" but not for "any
 // namespace". If a rule of a sink does, the policy is written in two parts: first all rules as they apply to requests
-// without a namespace, closed by their default, then all rules for what is left, where "any namespace" is no condition.
+// without a namespace, closed by their default, then all rules for what is left, where "any namespace" is not a
+// condition.
 type policyWriter struct {
 	clauses []written
 	split   bool

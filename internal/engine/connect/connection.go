@@ -24,7 +24,7 @@ var subresources = []string{"exec", "attach", "portforward", "proxy"}
 // Subresources lists the subresources that connect.
 func Subresources() []string { return slices.Clone(subresources) }
 
-// Connects tells whether a subresource is one that connects, whatever resource it belongs to.
+// Connects reports whether a subresource is one that connects, whatever resource it belongs to.
 func Connects(subresource string) bool { return slices.Contains(subresources, subresource) }
 
 // Of tells how a request to a subresource connects. All of them are admitted with operation CONNECT.

@@ -137,7 +137,7 @@ func (d *Deferred) Program() (*Program, Issues) {
 // Source is the text of the expression.
 func (d *Deferred) Source() string { return d.key.source }
 
-// Known tells whether the expression has been compiled, and what is wrong with it. It
+// Known reports whether the expression has been compiled, and what is wrong with it. It
 // never waits.
 func (d *Deferred) Known() (Issues, bool) {
 	done := d.done.Load()

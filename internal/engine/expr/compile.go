@@ -52,6 +52,11 @@ func (c *Compiler) Compile(source string, opts Options) (*Program, Issues) {
 			return nil, issues
 		}
 	}
+	if !opts.Stored {
+		if issues := checkZones(ast); issues != nil {
+			return nil, issues
+		}
+	}
 	uses := usageOf(ast.NativeRep().Expr())
 	price := cost.Expression{Env: env, Checked: ast, Request: varRequest, Selects: uses.selects}
 	if err := price.Check(c.estimateLimit, c.callLimit); err != nil {

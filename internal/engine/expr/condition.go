@@ -140,8 +140,8 @@ func (a all) written(req *Request, effect Effect) []string {
 	return parts
 }
 
-// FitTogether tells whether the text of a rule with this where and this when stays within the limit for every request,
-// or what is too long about it.
+// FitTogether reports whether the text of a rule with this where and this when stays within the limit for every
+// request, or what is too long about it.
 func FitTogether(where, when string) error {
 	if where == "" || when == "" {
 		return nil // each alone is checked when it is compiled

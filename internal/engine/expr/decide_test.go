@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -197,8 +198,8 @@ func TestRequestVariable(t *testing.T) {
 		request.resource == "deployments" && request.subresource == "scale" && request.name == "n" &&
 		request.fieldSelector.requirements.map(r, r.key + r.operator + r.values[0]) == ["fInx", "gNotIny"] &&
 		request.labelSelector.requirements.map(r, r.key + r.operator) == ["aIn", "cExists", "nGt"] &&
-		request.labelSelector.requirements[1].values == [] && dyn(request).size() == 13 && dyn(request).all(k, k != "")`
-	if out := compile(t, When, all).Decide(NewRequest(attrs), Deny); out.Truth() != True {
+		request.labelSelector.requirements[1].values == [] && dyn(request).size() == 14 && request.time == timestamp("2026-11-17T08:00:00.000001Z") && dyn(request).all(k, k != "")`
+	if out := compile(t, When, all).Decide(NewRequestAt(attrs, time.Date(2026, 11, 17, 8, 0, 0, 1999, time.UTC)), Deny); out.Truth() != True {
 		t.Errorf("%v %v", out.Truth(), out.Err())
 	}
 	// What is missing is empty, not an error; a selector that does not parse says nothing.

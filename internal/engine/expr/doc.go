@@ -31,7 +31,7 @@
 //
 // # Reads
 //
-// A list or watch has no object to evaluate. Implied tells whether the selectors
+// A list or watch has no object to evaluate. Implied reports whether the selectors
 // of the request let through only objects that meet a where (CA-16): it tries
 // the finitely many kinds of objects that the expression can tell apart.
 //

@@ -87,7 +87,7 @@ func isAccumulation(args []ast.Expr) bool {
 	return name == parser.AccumulatorName || name == parser.HiddenAccumulatorName
 }
 
-// mayBeDeep tells whether a value can hold others. Comparing with one that
+// mayBeDeep reports whether a value can hold others. Comparing with one that
 // cannot is cheap, whatever the other is.
 func mayBeDeep(native *ast.AST, e ast.Expr) bool {
 	switch e.Kind() {

@@ -116,7 +116,7 @@ func (p *Program) Narrow(req *Request, fields []SelectableField) (selectors.Box,
 	return box, err
 }
 
-// narrow also tells whether every object that meets the condition is in the
+// narrow also reports whether every object that meets the condition is in the
 // box.
 func (p *Program) narrow(req *Request, fields []SelectableField) (_ selectors.Box, exact bool, _ error) {
 	if p.kind != Where {
@@ -270,7 +270,7 @@ func (k *choice) blank(s state) bool {
 	return s.value == nil || slices.Contains(zeroTexts[k.kind()], fmt.Sprint(s.value))
 }
 
-// losesValue tells whether an object is left out because its field has an empty
+// losesValue reports whether an object is left out because its field has an empty
 // value. A string of a built-in kind never has: it is missing instead.
 func (k *choice) losesValue(s state) bool {
 	if !k.leftOut || !k.blank(s) {
@@ -286,7 +286,7 @@ func (k *choice) canLeaveOut(w tried) bool {
 	return !k.leftOut && k.direct && k.blank(w.states[k.index]) && k.field.key != "metadata.name"
 }
 
-// picks tells whether an object in this state is picked, or could be.
+// picks reports whether an object in this state is picked, or could be.
 func (k *choice) picks(s state) bool {
 	switch {
 	case k.leftOut && k.blank(s):

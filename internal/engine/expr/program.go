@@ -105,7 +105,7 @@ func IsOpen(c Condition) bool {
 	return false
 }
 
-// isBrief tells whether the first step is short without tracking its cost.
+// isBrief reports whether the first step is short without tracking its cost.
 func (p *Program) isBrief(req *Request) bool {
 	switch {
 	case p.quick == nil:

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,6 +32,10 @@ type Request struct {
 
 	FieldSelector fields.Requirements
 	LabelSelector labels.Requirements
+
+	// Time is the instant of the request; zero if it is not known, and then
+	// what conditions ask about it stays open.
+	Time time.Time
 
 	gaps  gaps
 	spent uint64 // in the first step, by all conditions; changed atomically
@@ -92,6 +97,16 @@ func NewRequest(a authorizer.Attributes) *Request {
 	}
 	if l, err := a.GetLabelSelector(); err == nil {
 		r.LabelSelector = l
+	}
+	return r
+}
+
+// NewRequestAt is NewRequest at an instant. Conditions see it in UTC, and no
+// finer than a server can tell instants apart: in microseconds.
+func NewRequestAt(a authorizer.Attributes, at time.Time) *Request {
+	r := NewRequest(a)
+	if !at.IsZero() {
+		r.Time = at.UTC().Truncate(time.Microsecond)
 	}
 	return r
 }

@@ -19,7 +19,7 @@ type requestValue Request
 
 var requestFields = []string{
 	"user", "uid", "groups", "extra", "verb", "apiGroup", "apiVersion", "resource", "subresource",
-	"namespace", "name", "fieldSelector", "labelSelector",
+	"namespace", "name", "time", "fieldSelector", "labelSelector",
 }
 
 func (r *requestValue) find(name string) (ref.Val, bool) {
@@ -32,7 +32,15 @@ func (r *requestValue) find(name string) (ref.Val, bool) {
 			types.String("groups"): r.caller("groups"), types.String("extra"): r.caller("extra"),
 		}), true
 	case "name": // see OfEach for a request that says none
+		if r.gaps.object {
+			return unknown, true
+		}
 		return types.String(r.Name), true
+	case "time":
+		if r.Time.IsZero() {
+			return unknown, true
+		}
+		return types.Timestamp{Time: r.Time}, true
 	case "fieldSelector":
 		return selectorValue(fieldRequirements(r.FieldSelector)), true
 	case "labelSelector":

@@ -80,6 +80,7 @@ func requestType() *apiservercel.DeclType {
 		field("subresource", str),
 		field("namespace", str),
 		field("name", str),
+		field("time", apiservercel.TimestampType),
 		field("fieldSelector", selector),
 		field("labelSelector", selector),
 	)

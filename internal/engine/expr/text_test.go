@@ -3,6 +3,7 @@ package expr
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/cel-go/cel"
 
@@ -47,14 +48,16 @@ func TestResidualText(t *testing.T) {
 		{`dyn(request) == object.r`, `{"apiGroup": dyn(""), "apiVersion": dyn("v1"), "extra": dyn({"team": ["blue"]}), ` +
 			`"fieldSelector": dyn({"requirements": dyn([])}), "groups": dyn(["dev", "system:authenticated"]), ` +
 			`"labelSelector": dyn({"requirements": dyn([])}), "name": dyn(""), "namespace": dyn("hammer"), "resource": dyn("pods"), ` +
-			`"subresource": dyn(""), "uid": dyn(""), "user": dyn("edgar"), "verb": dyn("create")} == object.r`},
+			`"subresource": dyn(""), "time": dyn(timestamp("2026-11-17T08:00:00Z")), "uid": dyn(""), "user": dyn("edgar"), "verb": dyn("create")} == object.r`},
 		{`object.d == duration("1h") + duration(request.extra["team"][0] == "blue" ? "1m" : "2m")`,
 			`object.d == duration("3660s")`},
 		// A literal that the checker would refuse stays a reference.
 		{`object.s.matches(request.user + "[")`, `object.s.matches(request.user + "[")`},
 	} {
 		p := compile(t, When, tc.in)
-		got := p.Text(edgar(), Deny)
+		caller := edgar()
+		caller.Time = time.Date(2026, 11, 17, 8, 0, 0, 0, time.UTC)
+		got := p.Text(caller, Deny)
 		if got != tc.want {
 			t.Errorf("%s\n got %s\nwant %s", tc.in, got, tc.want)
 		}

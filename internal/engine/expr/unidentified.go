@@ -20,8 +20,18 @@ type Unidentified struct {
 	Nameless bool
 }
 
-// gaps is what is not known of the caller of a request.
-type gaps struct{ any, name bool }
+// gaps is what is not known of a request: of its caller, the name of its
+// caller, and the name of its object.
+type gaps struct{ any, name, object bool }
+
+// Unnamed is the request with an object whose name is not known. What
+// conditions ask about the name stays open, also where OfEach would look at
+// each object.
+func (r *Request) Unnamed() *Request {
+	other := *r
+	other.Name, other.gaps.object = "", true
+	return &other
+}
 
 // Unidentified reports whether something about the caller is not known.
 func (r *Request) Unidentified() bool { return r != nil && r.gaps.any }

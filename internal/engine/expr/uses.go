@@ -9,6 +9,8 @@ type usage struct {
 	request bool // it refers to `request`
 	name    bool // it may refer to `request.name`
 	where   bool // it may refer to `request.namespace`
+	time    bool // it may refer to `request.time`
+	action  bool // it may refer to what is asked for: the verb, the resource, the name, the selectors or the operation
 	place   bool // it refers to `namespaceObject`
 	later   bool // it refers to something that only admission knows
 	selects int  // number of field selections and calls
@@ -33,6 +35,8 @@ func (u *usage) walk(e ast.Expr, bound []string) {
 		if of := e.AsSelect().Operand(); of.Kind() == ast.IdentKind { // one field of the request
 			u.name = before.name || u.name && e.AsSelect().FieldName() == "name"
 			u.where = before.where || u.where && e.AsSelect().FieldName() == "namespace"
+			u.time = before.time || u.time && e.AsSelect().FieldName() == "time"
+			u.action = before.action || u.action && !isAside(e.AsSelect().FieldName())
 		}
 	case ast.CallKind:
 		call := e.AsCall()
@@ -84,15 +88,28 @@ func (u *usage) ident(name string, bound []string) {
 	u.place = u.place || name == varNamespace
 	switch name {
 	case varRequest:
-		u.request, u.name, u.where = true, true, true
-	case varObject, varOldObject, varOptions, varOperation, varNamespace, varImpersonated, varResource:
+		u.request, u.name, u.where, u.action, u.time = true, true, true, true, true
+	case varObject, varOldObject, varOptions, varNamespace, varImpersonated, varResource:
 		u.later = true
+	case varOperation:
+		u.later, u.action = true, true
 	}
 }
 
+// isAside reports whether a field of the request says who asks, or where, and
+// not what is asked for.
+func isAside(field string) bool {
+	switch field {
+	case "user", "uid", "groups", "extra", "userInfo", "namespace", "time":
+		return true
+	}
+	return false
+}
+
 // Looks is what a condition may look at beside the object. Where is the
-// namespace of the request, which is a part of it.
-type Looks struct{ Request, Where, Namespace bool }
+// namespace of the request and Time its instant, which are parts of it, and
+// Action what is asked for: another part of it, or the operation.
+type Looks struct{ Request, Where, Action, Time, Namespace bool }
 
 // Looker is a condition that says so by itself.
 type Looker interface {
@@ -106,18 +123,18 @@ func LooksOf(c Condition) Looks {
 	case nil:
 		return Looks{}
 	case *Program:
-		return Looks{Request: c.uses.request, Where: c.uses.where, Namespace: c.uses.place}
+		return Looks{Request: c.uses.request, Where: c.uses.where, Action: c.uses.action, Time: c.uses.time, Namespace: c.uses.place}
 	case ofEach:
 		return LooksOf(c.Condition)
 	case all:
 		var out Looks
 		for _, part := range c {
 			one := LooksOf(part)
-			out = Looks{out.Request || one.Request, out.Where || one.Where, out.Namespace || one.Namespace}
+			out = Looks{out.Request || one.Request, out.Where || one.Where, out.Action || one.Action, out.Time || one.Time, out.Namespace || one.Namespace}
 		}
 		return out
 	case Looker:
 		return c.Looks()
 	}
-	return Looks{Request: true, Where: true, Namespace: true}
+	return Looks{Request: true, Where: true, Action: true, Time: true, Namespace: true}
 }

@@ -189,7 +189,7 @@ func cutAt(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// mentions tells whether a variable is named anywhere in e.
+// mentions reports whether a variable is named anywhere in e.
 func mentions(e ast.Expr, name string) bool {
 	found := e.Kind() == ast.IdentKind && slices.Contains([]string{name, "." + name}, e.AsIdent())
 	below := func(c ast.Expr) { found = found || mentions(c, name) }

@@ -46,7 +46,7 @@ var (
 	metadataCopied = []copied{{to: labelsPath, from: labelsPath}, {to: annotationsPath, from: annotationsPath}}
 )
 
-// Carries tells whether objects of a resource are, or carry, objects of another, themselves or in what they carry.
+// Carries reports whether objects of a resource are, or carry, objects of another, themselves or in what they carry.
 func Carries(r, inner Resource) bool {
 	if r == bindings {
 		r = pods
@@ -92,7 +92,7 @@ var carriers = map[Resource][]carrier{
 	endpoints:        {{inner: endpointSlices, copied: metadataCopied}},
 }
 
-// spellings are the older places of a field: whoever reads the field prefers them, or takes them for it.
+// spellings are the older places of a field: readers of the field prefer them, or take them for it.
 var spellings = map[Resource][]copied{
 	{"", "persistentvolumes"}: {
 		{to: path(".spec.storageClassName"), from: annotation("volume.beta.kubernetes.io/storage-class")},
@@ -147,9 +147,9 @@ func (p *permission) carried(r Resource) []placed {
 	return all
 }
 
-// guardsCarried tells whether a permission reaches into what other objects carry of a resource (FP-15). One that names
-// the resource does. One for all resources does if it is exclusive, or it could be walked round through what carries
-// it; otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
+// guardsCarried reports whether a permission reaches into what other objects carry of a resource (FP-15). One that
+// names the resource does. One for all resources does if it is exclusive, or it could be walked round through what
+// carries it; otherwise not: who may change an object's labels may not thereby change those of the pods it makes.
 func (p *permission) guardsCarried(r Resource) bool {
 	return slices.Contains(p.Resources, r) || p.Exclusive && slices.ContainsFunc(p.Resources, Resource.All)
 }
@@ -234,7 +234,7 @@ func madeResources() map[Resource]bool {
 	return all
 }
 
-// leadsTo tells whether q is at p or below it, however fields and entries are written.
+// leadsTo reports whether q is at p or below it, however fields and entries are written.
 func (p Path) leadsTo(q Path) bool {
 	if len(p) > len(q) {
 		return false

@@ -26,7 +26,7 @@ func changedFields(old, new *typed.TypedValue) ([]Path, error) {
 	return w.paths, nil
 }
 
-// anything is a value of any form. It is no schemaless one: what is inside of it counts by itself.
+// anything is a value of any form. It is not a schemaless one: what is inside of it counts by itself.
 const anything = "anything"
 
 var formlessSchema = &schema.Schema{Types: []schema.TypeDef{{Name: anything, Atom: anythingAtom()}}}

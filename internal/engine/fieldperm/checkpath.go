@@ -9,8 +9,8 @@ import (
 	"proviso.dev/proviso/internal/platform/editdistance"
 )
 
-// CheckPath tells whether a kind of object has a field. The error names the first part of the path that the schema does
-// not have and what to write instead. Inside of what has no schema, every path is accepted.
+// CheckPath reports whether a kind of object has a field. The error names the first part of the path that the schema
+// does not have and what to write instead. Inside of what has no schema, every path is accepted.
 func CheckPath(p Path, t typed.ParseableType) error {
 	w := walker{schema: t.Schema}
 	tr := t.TypeRef

@@ -9,7 +9,7 @@ import (
 )
 
 // beyondDefaults takes the fields of some classes out of a new object and lets defaulting put back what it would. If
-// the fields asked about come out as they were, the caller has set nothing beyond what he may, and nil is returned;
+// the fields asked about come out as they were, the caller has set nothing beyond what they may, and nil is returned;
 // otherwise the refusal. Fields are taken away together and not one by one, because what defaulting gives may depend on
 // other fields that the caller did not set either. The first class is one that is not covered.
 func (d *inspection) beyondDefaults(about func(*class) bool, classes ...*class) *Result {

@@ -12,7 +12,7 @@ type Expressions interface {
 
 // When is a compiled exclusiveWhen.
 type When interface {
-	// Holds tells whether the field is exclusive for this change. An error counts as yes. It ends with the request.
+	// Holds reports whether the field is exclusive for this change. An error counts as yes. It ends with the request.
 	Holds(ctx context.Context, change Change) (bool, error)
 }
 

@@ -80,7 +80,7 @@ func (w *walker) path() Path {
 	return p
 }
 
-// before tells whether the top frame's path comes before p, without making it.
+// before reports whether the top frame's path comes before p, without making it.
 func (w *walker) comesBefore(p Path) bool {
 	n := len(w.frames) - 1
 	for i := range min(n, len(p)) {
@@ -135,7 +135,7 @@ func (w *walker) enter(n *node, f *frame) {
 			f.name, f.list = name, nil
 		}
 		if w.reach(n.keys[name]) {
-			f.loose = false // whoever declared it says that it is a map
+			f.loose = false // its declaration says that it is a map
 		}
 	}
 	if f.kind != fieldStep && w.reach(n.any) {

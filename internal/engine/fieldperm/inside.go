@@ -9,7 +9,7 @@ import (
 // An atomic or schemaless value is one field, but an exclusive declaration may reach into it: otherwise such a value
 // would be a way round it. What follows looks for exactly those places.
 
-// exclusiveBelow tells whether an exclusive permission lies below the top frame.
+// exclusiveBelow reports whether an exclusive permission lies below the top frame.
 func (w *walker) exclusiveBelow() bool {
 	f := w.top()
 	for _, n := range w.states[f.from:f.to] {
@@ -24,7 +24,8 @@ func (w *walker) exclusiveBelow() bool {
 	return false
 }
 
-// inside charges the exclusive places inside of a changed value and tells whether anything else of it has changed too.
+// inside charges the exclusive places inside of a changed value and reports whether anything else of it has changed
+// too.
 func (w *walker) inside(old, new value.Value) (rest bool) {
 	switch {
 	case (old == nil || old.IsNull()) && (new == nil || new.IsNull()):
@@ -50,7 +51,7 @@ func (w *walker) inside(old, new value.Value) (rest bool) {
 	return true
 }
 
-// insideOf looks at one entry and tells whether something of it is left to its parent.
+// insideOf looks at one entry and reports whether something of it is left to its parent.
 func (w *walker) insideOf(l, r value.Value) (rest bool) {
 	if l != nil && r != nil && value.EqualsUsing(w.alloc, l, r) {
 		return false

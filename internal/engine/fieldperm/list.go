@@ -50,8 +50,8 @@ func length(l value.List) int {
 	return l.Length()
 }
 
-// inStep tells whether both lists have elements of the same keys in the same order, which is almost always so and needs
-// no memory. ok is false if an element has no key.
+// inStep reports whether both lists have elements of the same keys in the same order, which is almost always so and
+// needs no memory. ok is false if an element has no key.
 func (w *walker) inStep(t *schema.List, before, after value.List) (same, ok bool) {
 	n, m := length(before), length(after)
 	same = n == m

@@ -38,8 +38,8 @@ func isKeyOf(e fieldpath.PathElement, field string) bool {
 	return e.Key != nil && slices.ContainsFunc(*e.Key, func(f value.Field) bool { return f.Name == field })
 }
 
-// counts tells whether the managed field at the top frame is one: it has not changed, and it is not just the parent of
-// fields that have managers of their own.
+// counts reports whether the managed field at the top frame is one: it has not changed, and it is not just the parent
+// of fields that have managers of their own.
 func (w *walker) counts(tr schema.TypeRef, path fieldpath.Path) bool {
 	f := w.top()
 	if len(w.frames) > 1 && w.identity() {
@@ -69,7 +69,7 @@ func (w *walker) counts(tr schema.TypeRef, path fieldpath.Path) bool {
 	return true
 }
 
-// identity tells whether the top frame is a field that never counts.
+// identity reports whether the top frame is a field that never counts.
 func (w *walker) identity() bool {
 	switch {
 	case len(w.frames) == 2:

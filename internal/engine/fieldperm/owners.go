@@ -13,10 +13,10 @@ import (
 )
 
 // Who manages a field decides what the next apply of others does: it removes what its manager has applied before and
-// leaves out now, unless somebody else manages it too, and it conflicts with other managers. So whoever may not change
+// leaves out now, unless another manager has it too, and it conflicts with other managers. So a user who may not change
 // a field may not change who manages it either: by writing managedFields, by emptying them, or by applying what is
-// there already, in his own name or, since any name can be given, in another's. Where the value itself has changed, the
-// change has been checked, and what follows from it for its managers is the server's doing.
+// there already, in their own name or, since any name can be given, in another's. Where the value itself has changed,
+// the change has been checked, and what follows from it for its managers is the server's doing.
 
 // owner identifies an entry of managedFields as Kubernetes does: an applier has one entry, an updater one per version.
 type owner struct{ manager, operation, version, subresource string }
@@ -164,7 +164,7 @@ func withoutMerged(all []handover, before, after map[owner]owned) []handover {
 	return rest
 }
 
-// SameManagers tells whether two objects have the same managers for the same fields.
+// SameManagers reports whether two objects have the same managers for the same fields.
 func SameManagers(old, new []metav1.ManagedFieldsEntry) bool {
 	changes, err := handovers(readOwners(old), readOwners(new))
 	return err == nil && len(changes) == 0

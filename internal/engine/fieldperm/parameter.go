@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// excludes tells whether an exclusive permission applies to the change at frame i. Whatever goes wrong means yes.
+// excludes reports whether an exclusive permission applies to the change at frame i. Whatever goes wrong means yes.
 func (w *walker) excludes(p *permission, i int) bool {
 	f := &w.frames[i]
 	if p.when == nil || f.opaque || w.context().Err() != nil {

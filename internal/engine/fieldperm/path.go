@@ -117,7 +117,7 @@ func parseBracket(text string) (Element, string, error) {
 	return Key(key), rest, nil
 }
 
-// plainKey tells whether a key can stand in brackets without quotes.
+// plainKey reports whether a key can stand in brackets without quotes.
 func plainKey(key string) bool {
 	return key != "" && strings.IndexFunc(key, func(r rune) bool {
 		return r <= ' ' || r == '[' || r == ']' || r == '"' || r == '\\' || r == '`' || r == 0x7f || r == utf8.RuneError || !strconv.IsPrint(r)
@@ -171,8 +171,8 @@ func (e Element) compare(f Element) int {
 	return strings.Compare(e.Name, f.Name)
 }
 
-// Covers tells whether a field is at this path or below it. Empty brackets match every entry, and a key matches whether
-// it is written as a field or in brackets.
+// Covers reports whether a field is at this path or below it. Empty brackets match every entry, and a key matches
+// whether it is written as a field or in brackets.
 func (p Path) Covers(field Path) bool {
 	if len(field) < len(p) {
 		return false
@@ -185,7 +185,7 @@ func (p Path) Covers(field Path) bool {
 	return true
 }
 
-// hasPrefix tells whether p starts with q.
+// hasPrefix reports whether p starts with q.
 func (p Path) hasPrefix(q Path) bool {
 	if len(p) < len(q) {
 		return false
@@ -203,7 +203,7 @@ func (p Path) under(root Path) Path {
 	return append(append(make(Path, 0, len(root)+len(p)), root...), p...)
 }
 
-// bracketed tells whether the path goes through a map or list.
+// bracketed reports whether the path goes through a map or list.
 func (p Path) bracketed() bool {
 	for _, e := range p {
 		if e.Bracket {

@@ -88,7 +88,7 @@ type Missing struct {
 	Manager string
 }
 
-// Allowed tells whether the write may go on as far as field permissions are concerned.
+// Allowed reports whether the write may go on as far as field permissions are concerned.
 func (r Result) Allowed() bool { return r.allowed }
 
 // Reason is the message for the caller; empty if allowed.

@@ -10,7 +10,7 @@ const (
 	untypedType = "__untyped_atomic_"
 )
 
-// isSchemaless tells whether nothing is known about the inside of a value, which makes it one field.
+// isSchemaless reports whether nothing is known about the inside of a value, which makes it one field.
 func isSchemaless(tr schema.TypeRef, atom schema.Atom) bool {
 	return isUntyped(tr) || atom.Map != nil && len(atom.Map.Fields) == 0 && isUntyped(atom.Map.ElementType)
 }

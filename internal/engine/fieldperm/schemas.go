@@ -25,7 +25,7 @@ type Schemas struct {
 	other Converter
 }
 
-// SchemasBy are the schemas that somebody else knows, who makes the values.
+// SchemasBy are the schemas of the component that makes the values.
 func SchemasBy(other Converter) *Schemas { return &Schemas{other: other} }
 
 // NewSchemas converts OpenAPI definitions. preserveUnknown is that of a CRD.

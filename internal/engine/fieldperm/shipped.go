@@ -31,7 +31,7 @@ var statusSet = map[Resource]bool{
 	{"apiregistration.k8s.io", "apiservices"}:             true,
 }
 
-// ResetsStatus tells whether the status of a new object is never the caller's.
+// ResetsStatus reports whether the status of a new object is never the caller's.
 func ResetsStatus(r Resource) bool { return statusSet[r] }
 
 // shipped are the declarations for all resources, in the order of a reference page.
@@ -90,7 +90,7 @@ var identity = map[string]bool{
 // generateName is part of an object's identity while it is created, and a field like others afterwards.
 const generateName = "generateName"
 
-// neverCounts tells whether a path is an identity or server-owned field, or lies in one.
+// neverCounts reports whether a path is an identity or server-owned field, or lies in one.
 func neverCounts(p Path) bool {
 	switch {
 	case len(p) == 0:

@@ -225,7 +225,7 @@ func formOf(target Target) form {
 	return ownForm
 }
 
-// Guards tells whether a write by a caller with the general verb has to be looked at: whether any field of the
+// Guards reports whether a write by a caller with the general verb has to be looked at: whether any field of the
 // resource is exclusive. If not, nothing needs to be converted or compared.
 func (t *Table) Guards(target Target) bool {
 	return t.tree(target).exclusive

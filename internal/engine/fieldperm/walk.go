@@ -81,7 +81,7 @@ func (w *walker) begin(tree *node, old, new *typed.TypedValue, reset *fieldpath.
 	return tr, nil
 }
 
-// skips tells whether nothing of the top frame is to be looked at.
+// skips reports whether nothing of the top frame is to be looked at.
 func (w *walker) skips() bool {
 	f := w.top()
 	if !w.general || f.guarded {
@@ -117,7 +117,7 @@ func (w *walker) value(tr schema.TypeRef, old, new value.Value) {
 	}
 }
 
-// bothMaps tells whether one value is a map and the other is one, or null, or not there.
+// bothMaps reports whether one value is a map and the other is one, or null, or not there.
 func bothMaps(old, new value.Value) bool {
 	fits := func(v value.Value) bool { return v == nil || v.IsMap() || v.IsNull() }
 	return fits(old) && fits(new) && (old != nil && old.IsMap() || new != nil && new.IsMap())
@@ -206,7 +206,7 @@ func (w *walker) object(tr schema.TypeRef, t *schema.Map, old, new value.Value) 
 	w.free(after)
 }
 
-// neverCounts tells whether a field of the object or of its metadata is one of FP-7's.
+// neverCounts reports whether a field of the object or of its metadata is one of FP-7's.
 func (w *walker) neverCounts(key string) bool {
 	if len(w.frames) == 1 {
 		return key == "apiVersion" || key == "kind"

@@ -23,6 +23,9 @@ const (
 // ProtectedAttributes stands behind the chain, in reviews: attributes that the caller may not set.
 const ProtectedAttributes = "protected-attributes"
 
+// Effects stands behind the chain, in reviews: what the caller may not bring about by a controller.
+const Effects = "effects"
+
 // WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
 func WithoutRules(name string) bool {
 	switch name {

@@ -93,7 +93,7 @@ func (c *check) pair(old, new node, oldMeta, newMeta []int) error {
 // is what makes protections free for objects that do not carry them.
 func (c *check) compare(kind Attribute, old, new attributes) error {
 	rules := &c.ix.rules[kind]
-	if len(rules.rules) == 0 && rules.every == nil {
+	if rules.empty() {
 		return nil
 	}
 	for key := range new.typed {
@@ -150,23 +150,34 @@ func (c *check) key(kind Attribute, key string, r *rule, old, new attributes) er
 	if hadOld == hasNew && was == is {
 		return nil
 	}
-	inTemplate := c.site != nil
+	at := placeOf(c.req, c.site)
 	for _, l := range [2]*level{&r.cluster, r.at(c.namespace)} {
 		switch {
-		case hasNew && !l.permits(is, inTemplate, c.req):
-			c.refuse(kind, key, is, false, l)
+		case hasNew && !l.permits(is, at, c.req):
+			c.refuse(&Refusal{Attribute: kind, Key: key, Value: is}, l, at)
 			return nil
-		case hadOld && !l.permits(was, inTemplate, c.req):
-			c.refuse(kind, key, was, true, l)
+		case hadOld && !l.releases(was, at, c.req):
+			c.refuse(&Refusal{Attribute: kind, Key: key, Value: was, Removed: true}, l, at)
 			return nil
 		}
 	}
 	return nil
 }
 
-func (c *check) refuse(kind Attribute, key, value string, removed bool, l *level) {
-	refusal := &Refusal{Attribute: kind, Key: key, Value: value, Removed: removed, Where: c.where()}
-	for _, p := range l.covering(value, c.site != nil) {
+func (c *check) refuse(refusal *Refusal, l *level, at place) {
+	refusal.Where = c.where()
+	covering := l.covering(refusal.Value, at, c.req)
+	if len(covering) == 0 {
+		covering = l.closing(at, c.req)
+		refusal.Unlisted = !refusal.Removed
+	}
+	if refusal.Removed && len(l.closing(at, c.req)) > 0 && !l.lists(refusal.Value, at, c.req) {
+		covering = l.applying(at, c.req)
+	}
+	for _, p := range covering {
+		if refusal.Unlisted {
+			refusal.Listed = appendNew(refusal.Listed, p.values...)
+		}
 		refusal.Protections = append(refusal.Protections, Named{Kind: p.kind(), Name: p.name, Role: p.role, Unreadable: p.unreadable})
 	}
 	c.found = refusal

@@ -37,15 +37,20 @@ func (ix *Index) Conditions(req *Request) []Condition {
 	}
 	var all []Condition
 	for _, kind := range []Attribute{Label, Annotation} {
-		if every := ix.rules[kind].every; every != nil {
-			for _, l := range []*level{&every.cluster, every.at(req.scope())} {
+		rules := &ix.rules[kind]
+		if rules.every != nil {
+			for _, l := range []*level{&rules.every.cluster, rules.every.at(req.scope())} {
 				all = append(all, l.unreadable(kind, req)...)
 			}
 		}
-		rules := ix.rules[kind].rules
-		for _, key := range slices.Sorted(maps.Keys(rules)) {
-			for _, l := range []*level{&rules[key].cluster, rules[key].at(req.scope())} {
-				all = append(all, l.conditions(kind, key, req)...)
+		for _, domain := range slices.Sorted(maps.Keys(rules.domains)) {
+			for _, l := range []*level{&rules.domains[domain].cluster, rules.domains[domain].at(req.scope())} {
+				all = append(all, l.conditions(attribute{kind: kind, key: domain + everyKey, besides: rules.of(domain)}, req)...)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(rules.rules)) {
+			for _, l := range []*level{&rules.rules[key].cluster, rules.rules[key].at(req.scope())} {
+				all = append(all, l.conditions(attribute{kind: kind, key: key}, req)...)
 			}
 		}
 	}
@@ -54,11 +59,11 @@ func (ix *Index) Conditions(req *Request) []Condition {
 
 // unreadable shows that something may be protected: more than is, and never less.
 func (l *level) unreadable(kind Attribute, req *Request) []Condition {
-	if l.permits("", false, req) {
+	if l.permits("", placeOf(req, nil), req) {
 		return nil
 	}
 	named := Refusal{Attribute: kind, Key: "*", Value: "*"}
-	for _, p := range l.covering("", false) {
+	for _, p := range l.covering("", placeOf(req, nil), req) {
 		named.Protections = append(named.Protections, Named{Kind: p.kind(), Name: p.name, Unreadable: true})
 	}
 	return []Condition{{ID: kind.String() + "-unreadable", Description: named.String(), Expression: "true"}}
@@ -69,56 +74,88 @@ func writesOwnNode(req *Request) bool {
 	return ok && req.Group == "" && req.Resource == "nodes" && req.Name == node
 }
 
+// attribute is a label or annotation that conditions are about.
+type attribute struct {
+	kind Attribute
+	// key is domain/* for all keys of a domain but those besides, which have conditions of their own.
+	key     string
+	besides []string
+}
+
 // conditions are those of one attribute at one level, each within the limits.
-func (l *level) conditions(kind Attribute, key string, req *Request) []Condition {
-	object, templates := l.forbidden(false, req), l.forbidden(true, req)
-	sites := sitesOf(req.Group, req.Resource, req.Subresource)
-	if len(sites) == 0 {
-		templates = forbidden{}
-	}
-	if object.none() && templates.none() {
-		return nil
-	}
+func (l *level) conditions(a attribute, req *Request) []Condition {
 	var all []Condition
-	for _, part := range split(object, templates, budget(kind, key, sites)) {
-		all = append(all, Condition{
-			ID:          kind.String() + "-" + key,
-			Description: describe(kind, key, part, l),
-			Expression:  expression(kind, key, part, sites),
-		})
+	for _, part := range l.parts(a, req) {
+		all = append(all, Condition{ID: a.kind.String() + "-" + a.key, Description: describe(a, part), Expression: expression(a, part)})
 	}
 	return all
 }
 
-// scoped is what is forbidden in the object's own metadata and in its templates.
-type scoped struct{ object, templates forbidden }
+// scoped is what is forbidden in some places: in the object's own metadata, and at sites.
+type scoped struct {
+	denied
+	object bool
+	sites  []site
+	by     []*protection
+}
+
+// parts are what is forbidden, with the places where it is the same together, each short enough for an expression.
+func (l *level) parts(a attribute, req *Request) (all []scoped) {
+	if l == nil {
+		return nil
+	}
+	own := placeOf(req, nil)
+	places := []scoped{{denied: l.denied(own, req), object: true, by: l.named(own, req)}}
+	for _, s := range sitesOf(req.Group, req.Resource, req.Subresource) {
+		at := placeOf(req, &s)
+		d := l.denied(at, req)
+		if i := slices.IndexFunc(places, func(p scoped) bool { return p.equal(d) }); i >= 0 {
+			places[i].sites = append(places[i].sites, s)
+			continue
+		}
+		places = append(places, scoped{denied: d, sites: []site{s}, by: l.named(at, req)})
+	}
+	for _, p := range places {
+		for _, d := range p.split(budget(a, p)) {
+			p.denied = d
+			all = append(all, p)
+		}
+	}
+	return all
+}
 
 // budget is how many bytes of values each list in an expression may have.
-func budget(kind Attribute, key string, sites []site) int {
+func budget(a attribute, p scoped) int {
 	const probe, slack = "probe", 16
 	f := forbidden{all: true, values: []string{probe}}
-	text := expression(kind, key, scoped{f, f}, sites)
+	gone := f
+	if !p.same() {
+		gone = forbidden{values: f.values}
+	}
+	p.denied = denied{f, gone}
+	text := expression(a, p)
 	lists := strings.Count(text, celString(probe))
 	return (MaxExpression-len(text))/max(lists, 1) - slack
 }
 
 // split cuts long lists of forbidden values into parts that fit an expression each; together the parts forbid the same.
 // A list of exceptions that is too long is left out, which shows more as forbidden than is, and never less.
-func split(object, templates forbidden, budget int) []scoped {
-	var parts []scoped
-	if object.equal(templates) {
-		for _, f := range object.split(budget) {
-			parts = append(parts, scoped{f, f})
+func (d denied) split(budget int) (parts []denied) {
+	if d.none() {
+		return nil
+	}
+	if d.same() {
+		for _, f := range d.set.split(budget) {
+			parts = append(parts, denied{f, f})
 		}
 		return parts
 	}
-	for _, f := range object.split(budget) {
-		parts = append(parts, scoped{object: f})
+	for _, f := range []*forbidden{&d.set, &d.gone} {
+		if len(celList(f.values)) > budget {
+			*f = forbidden{all: true}
+		}
 	}
-	for _, f := range templates.split(budget) {
-		parts = append(parts, scoped{templates: f})
-	}
-	return parts
+	return []denied{d}
 }
 
 func (f forbidden) split(budget int) []forbidden {

@@ -173,3 +173,45 @@ func TestConditionLimits(t *testing.T) {
 		})
 	}
 }
+
+// PA-15: a protection makes conditional only what it can reach. If it is not known what is served, that is everything.
+func TestConditionsOnSomeResources(t *testing.T) {
+	p := clusterLabel("team", "example.com/*", releaseManagers)
+	p.Resources = []string{"Namespace"}
+	ix := mustIndex(t, p)
+	for _, tc := range []struct {
+		group, resource string
+		kinds           bool
+		want            int
+	}{{"", "namespaces", true, 1}, {"", "pods", true, 0}, {"apps", "statefulsets", true, 0}, {"*", "*", true, 1}, {"", "pods", false, 1}} {
+		req := &Request{User: "edgar", Group: tc.group, Resource: tc.resource, Namespace: "hammer"}
+		if tc.kinds {
+			req.Kinds = lawKinds
+		}
+		if got := ix.Conditions(req); len(got) != tc.want {
+			t.Errorf("%+v: %+v", tc, got)
+		}
+	}
+}
+
+// PA-14: a value that nobody may set is refused with those that may be used.
+func TestUnlistedValueText(t *testing.T) {
+	p := clusterLabel("env", "env", releaseManagers, "dev", "prod")
+	p.Closed = true
+	ix := mustIndex(t, p)
+	req := podRequest()
+	req.Member = members(releaseManagers)
+	labelled := func(value string) any {
+		return map[string]any{"metadata": map[string]any{"labels": map[string]any{"env": value}}}
+	}
+	if got := ix.Check(req, nil, labelled("mars")).Reason(); got != `label env=mars is not a value that may be used: ClusterProtectedAttribute "env" allows only dev and prod` {
+		t.Errorf("got %q", got)
+	}
+	if got := ix.Check(req, labelled("mars"), labelled("dev")); !got.Allowed() {
+		t.Errorf("a member replaces an unlisted value: %s", got.Reason())
+	}
+	req.Member = nil
+	if got := ix.Check(req, labelled("mars"), map[string]any{}).Reason(); got != `label env=mars is protected by ClusterProtectedAttribute "env"; changing it requires being bound to ClusterRole "release-managers"` {
+		t.Errorf("got %q", got)
+	}
+}

@@ -30,7 +30,7 @@ var copiers = map[string][]groupResource{
 	scheduler: {{"", "bindings"}, {"", "pods/binding"}},
 }
 
-// Copies tells whether a caller makes objects of a resource, which may be a subresource, from what has been checked
+// Copies reports whether a caller makes objects of a resource, which may be a subresource, from what has been checked
 // already.
 func Copies(user, group, resource, subresource string) bool {
 	if subresource != "" {

@@ -30,12 +30,12 @@ func newExemptions(users, groups []string) exemptions {
 	return e
 }
 
-// Exempts tells whether the caller may touch everything, whatever the object is.
+// Exempts reports whether the caller may touch everything, whatever the object is.
 func (ix *Index) Exempts(req *Request) bool {
 	return req.omnipotent() || ix.exempt.identity(req.User, req.Groups)
 }
 
-// identity tells whether the caller is exempt whatever it writes.
+// identity reports whether the caller is exempt whatever it writes.
 func (e *exemptions) identity(user string, groups []string) bool {
 	if e.users[user] {
 		return true
@@ -43,7 +43,7 @@ func (e *exemptions) identity(user string, groups []string) bool {
 	return slices.ContainsFunc(groups, func(g string) bool { return e.groups[g] })
 }
 
-// apply tells whether this write by this caller is exempt.
+// apply reports whether this write by this caller is exempt.
 func (e *exemptions) apply(req *Request, old, new any) bool {
 	if e.identity(req.User, req.Groups) {
 		return true
@@ -55,7 +55,7 @@ func (e *exemptions) apply(req *Request, old, new any) bool {
 	return IsMirrorPod(req, old, new)
 }
 
-// IsMirrorPod tells whether the caller is a node that writes a mirror pod of its own, which shows what runs there
+// IsMirrorPod reports whether the caller is a node that writes a mirror pod of its own, which shows what runs there
 // already. What makes a pod a mirror pod is checked on both sides, so that no pod becomes one to get its labels
 // changed. That the annotation alone suffices for nobody else is why this is not a claim of the object.
 func IsMirrorPod(req *Request, old, new any) bool {

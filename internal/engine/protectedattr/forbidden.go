@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// forbidden is the set of values of one attribute that a caller may neither set nor remove at one level. It is what
-// the level's protections come to once the caller's memberships are known, and says the same as permits.
+// forbidden is a set of values of one attribute.
 type forbidden struct {
 	// all turns the list round: every value but these.
 	all    bool
@@ -17,32 +16,43 @@ func (f forbidden) none() bool { return !f.all && len(f.values) == 0 }
 
 func (f forbidden) equal(g forbidden) bool { return f.all == g.all && slices.Equal(f.values, g.values) }
 
-func (l *level) forbidden(inTemplate bool, req *Request) forbidden {
+// denied are the values of one attribute that a caller may not set, and those that it may not replace or remove, at one
+// level and place. It is what the level's protections come to once the caller's memberships are known, and says the
+// same as permits and releases. The two differ only for values that are not listed (PA-14).
+type denied struct{ set, gone forbidden }
+
+func (d denied) none() bool { return d.set.none() && d.gone.none() }
+
+func (d denied) same() bool { return d.set.equal(d.gone) }
+
+func (d denied) equal(e denied) bool { return d.set.equal(e.set) && d.gone.equal(e.gone) }
+
+func (l *level) denied(at place, req *Request) denied {
 	if l == nil {
-		return forbidden{}
+		return denied{}
 	}
-	applies := func(p *protection) bool { return p.templates || !inTemplate }
-	var f forbidden
-	for _, p := range l.any {
-		if !applies(p) {
-			continue
-		}
+	var set forbidden
+	for _, p := range applying(l.any, at, req) {
 		if req.member(p) {
-			return forbidden{}
+			return denied{}
 		}
-		f.all = true
+		set.all = true
 	}
+	closed := len(l.closing(at, req)) > 0
+	set.all = set.all || closed
+	var others []string // listed values of which the caller is not a member
 	for _, value := range slices.Sorted(maps.Keys(l.byValue)) {
-		covered, member := false, false
-		for _, p := range l.byValue[value] {
-			if applies(p) {
-				covered = true
-				member = member || req.member(p)
-			}
+		covering := applying(l.byValue[value], at, req)
+		member := slices.ContainsFunc(covering, req.member)
+		if set.all && member || !set.all && len(covering) > 0 && !member {
+			set.values = append(set.values, value)
 		}
-		if f.all && member || !f.all && covered && !member {
-			f.values = append(f.values, value)
+		if len(covering) > 0 && !member {
+			others = append(others, value)
 		}
 	}
-	return f
+	if closed && slices.ContainsFunc(l.applying(at, req), req.member) {
+		return denied{set: set, gone: forbidden{values: others}}
+	}
+	return denied{set, set}
 }

@@ -14,11 +14,16 @@ type Protection struct {
 	Namespace string
 	// Attribute is Label or Annotation. Any other, as in an object that cannot be read, is both.
 	Attribute Attribute
-	// Key is the name of the label or annotation. Without one, as in an object that cannot be read, nobody knows what
-	// is protected: then everything is, from everybody but whom Request.Everywhere excepts (SV-8).
+	// Key is the name of the label or annotation, or domain/* for every key of a domain. Without one, as in an object
+	// that cannot be read, nobody knows what is protected: then everything is, from everybody but whom
+	// Request.Everywhere excepts (SV-8).
 	Key string
 	// Values that are protected; none means every value.
 	Values []string
+	// Closed protects the values that are not listed, too: no member of this protection may set them (PA-14).
+	Closed bool
+	// Resources limits the protection to resources, each a plural or a kind as in a deny rule; none means all (PA-15).
+	Resources []string
 	// Role whose members may set, replace and remove the values.
 	Role Role
 	// ObjectOnly leaves the metadata in templates alone.
@@ -57,14 +62,27 @@ func New(c Config) (*Index, error) {
 		exempt:  newExemptions(c.ExemptUsers, c.ExemptGroups),
 	}
 	var bad []Protection
-	for _, p := range sorted(c.Protections) {
+	all := sorted(c.Protections)
+	for _, p := range all {
 		if p.Key == "" || p.Attribute > Annotation {
 			bad = append(bad, p)
 		}
 		for _, kind := range p.attributes() {
-			ix.add(kind, p)
+			if domainOf(p.Key) == "" {
+				ix.add(p, ix.rules[kind].ensure(p.Key))
+			}
 		}
 		ix.size++
+	}
+	// One for a domain is one more for each of its keys that has a rule, and for all that have none (PA-15).
+	for _, p := range all {
+		if domain := domainOf(p.Key); domain != "" {
+			for _, kind := range p.attributes() {
+				for _, r := range ix.rules[kind].domain(domain) {
+					ix.add(p, r)
+				}
+			}
+		}
 	}
 	if len(bad) > 0 {
 		return ix, fmt.Errorf("%d protected attributes do not say which label or annotation they protect, and protect all that they may mean, the first is %s/%s: attributeKind must be Label or Annotation and attributeName must be set",
@@ -90,12 +108,12 @@ func (p *Protection) attributes() []Attribute {
 	return []Attribute{p.Attribute}
 }
 
-func (ix *Index) add(kind Attribute, p Protection) {
-	r := ix.rules[kind].ensure(p.Key)
+func (ix *Index) add(p Protection, r *rule) {
 	compiled := &protection{
 		unreadable: p.Key == "",
 
 		name: p.Name, cluster: p.Namespace == "", role: p.Role, templates: !p.ObjectOnly, values: slices.Clone(p.Values),
+		closed: p.Closed && len(p.Values) > 0, resources: parsed(p.Resources),
 	}
 	if compiled.cluster {
 		r.cluster.add(compiled)
@@ -134,7 +152,7 @@ func (ix *Index) Len() int {
 	return ix.size
 }
 
-// Touches tells whether any of these labels and annotations is protected somewhere.
+// Touches reports whether any of these labels and annotations is protected somewhere.
 func (ix *Index) Touches(labels, annotations map[string]string) bool {
 	if ix.Len() == 0 {
 		return false
@@ -149,8 +167,8 @@ func (ix *Index) Touches(labels, annotations map[string]string) bool {
 	return false
 }
 
-// GuardsRole tells whether binding somebody to role would let him set a protected attribute, so that holding the role's
-// rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
+// GuardsRole reports whether binding a user to role would let them set a protected attribute, so that holding the
+// role's rules is not enough to create the binding (PA-12). bindingNamespace is that of the RoleBinding, or empty for a
 // ClusterRoleBinding, which reaches every namespace. A RoleBinding in one namespace makes nobody a member in another,
 // so that a ProtectedAttribute never hinders bindings elsewhere.
 func (ix *Index) GuardsRole(role Role, bindingNamespace string) bool {

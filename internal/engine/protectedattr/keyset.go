@@ -1,9 +1,17 @@
 package protectedattr
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // keyset is the rules of one kind of attribute by key, behind a filter that turns most keys away without hashing them:
 // almost no key of an object is protected.
 type keyset struct {
 	rules map[string]*rule
+	// domains has the rules of keys that have none of their own, by what is before the slash; nearly always empty.
+	domains map[string]*rule
 	// every is about every key, because of what cannot be read; nearly always nil.
 	every  *rule
 	filter [filterBits / 64]uint64
@@ -12,10 +20,59 @@ type keyset struct {
 const filterBits = 1 << 13
 
 func (k *keyset) get(key string) *rule {
-	if bit := fingerprint(key); k.filter[bit/64]&(1<<(bit%64)) == 0 {
+	if bit := fingerprint(key); k.filter[bit/64]&(1<<(bit%64)) != 0 {
+		if r := k.rules[key]; r != nil {
+			return r
+		}
+	}
+	if len(k.domains) == 0 {
 		return nil
 	}
-	return k.rules[key]
+	domain, _, _ := strings.Cut(key, "/")
+	if len(domain) == len(key) {
+		return nil
+	}
+	return k.domains[domain]
+}
+
+// empty reports whether no key is protected.
+func (k *keyset) empty() bool { return len(k.rules) == 0 && len(k.domains) == 0 && k.every == nil }
+
+// everyKey ends a key that stands for all keys of a domain.
+const everyKey = "/*"
+
+// domainOf is the domain that a key stands for, or empty if it is the key of one attribute.
+func domainOf(key string) string {
+	domain, ok := strings.CutSuffix(key, everyKey)
+	if !ok || strings.ContainsAny(domain, "/*") {
+		return ""
+	}
+	return domain
+}
+
+// domain returns the rules that a protection of a domain belongs to: those of its keys, in order, and its own.
+func (k *keyset) domain(domain string) []*rule {
+	if k.domains == nil {
+		k.domains = map[string]*rule{}
+	}
+	if k.domains[domain] == nil {
+		k.domains[domain] = &rule{}
+	}
+	all := []*rule{k.domains[domain]}
+	for _, key := range k.of(domain) {
+		all = append(all, k.rules[key])
+	}
+	return all
+}
+
+// of are the keys of a domain that have a rule of their own, in order.
+func (k *keyset) of(domain string) (keys []string) {
+	for _, key := range slices.Sorted(maps.Keys(k.rules)) {
+		if strings.HasPrefix(key, domain+"/") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // ensure returns the rule of a key, made if there was none. The empty key is every key.

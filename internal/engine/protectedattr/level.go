@@ -1,5 +1,11 @@
 package protectedattr
 
+import (
+	"slices"
+
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
+
 // Attribute says whether a protection is about a label or an annotation.
 type Attribute uint8
 
@@ -32,6 +38,10 @@ type protection struct {
 	role      Role
 	templates bool // scope IncludeTemplates
 	values    []string
+	// closed protects the values that are not listed, too.
+	closed bool
+	// resources are those that it is limited to; none means all.
+	resources []matching.Pattern
 	// unreadable does not say what it protects.
 	unreadable bool
 }
@@ -50,9 +60,15 @@ type level struct {
 	any []*protection
 	// byValue protects the listed values only.
 	byValue map[string][]*protection
+	// all of them, and those that are closed.
+	all, closed []*protection
 }
 
 func (l *level) add(p *protection) {
+	l.all = append(l.all, p)
+	if p.closed {
+		l.closed = append(l.closed, p)
+	}
 	if len(p.values) == 0 {
 		l.any = append(l.any, p)
 		return
@@ -68,15 +84,16 @@ func (l *level) add(p *protection) {
 	}
 }
 
-// permits tells whether value is free at this level, or the caller is a member of one role that covers it (PA-2).
-func (l *level) permits(value string, inTemplate bool, req *Request) bool {
+// permits reports whether value can be set: it is free at this level, or the caller is a member of one role that covers
+// it (PA-2). Nobody is a member for a value that is not listed where only the listed ones may be used (PA-14).
+func (l *level) permits(value string, at place, req *Request) bool {
 	if l == nil {
 		return true
 	}
 	covered := false
 	for _, list := range [2][]*protection{l.byValue[value], l.any} {
 		for _, p := range list {
-			if inTemplate && !p.templates {
+			if !p.applies(at, req) {
 				continue
 			}
 			if req.member(p) {
@@ -85,20 +102,44 @@ func (l *level) permits(value string, inTemplate bool, req *Request) bool {
 			covered = true
 		}
 	}
-	return !covered
+	return !covered && (len(l.closed) == 0 || len(l.closing(at, req)) == 0)
+}
+
+// releases reports whether value can be replaced or removed. For a value that is not listed where only the listed ones
+// may be used, being a member of any role of the level is enough (PA-14).
+func (l *level) releases(value string, at place, req *Request) bool {
+	if l.permits(value, at, req) {
+		return true
+	}
+	if len(l.closing(at, req)) == 0 || l.lists(value, at, req) {
+		return false
+	}
+	return slices.ContainsFunc(l.applying(at, req), req.member)
 }
 
 // covering lists the protections of value, for the refusal.
-func (l *level) covering(value string, inTemplate bool) []*protection {
-	var all []*protection
-	for _, list := range [2][]*protection{l.byValue[value], l.any} {
-		for _, p := range list {
-			if !inTemplate || p.templates {
-				all = append(all, p)
-			}
+func (l *level) covering(value string, at place, req *Request) []*protection {
+	return append(applying(l.byValue[value], at, req), applying(l.any, at, req)...)
+}
+
+// lists reports whether a protection lists value.
+func (l *level) lists(value string, at place, req *Request) bool {
+	return len(applying(l.byValue[value], at, req)) > 0
+}
+
+// closing are the protections by which values that are not listed are protected.
+func (l *level) closing(at place, req *Request) []*protection { return applying(l.closed, at, req) }
+
+// applying are all protections of the level that are about a place.
+func (l *level) applying(at place, req *Request) []*protection { return applying(l.all, at, req) }
+
+func applying(list []*protection, at place, req *Request) (some []*protection) {
+	for _, p := range list {
+		if p.applies(at, req) {
+			some = append(some, p)
 		}
 	}
-	return all
+	return some
 }
 
 // rule is all that is known about one attribute key.

@@ -1,6 +1,10 @@
 package protectedattr
 
-import "slices"
+import (
+	"slices"
+
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
 
 // Request is what a check needs to know beside the object.
 type Request struct {
@@ -12,11 +16,14 @@ type Request struct {
 	Name                         string
 	// Namespace of the resource being written; empty for a cluster-scoped one.
 	Namespace string
-	// Member tells whether the caller is bound, directly or through a group, to exactly this role: by a RoleBinding in
-	// namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is never
-	// asked about a role that cannot be bound, and never for members of system:masters. A nil Member has no members.
+	// Member reports whether the caller is bound, directly or through a group, to exactly this role: by a RoleBinding
+	// in namespace or by a ClusterRoleBinding, and by a ClusterRoleBinding alone if namespace is empty (PA-3). It is
+	// never asked about a role that cannot be bound, and never for members of system:masters. A nil Member has no
+	// members.
 	Member func(namespace string, role Role) bool
-	// Everywhere tells whether the request is granted for the whole cluster. What cannot be read yields to that. Nil
+	// Kinds says what names of resources mean. If it is nil, every name may mean every resource.
+	Kinds *matching.Kinds
+	// Everywhere reports whether the request is granted for the whole cluster. What cannot be read yields to that. Nil
 	// means that it is not.
 	Everywhere func() bool
 }
@@ -30,7 +37,7 @@ func (r *Request) scope() string {
 	return r.Namespace
 }
 
-// omnipotent tells whether the caller is a member of every role there is or will be.
+// omnipotent reports whether the caller is a member of every role there is or will be.
 func (r *Request) omnipotent() bool { return slices.Contains(r.Groups, mastersGroup) }
 
 func (r *Request) member(p *protection) bool {

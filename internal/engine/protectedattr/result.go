@@ -1,6 +1,7 @@
 package protectedattr
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,7 +13,7 @@ type Result struct {
 	err     error
 }
 
-// Allowed tells whether the write may go on as far as protected attributes are concerned.
+// Allowed reports whether the write may go on as far as protected attributes are concerned.
 func (v Result) Allowed() bool { return v.allowed }
 
 // Refusal says what was refused, or is nil if the write is allowed or could not be examined.
@@ -42,6 +43,10 @@ type Refusal struct {
 	Where string
 	// Removed is set if Value is on the stored object and would no longer be.
 	Removed bool
+	// Unlisted is set if nobody may set Value, because it is not among those that may be used (PA-14), which Listed
+	// has.
+	Unlisted bool
+	Listed   []string
 	// Protections that cover the value at the level that refused; being bound to the role of any one of them is enough.
 	Protections []Named
 }
@@ -69,6 +74,9 @@ func (r *Refusal) String() string {
 		b.WriteString(" in ")
 		b.WriteString(r.Where)
 	}
+	if r.Unlisted {
+		return b.String() + " is not a value that may be used: " + r.onlyListed()
+	}
 	b.WriteString(" is protected by ")
 	var by, roles []string
 	if len(r.Protections) > 0 && r.Protections[0].Unreadable {
@@ -87,13 +95,22 @@ func (r *Refusal) String() string {
 	return b.String()
 }
 
-func appendNew(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
+// onlyListed says which values may be used, and by which protections.
+func (r *Refusal) onlyListed() string {
+	var by []string
+	for _, p := range r.Protections {
+		by = appendNew(by, p.Kind+" "+quote(p.Name))
+	}
+	return enumerate(by, "and") + " allows only " + listed(r.Listed)
+}
+
+func appendNew(list []string, more ...string) []string {
+	for _, s := range more {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
 		}
 	}
-	return append(list, s)
+	return list
 }
 
 // enumerate joins with commas and a last conjunction, and cuts off what nobody would read.

@@ -22,7 +22,7 @@ type Role struct {
 // String is how refusals name a role: ClusterRole "release-managers".
 func (r Role) String() string { return r.Kind + " " + quote(r.Name) }
 
-// resolvable tells whether any binding could ever name this role. A protection with another kind of reference still
+// resolvable reports whether any binding could ever name this role. A protection with another kind of reference still
 // protects; it just has no members.
 func (r Role) resolvable() bool {
 	switch r.Kind {

@@ -2,7 +2,7 @@ package protectedattr
 
 import "proviso.dev/proviso/internal/engine/connect"
 
-// site is a place inside an object that holds metadata for objects which somebody else will create from it. Names are
+// site is a place inside an object that holds metadata for objects that a controller will create from it. Names are
 // JSON names; the Go field of each is the same name with a capital (metadata is the embedded ObjectMeta), in versioned
 // and internal types alike.
 type site struct {
@@ -14,6 +14,8 @@ type site struct {
 	sub []string
 	// text is the place as it appears in a refusal, without a list element's name.
 	text string
+	// makes are the resources that get the metadata.
+	makes []groupResource
 }
 
 func (s *site) isList() bool { return s.key != nil }
@@ -27,14 +29,14 @@ var templateSites = map[groupResource][]site{
 	{"", "pods"}:                   podSpec("spec"),
 	{"", "podtemplates"}:           podTemplate("template"),
 	{"", "replicationcontrollers"}: podTemplate("spec", "template"),
-	{"apps", "deployments"}:        podTemplate("spec", "template"),
+	{"apps", "deployments"}:        alsoMaking(podTemplate("spec", "template"), replicaSets),
 	{"apps", "replicasets"}:        podTemplate("spec", "template"),
-	{"apps", "daemonsets"}:         podTemplate("spec", "template"),
-	{"apps", "statefulsets"}:       append(podTemplate("spec", "template"), claimTemplatesAt("spec", "volumeClaimTemplates")),
+	{"apps", "daemonsets"}:         alsoMaking(podTemplate("spec", "template"), revisions),
+	{"apps", "statefulsets"}:       alsoMaking(append(podTemplate("spec", "template"), claimTemplatesAt("spec", "volumeClaimTemplates")), revisions, claims),
 	{"batch", "jobs"}:              podTemplate("spec", "template"),
-	{"batch", "cronjobs"}: append([]site{metadataAt("spec", "jobTemplate")},
+	{"batch", "cronjobs"}: append([]site{metadataAt(jobs, "spec", "jobTemplate")},
 		podTemplate("spec", "jobTemplate", "spec", "template")...),
-	{"resource.k8s.io", "resourceclaimtemplates"}: {metadataAt("spec")},
+	{"resource.k8s.io", "resourceclaimtemplates"}: {metadataAt(resourceClaims, "spec")},
 	revisions: append(podTemplate("data", "spec", "template"), claimTemplatesAt("data", "spec", "volumeClaimTemplates")),
 }
 
@@ -58,24 +60,31 @@ func sitesOf(group, resource, subresource string) []site {
 	return templateSites[groupResource{group, resource}]
 }
 
-func metadataAt(path ...string) site {
-	return site{path: path, text: dotted(path) + ".metadata"}
+func metadataAt(of groupResource, path ...string) site {
+	return site{path: path, text: dotted(path) + ".metadata", makes: []groupResource{of}}
+}
+
+// alsoMaking adds what else gets the labels of a pod template, which is the first site: a replica set those of its
+// pods, and a claim of a stateful set those of its selector.
+func alsoMaking(sites []site, more ...groupResource) []site {
+	sites[0].makes = append(sites[0].makes, more...)
+	return sites
 }
 
 // podTemplate is a pod template at path: its own metadata, and what its volumes carry.
 func podTemplate(path ...string) []site {
-	return append([]site{metadataAt(path...)}, podSpec(join(path, "spec")...)...)
+	return append([]site{metadataAt(pods, path...)}, podSpec(join(path, "spec")...)...)
 }
 
 // podSpec is a pod specification at path: the claim templates of its ephemeral volumes.
 func podSpec(path ...string) []site {
 	path = join(path, "volumes")
-	return []site{{path: path, key: []string{"name"}, sub: []string{"ephemeral", "volumeClaimTemplate"}, text: dotted(path)}}
+	return []site{{path: path, key: []string{"name"}, sub: []string{"ephemeral", "volumeClaimTemplate"}, text: dotted(path), makes: []groupResource{claims}}}
 }
 
 // claimTemplatesAt is the list of claims that a stateful set makes for each of its pods.
 func claimTemplatesAt(path ...string) site {
-	return site{path: path, key: []string{"metadata", "name"}, sub: []string{}, text: dotted(path)}
+	return site{path: path, key: []string{"metadata", "name"}, sub: []string{}, text: dotted(path), makes: []groupResource{claims}}
 }
 
 func join(path []string, name string) []string {

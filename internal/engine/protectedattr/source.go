@@ -1,6 +1,8 @@
 package protectedattr
 
 import (
+	"strings"
+
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
@@ -12,8 +14,10 @@ func FromCluster(a *policyv1alpha1.ClusterProtectedAttribute) Protection {
 	return Protection{
 		Name:       a.Name,
 		Attribute:  attributeOf(a.AttributeKind),
-		Key:        a.AttributeName,
+		Key:        keyOf(a.AttributeName),
 		Values:     a.ProtectedValues,
+		Closed:     closed(a.UnlistedValues),
+		Resources:  a.Resources,
 		Role:       roleOf(a.RoleRef, ""),
 		ObjectOnly: a.Scope == policyv1alpha1.ScopeObjectOnly,
 	}
@@ -25,11 +29,26 @@ func FromNamespaced(a *policyv1alpha1.ProtectedAttribute) Protection {
 		Name:       a.Name,
 		Namespace:  a.Namespace,
 		Attribute:  attributeOf(a.AttributeKind),
-		Key:        a.AttributeName,
+		Key:        keyOf(a.AttributeName),
 		Values:     a.ProtectedValues,
+		Closed:     closed(a.UnlistedValues),
+		Resources:  a.Resources,
 		Role:       roleOf(a.RoleRef, a.Namespace),
 		ObjectOnly: a.Scope == policyv1alpha1.ScopeObjectOnly,
 	}
+}
+
+// keyOf takes a pattern that validation should have refused for one that cannot be read: it may mean any key.
+func keyOf(name string) string {
+	if strings.Contains(name, "*") && domainOf(name) == "" {
+		return ""
+	}
+	return name
+}
+
+// closed is true for everything but what frees the values that are not listed.
+func closed(v policyv1alpha1.UnlistedValues) bool {
+	return v != "" && v != policyv1alpha1.UnlistedFree
 }
 
 func attributeOf(kind policyv1alpha1.AttributeKind) Attribute {

@@ -102,7 +102,7 @@ func (c *check) carriers(was, is carriers) error {
 	return nil
 }
 
-// inStep tells whether both lists have the same names in the same order.
+// inStep reports whether both lists have the same names in the same order.
 func inStep(was, is carriers) (bool, error) {
 	if was.length != is.length {
 		return false, nil

@@ -64,7 +64,7 @@ func (v Vector) Token() string {
 }
 
 // ErrToken is what Parse says of what was never a token.
-var ErrToken = errors.New("this is no policy revision; hand back one that the server has given you, from status.policyRevision, " +
+var ErrToken = errors.New("this is not a policy revision; use one that the server returned, from status.policyRevision, " +
 	"the annotation authorization.proviso.dev/policy-revision or the header Proviso-Policy-Revision")
 
 // Parse reads a token.

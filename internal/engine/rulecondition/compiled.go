@@ -36,7 +36,7 @@ func (c *Compiled) ID() string { return c.id[0] }
 // IDs is a list of the ID alone, which nobody changes.
 func (c *Compiled) IDs() []string { return c.id[:] }
 
-// Because says that somebody has decided by the condition. It is nearly always the same one, and said without making
+// Because says that the condition has decided. It is nearly always the same one, and said without making
 // the text again. An ID is a label key, and needs no quoting.
 func (c *Compiled) Because(by, did string) string {
 	if s := c.said.Load(); s != nil && s.by == by && s.did == did {
@@ -53,7 +53,7 @@ func (c *Compiled) Because(by, did string) string {
 // RuleCondition implements ruleset.Condition.
 func (*Compiled) RuleCondition() {}
 
-// CompileRule is the hook of the rule index. With a cache it compiles nothing, so that whoever publishes the index
+// CompileRule is the hook of the rule index. With a cache it compiles nothing, so publishing the index
 // waits for nobody's conditions (PO-21); it fails for a condition of which is known by now that it does not compile.
 func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1alpha1.PolicyRule) (ruleset.Condition, error) {
 	d := &deferred{compiler: c, role: role, index: index, rule: rule}
@@ -74,7 +74,7 @@ func (c *Compiler) CompileRule(role ruleset.RoleRef, index int, rule *policyv1al
 	return &Compiled{later: d}, nil
 }
 
-// Broken tells whether it is known by now that an expression of the rule does not compile.
+// Broken reports whether it is known by now that an expression of the rule does not compile.
 func (c *Compiler) Broken(rule *policyv1alpha1.PolicyRule) bool {
 	return c.Cache != nil && len(c.known(rule)) > 0
 }
@@ -84,7 +84,7 @@ func (c *Compiler) known(rule *policyv1alpha1.PolicyRule) expr.Issues {
 	return append(c.Cache.Broken(rule.Where, expr.Where, rule.APIVersion), c.Cache.Broken(rule.When, expr.When, rule.APIVersion)...)
 }
 
-// Ready is the condition, compiled. Whoever needs it first compiles it; the others wait.
+// Ready is the condition, compiled. The first user compiles it; the others wait.
 func (c *Compiled) Ready() *Compiled {
 	if c.later == nil {
 		return c
@@ -92,7 +92,7 @@ func (c *Compiled) Ready() *Compiled {
 	return c.later.ready()
 }
 
-// deferred is a rule whose condition is compiled when somebody needs it.
+// deferred is a rule whose condition is compiled when it is needed first.
 type deferred struct {
 	compiler *Compiler
 	role     ruleset.RoleRef
@@ -285,4 +285,4 @@ func (holds) Looks() expr.Looks          { return expr.Looks{} }
 func (named) Looks() expr.Looks          { return expr.Looks{} }
 func (*labelsContain) Looks() expr.Looks { return expr.Looks{} }
 func (*fieldsMutable) Looks() expr.Looks { return expr.Looks{} }
-func (sameNode) Looks() expr.Looks       { return expr.Looks{Request: true} }
+func (sameNode) Looks() expr.Looks       { return expr.Looks{Request: true, Action: true} }

@@ -99,7 +99,7 @@ func (c *fieldsMutable) Evaluate(_ context.Context, _ *expr.Request, effect expr
 	return c.keepsManagers(oldObject, newObject)
 }
 
-// keepsManagers tells whether nothing changes who manages another field, since that decides what the next apply of
+// keepsManagers reports whether nothing changes who manages another field, since that decides what the next apply of
 // others removes.
 func (c *fieldsMutable) keepsManagers(oldObject, newObject runtime.Object) (bool, error) {
 	before, err := meta.Accessor(oldObject)

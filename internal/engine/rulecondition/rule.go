@@ -15,7 +15,7 @@ import (
 type Compiler struct {
 	// CEL compiles where and when.
 	CEL *expr.Compiler
-	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to whoever needs the condition first.
+	// Cache keeps what is stored, compiled, and lets CompileRule leave compiling to the first use of the condition.
 	// Nil compiles at once and every time.
 	Cache *expr.Cache
 	// Types finds the schemas that a rule's expressions must type-check against; nil leaves objects unchecked.

@@ -21,6 +21,7 @@ type edit struct {
 
 	roles    map[RoleRef]*roleSource // nil is deleted
 	bindings map[BindingRef]*binding // nil is deleted
+	timed    map[BindingRef]*timed   // bindings that begin or end; nil is none
 	kinds    *matching.Kinds
 	kindsSet bool
 	rechecks []recheck
@@ -39,28 +40,41 @@ type roleSource struct {
 // Apply returns the index after the changes. The receiver stays valid and unchanged; the two share all that is the
 // same.
 func (ix *Index) Apply(changes ...Change) *Index {
-	next := *ix
-	e := &edit{base: ix, next: &next, owner: new(persist.Owner), roles: map[RoleRef]*roleSource{},
-		bindings: map[BindingRef]*binding{}, doubted: map[string]bool{}, touched: map[uint32]bool{}}
+	e := ix.edit()
 	for _, c := range changes {
 		e.note(c)
 	}
+	return e.done()
+}
+
+// edit begins an edit of the index.
+func (ix *Index) edit() *edit {
+	next := *ix
+	return &edit{base: ix, next: &next, owner: new(persist.Owner), roles: map[RoleRef]*roleSource{}, bindings: map[BindingRef]*binding{},
+		timed: map[BindingRef]*timed{}, doubted: map[string]bool{}, touched: map[uint32]bool{}}
+}
+
+// done carries it out.
+func (e *edit) done() *Index {
+	ix := e.base
+	e.time()
 	e.absent()
 	e.twins()
 	if e.kindsSet {
-		next.kinds = e.kinds
+		e.next.kinds = e.kinds
 	}
-	e.compiler = compiler{seed: ix.seed, kinds: next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip, part: ix.part}
+	e.compiler = compiler{seed: ix.seed, kinds: e.next.kinds, rule: ix.compile, limits: ix.limits, future: ix.future, skip: ix.skip, part: ix.part}
 	if len(e.roles) >= manyRoles {
 		e.compiler.alike = alikeRules{}
 	}
-	next.ids.Reserve(e.owner, len(e.roles))
-	next.bindings.Reserve(e.owner, len(e.bindings))
-	next.subjects.Reserve(e.owner, len(e.bindings))
+	e.next.ids.Reserve(e.owner, len(e.roles))
+	e.next.bindings.Reserve(e.owner, len(e.bindings))
+	e.next.subjects.Reserve(e.owner, len(e.bindings))
 	e.applyRoles()
 	e.applyBindings()
 	e.settle()
-	return &next
+	e.settleTime()
+	return e.next
 }
 
 // id returns the number of a role, giving it one if it has none.
@@ -164,6 +178,12 @@ func (e *edit) recompile(keys *keyEdit) {
 func (e *edit) replaceRole(ref RoleRef, old, next *role, keys *keyEdit) {
 	id := e.id(ref)
 	e.next.slots.Set(e.owner, id, next)
+	if old != nil && old.asksTime {
+		e.next.asking--
+	}
+	if next != nil && next.asksTime {
+		e.next.asking++
+	}
 	if old != nil {
 		keys.take(ref, id, roleKeys(old))
 	}

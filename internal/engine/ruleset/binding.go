@@ -152,6 +152,9 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 		from = c.Name
 	}
 	role := RoleRef{Kind: PolicyRole, Namespace: from, Name: e.RoleName}
+	if e.RoleRef != nil {
+		role = clusterRole(e.RoleRef)
+	}
 	b.named = &role
 	if from != c.Namespace && from != master {
 		b.bind(RoleRef{Namespace: from, Name: e.RoleName}, fmt.Sprintf("a role of namespace %q cannot be bound here: bind one of the own namespace or of %q", from, master))
@@ -175,6 +178,14 @@ func policyBinding(c *policyv1alpha1.PolicyBinding, name string, e *policyv1alph
 		b.subjects = append(b.subjects, boundSubject{g, boundGroup})
 	}
 	return b
+}
+
+// clusterRole is the role of RBAC that a binding of Policy names. Nothing else can be named so.
+func clusterRole(ref *policyv1alpha1.PolicyRoleReference) RoleRef {
+	if ref.APIGroup != rbacv1.GroupName || ref.Kind != "ClusterRole" {
+		return RoleRef{Name: ref.Name}
+	}
+	return RoleRef{Kind: ClusterRole, Name: ref.Name}
 }
 
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -2,9 +2,10 @@ package ruleset
 
 import "k8s.io/apiserver/pkg/authentication/user"
 
-// Bound tells whether the user, directly or through a group, is bound to exactly that role of RBAC: by a role binding
-// in the namespace or by a cluster role binding. A role that does not exist has no members, so that what refers to one
-// fails closed. system:masters is no exception here; who exempts it asks before.
+// Bound reports whether the user, directly or through a group, is bound to exactly that role of RBAC: by a role binding
+// in the namespace, by a cluster role binding, or by a binding of Policy there or in the master namespace. A role that
+// does not exist has no members, so what refers to one fails closed. This holds for system:masters, too; who
+// exempts it asks before.
 func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	if u == nil || ref.Kind != Role && ref.Kind != ClusterRole {
 		return false
@@ -20,7 +21,7 @@ func (ix *Index) Bound(u user.Info, ref RoleRef, namespace string) bool {
 	}
 	q.setUser(u)
 	for s, i := q.next(0); s != nil; s, i = q.next(i) {
-		if s.cluster.find(id) != nil || q.grants(s, ScopeRBAC).find(id) != nil {
+		if s.cluster.find(id) != nil || q.grants(s, ScopeRBAC).find(id) != nil || s.master().find(id) != nil || q.grants(s, ScopePolicy).find(id) != nil {
 			return true
 		}
 	}

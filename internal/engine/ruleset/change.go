@@ -126,6 +126,7 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying b
 	if old, ok := e.next.containers.Get(h, key); ok {
 		for name := range old.RoleBindings {
 			e.bindings[ref(name)] = nil
+			e.untimed(ref(name))
 		}
 	}
 	e.unreadable(containerRef{"PolicyBinding", c.Namespace, c.Name}, c.Annotations, c.RoleBindings, deleted)
@@ -137,9 +138,15 @@ func (e *edit) policyBinding(c *policyv1alpha1.PolicyBinding, deleted, denying b
 	for name := range c.RoleBindings {
 		entry := c.RoleBindings[name]
 		b := policyBinding(c, name, &entry, e.next.master)
-		if denying && b.problem == nil {
+		ending := denying && b.problem == nil
+		if ending {
 			b.bind(b.named.twin(), "its namespace is being deleted, or is not known")
 		}
+		if t := timedBinding(&entry, b, ending); t != nil {
+			e.timed[ref(name)] = t
+			continue
+		}
+		e.untimed(ref(name))
 		e.bindings[ref(name)] = b
 	}
 }

@@ -37,7 +37,7 @@ type compiler struct {
 	alike alikeRules
 }
 
-// HasCondition tells whether a rule has any condition that the object has to meet.
+// HasCondition reports whether a rule has any condition that the object has to meet.
 func HasCondition(r *policyv1alpha1.PolicyRule) bool {
 	return r.Where != "" || r.When != "" || r.AttributeRestrictions != nil
 }
@@ -58,6 +58,7 @@ func (c *compiler) policyRole(ref RoleRef, src *roleSource, old *role) *role {
 		if over == nil && HasCondition(&rules[i]) {
 			over = conditions
 		}
+		out.asksTime = out.asksTime || mayAskTime(rules[i].Where) || mayAskTime(rules[i].When)
 		err := c.policyRule(out, i, names, over, old)
 		switch {
 		case err == nil || twin: // the role itself reports it

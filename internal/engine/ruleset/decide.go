@@ -64,7 +64,7 @@ type walk struct {
 	allows int // conditional allows so far
 }
 
-// tier takes in what one tier says and tells whether that ends the walk.
+// tier takes in what one tier says and reports whether that ends the walk.
 func (w *walk) tier(q *Query, t Tier, m Match) bool {
 	if m.Allow.Found() {
 		w.v.Allow = m.Allow

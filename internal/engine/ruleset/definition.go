@@ -74,7 +74,7 @@ func (ix *Index) MasterRolesOf(s Subject, visit func(*Definition)) {
 	}
 }
 
-// BoundAnywhere tells whether a role is bound to exactly this subject, in whichever scope, whether it exists or not.
+// BoundAnywhere reports whether a role is bound to exactly this subject, in whichever scope, whether it exists or not.
 func (ix *Index) BoundAnywhere(ref RoleRef, s Subject) bool {
 	id, ok := ix.ids.Get(ix.hashRole(ref), ref)
 	if !ok {

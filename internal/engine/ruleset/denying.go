@@ -13,8 +13,8 @@ import (
 // Whoever is denied to delete an object must not have it deleted either (PO-20). Nearly nobody is denied to delete
 // anything, and finding out costs a look at the user's roles.
 
-// DeniesDelete tells whether a deny rule of the master namespace or of the given one could keep the user from deleting
-// something. It is a superset: conditions are not looked at, and cluster-wide grants are not either.
+// DeniesDelete reports whether a deny rule of the master namespace or of the given one could keep the user from
+// deleting something. It is a superset: conditions are not looked at, and cluster-wide grants are not either.
 func (ix *Index) DeniesDelete(u user.Info, namespace string) bool {
 	var q Query
 	q.asked(ix, u, namespace)
@@ -138,7 +138,7 @@ func (ix *Index) namesUnserved(r *role, ru *matching.Rule) bool {
 	return false
 }
 
-// Names tells whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
+// Names reports whether a rule that allows the request, without a condition, names its verb. RBAC's * allows every verb
 // and names none: whoever has it by that was not given this one on purpose.
 func (ix *Index) Names(a authorizer.Attributes, tiers ...Tier) bool {
 	var q Query

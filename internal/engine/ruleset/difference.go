@@ -70,6 +70,22 @@ func Diff(before, after *Index) *Difference {
 	return d
 }
 
+// Within reports whether all that differs also differs in another comparison, for the same subjects.
+func (d *Difference) Within(o *Difference) bool {
+	for key, s := range d.strands {
+		other := o.strands[key]
+		if other == nil {
+			return false
+		}
+		for subject := range s.subjects {
+			if !other.subjects[subject] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Strands are what differs, in no order.
 func (d *Difference) Strands() (all []*Strand) {
 	for _, s := range d.strands {
@@ -192,8 +208,8 @@ func (s *Strand) Namespace() (name string, everywhere bool) {
 	return s.scope.ns, s.scope.kind == ScopeMaster || s.scope.kind == ScopeCluster
 }
 
-// Reaches tells whether a rule of the strand that only one side has is about a request, whoever makes it, wherever, and
-// whatever the object is called.
+// Reaches reports whether a rule of the strand that only one side has is about a request, whoever makes it, wherever,
+// and whatever the object is called.
 func (d *Difference) Reaches(s *Strand, a authorizer.AttributesRecord) bool {
 	for side, ix := range []*Index{d.before, d.after} {
 		r := s.sides[side]

@@ -49,17 +49,28 @@ func (ix *Index) BoundIn(namespace string, visit func(Subject)) {
 		if sc.ns == "" || namespace != "" && sc.ns != namespace {
 			return true
 		}
-		for _, id := range ids {
-			key := scopedRole{sc, id}
-			list, _ := ix.bound.Get(ix.hashScoped(key), key)
-			list.Each(func(b *binding) {
-				for _, s := range b.unique() {
-					visit(s)
-				}
-			})
-		}
+		ix.subjectsOf(sc, ids, visit)
 		return true
 	})
+}
+
+// BoundEverywhere visits every subject of the bindings of the master namespace. One can be visited more than once.
+func (ix *Index) BoundEverywhere(visit func(Subject)) {
+	sc := scope{kind: ScopeMaster}
+	ids, _ := ix.scopes.Get(ix.hashScope(sc), sc)
+	ix.subjectsOf(sc, ids, visit)
+}
+
+func (ix *Index) subjectsOf(sc scope, ids []uint32, visit func(Subject)) {
+	for _, id := range ids {
+		key := scopedRole{sc, id}
+		list, _ := ix.bound.Get(ix.hashScoped(key), key)
+		list.Each(func(b *binding) {
+			for _, s := range b.unique() {
+				visit(s)
+			}
+		})
+	}
 }
 
 func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
@@ -71,7 +82,7 @@ func (q *Query) everyoneIn(kind Scope, visit func(Hit)) {
 		sc.ns = q.req.Namespace
 	}
 	boundHere, _ := q.ix.scopes.Get(q.ix.hashScope(sc), sc)
-	var lists [2]candidates
+	var lists [homes]candidates
 	total := 0
 	if !q.req.Wild {
 		for i, home := range q.homes(kind) {

@@ -31,14 +31,14 @@ type via struct {
 	subject Subject
 }
 
-// Found tells whether there is a rule at all. The other methods need one.
+// Found reports whether there is a rule at all. The other methods need one.
 func (h Hit) Found() bool { return h.rule != nil }
 
-// Yields tells whether the rule denies only because something cannot be read: it then yields to cluster-wide grants,
+// Yields reports whether the rule denies only because something cannot be read: it then yields to cluster-wide grants,
 // whichever tier it is in.
 func (h Hit) Yields() bool { return h.rule != nil && h.rule.Soft }
 
-// Effect tells whether the rule allows or denies.
+// Effect reports whether the rule allows or denies.
 func (h Hit) Effect() Effect {
 	if h.rule.Deny {
 		return Denies
@@ -129,7 +129,11 @@ func (h Hit) word() string {
 		verb = "denied"
 	}
 	if h.rule.RBAC {
-		return "RBAC: " + verb + " by " + h.source()
+		by := "RBAC: "
+		if h.bound().ref.Kind == PolicyRoleBinding {
+			by = "Policy: "
+		}
+		return by + verb + " by " + h.source()
 	}
 	if _, unreadable := h.PolicyRule().Unrecognized[policyv1alpha1.UnreadableField]; unreadable {
 		return "Policy: denied, since " + h.PolicyRule().Description

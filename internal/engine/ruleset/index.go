@@ -58,6 +58,12 @@ type Index struct {
 	bound  persist.Map[scopedRole, persist.Roster[*binding]] // scope and role → bindings
 	keys   persist.Map[ruleKey, persist.Roster[keyEntry]]    // resource → roles
 
+	timed persist.Map[BindingRef, *timed] // bindings that begin or end, whether they count or not
+	// moment is the time for which the bindings are there, and holds when they are the same.
+	moment moment
+	holds  Span
+	asking int // roles with conditions that may look at request.time
+
 	policies   persist.Map[string, *policyv1alpha1.Policy]        // by namespace
 	containers persist.Map[nsName, *policyv1alpha1.PolicyBinding] // by namespace and name
 

@@ -29,7 +29,7 @@ type Match struct {
 	ConditionalDeny, ConditionalAllow bool
 }
 
-// Denies tells whether the tier denies or could deny.
+// Denies reports whether the tier denies or could deny.
 func (m *Match) Denies() bool { return m.Deny.Found() || m.ConditionalDeny }
 
 // WithoutDenies is the match if its deny rules yield, see Query.ClusterGrant.
@@ -152,7 +152,7 @@ func (q *Query) matchMany(m *Match, s *subject, g grants, kind Scope, denies boo
 // eachCandidate visits the roles of a subject with many: those that the inverse index lists for the request, or all of
 // them, whichever are fewer. A role can be visited more than once.
 func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
-	var lists [2]candidates
+	var lists [homes]candidates
 	total := 0
 	for i, home := range q.homes(kind) {
 		if home.kind != 0 {
@@ -176,22 +176,25 @@ func (q *Query) eachCandidate(g grants, kind Scope, visit func(*roleGrant)) {
 	}
 }
 
-// home is where the roles that can be bound in a scope are defined.
+// homes is in how many places the roles that can be bound in a scope can be defined.
+const homes = 3
+
+// home is such a place.
 type home struct {
 	kind RoleKind
 	ns   string
 }
 
-func (q *Query) homes(kind Scope) [2]home {
+func (q *Query) homes(kind Scope) [homes]home {
 	switch kind {
 	case ScopeMaster:
-		return [2]home{{PolicyRole, q.ix.master}}
+		return [homes]home{{PolicyRole, q.ix.master}, {ClusterRole, ""}}
 	case ScopeCluster:
-		return [2]home{{ClusterRole, ""}}
+		return [homes]home{{ClusterRole, ""}}
 	case ScopePolicy:
-		return [2]home{{PolicyRole, q.req.Namespace}, {PolicyRole, q.ix.master}}
+		return [homes]home{{PolicyRole, q.req.Namespace}, {PolicyRole, q.ix.master}, {ClusterRole, ""}}
 	}
-	return [2]home{{Role, q.req.Namespace}, {ClusterRole, ""}}
+	return [homes]home{{Role, q.req.Namespace}, {ClusterRole, ""}}
 }
 
 // AppendConditional appends the rules of a tier that apply under conditions, each once, to buf. Without conditional

@@ -11,7 +11,7 @@ import (
 	"proviso.dev/proviso/test/refmodel"
 )
 
-// PO-2: whatever somebody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and
+// PO-2: whatever anybody else serves, under whatever plural and kind, a deny rule and a negation keep their names, and
 // an allow rule that names something built in does not get wider.
 func TestNamesCannotBeTakenAway(t *testing.T) {
 	builtin := []matching.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "secrets", Kind: "Secret", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}

@@ -31,7 +31,7 @@ func (p Part) of(rules []policyv1alpha1.PolicyRule) []policyv1alpha1.PolicyRule 
 	return slices.DeleteFunc(slices.Clone(rules), func(r policyv1alpha1.PolicyRule) bool { return !p.has(&r) })
 }
 
-// HasShadow tells whether some rule is not enforced.
+// HasShadow reports whether some rule is not enforced.
 func HasShadow(rules []policyv1alpha1.PolicyRule) bool {
 	for i := range rules {
 		if rules[i].Shadowed() {
@@ -67,7 +67,7 @@ func (s *Shadows) Apply(decides *Index, changes []Change) *Index {
 		return nil
 	case s.index == nil:
 		empty := &Index{seed: decides.seed, master: decides.master, kinds: decides.kinds, compile: decides.compile, limits: decides.limits, part: Shadowed}
-		s.index = empty.Apply(own...)
+		s.index = empty.Apply(own...).during(decides.moment)
 		return s.index
 	}
 	for _, c := range changes {
@@ -80,6 +80,9 @@ func (s *Shadows) Apply(decides *Index, changes []Change) *Index {
 	}
 	if len(own) > 0 {
 		s.index = s.index.Apply(own...)
+	}
+	if s.index.moment != decides.moment {
+		s.index = s.index.during(decides.moment)
 	}
 	return s.index
 }
@@ -134,7 +137,7 @@ func (s *Shadows) container(c *policyv1alpha1.PolicyBinding, gone bool) []Change
 	roles := s.roles[c.Name]
 	reduced := &policyv1alpha1.PolicyBinding{ObjectMeta: c.ObjectMeta, PolicyRef: c.PolicyRef, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
 	for name, b := range c.RoleBindings {
-		if !gone && roles[b.RoleName] {
+		if !gone && roles[b.RoleName] && b.RoleRef == nil {
 			reduced.RoleBindings[name] = b
 		}
 	}

@@ -110,11 +110,16 @@ func (h *Holds) gives(ix *Index, id uint32) bool {
 
 func (h *Holds) covers(ix *Index, c *matching.Cell) bool {
 	for _, gr := range ix.kinds.Resources() {
-		if (c.AnyRes || c.Res == gr.Resource) && c.InGroup(gr.Group) && (c.Rule.Groups == nil || slices.Contains(c.Rule.Groups, gr.Group)) && h.Served.Namespaced(gr) {
+		if h.about(c, gr) {
 			return true
 		}
 	}
 	return false
+}
+
+// about reports whether a cell is about a resource, and that belongs to a namespace.
+func (h *Holds) about(c *matching.Cell, gr schema.GroupResource) bool {
+	return (c.AnyRes || c.Res == gr.Resource) && c.InGroup(gr.Group) && (c.Rule.Groups == nil || slices.Contains(c.Rule.Groups, gr.Group)) && h.Served.Namespaced(gr)
 }
 
 // SameFor reports whether another state of the index holds exactly the same for a user: nothing that is bound to the
@@ -149,7 +154,10 @@ func (ix *Index) sameOf(key Subject, other *Index) bool {
 		return false
 	}
 	same := func(g grants) bool {
-		return !slices.ContainsFunc(g, func(rg roleGrant) bool { return ix.slots.Get(rg.id) != other.slots.Get(rg.id) })
+		return !slices.ContainsFunc(g, func(rg roleGrant) bool {
+			r := ix.slots.Get(rg.id)
+			return r != other.slots.Get(rg.id) || r != nil && r.asksTime
+		})
 	}
 	if !same(s.cluster) || !same(s.master()) {
 		return false

@@ -19,7 +19,7 @@ type Definition struct {
 	Rules []*matching.Rule
 }
 
-// Denies tells whether the role has deny rules that take effect.
+// Denies reports whether the role has deny rules that take effect.
 func (d *Definition) Denies() bool {
 	return slices.ContainsFunc(d.Rules, func(r *matching.Rule) bool { return r != nil && r.Deny })
 }
@@ -31,4 +31,5 @@ type role struct {
 	problems []Problem
 	names    []string // of kinds that the rules mention, in lower case
 	over     error    // see roleSource
+	asksTime bool     // some condition may look at request.time
 }

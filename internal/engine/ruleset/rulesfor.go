@@ -25,20 +25,23 @@ type Rules struct {
 // RBACRulesFor lists the RBAC rules of a user in a namespace, as upstream's authorizer does.
 func (ix *Index) RBACRulesFor(u user.Info, namespace string) Rules {
 	var out Rules
-	out.Err = ix.visitRoles(u, namespace, TierRBAC, func(r *role) {
-		for i := range r.RBAC {
-			src := &r.RBAC[i]
-			if len(src.Resources) > 0 {
-				out.Resources = append(out.Resources, &authorizer.DefaultResourceRuleInfo{
-					Verbs: src.Verbs, APIGroups: src.APIGroups, Resources: src.Resources, ResourceNames: src.ResourceNames})
-			}
-			if len(src.NonResourceURLs) > 0 {
-				out.NonResources = append(out.NonResources, &authorizer.DefaultNonResourceRuleInfo{
-					Verbs: src.Verbs, NonResourceURLs: src.NonResourceURLs})
-			}
-		}
-	})
+	out.Err = ix.visitRoles(u, namespace, TierRBAC, func(r *role) { out.listRBAC(r, true) })
 	return out
+}
+
+// listRBAC lists the rules of a role of RBAC. URLs belong to no namespace.
+func (out *Rules) listRBAC(r *role, everywhere bool) {
+	for i := range r.RBAC {
+		src := &r.RBAC[i]
+		if len(src.Resources) > 0 {
+			out.Resources = append(out.Resources, &authorizer.DefaultResourceRuleInfo{
+				Verbs: src.Verbs, APIGroups: src.APIGroups, Resources: src.Resources, ResourceNames: src.ResourceNames})
+		}
+		if len(src.NonResourceURLs) > 0 && everywhere {
+			out.NonResources = append(out.NonResources, &authorizer.DefaultNonResourceRuleInfo{
+				Verbs: src.Verbs, NonResourceURLs: src.NonResourceURLs})
+		}
+	}
 }
 
 // PolicyRulesFor lists the allow rules of Policy of a user in a namespace. The review knows neither denial, negation
@@ -75,6 +78,10 @@ func (ix *Index) visitRoles(u user.Info, namespace string, tier Tier, visit func
 }
 
 func (ix *Index) listPolicy(out *Rules, r *role, master bool) {
+	if r.Ref.Kind == ClusterRole {
+		out.listRBAC(r, master)
+		return
+	}
 	if !r.deny.Empty() || len(r.problems) > 0 {
 		out.Incomplete = true
 	}

@@ -50,12 +50,12 @@ func (ix *Index) AppendIn(key []byte, s Subject, namespace string) []byte {
 	return here.rbac.appendTo(here.policy.appendTo(key))
 }
 
-// Concerns tells whether a rule that exactly this subject is bound to is about the request.
+// Concerns reports whether a rule that exactly this subject is bound to is about the request.
 func (ix *Index) Concerns(a authorizer.Attributes, s Subject) bool {
 	return ix.own(a, s, func(*role, *matching.Rule) bool { return true })
 }
 
-// Applies tells whether one rule is about the request of exactly this subject.
+// Applies reports whether one rule is about the request of exactly this subject.
 func (ix *Index) Applies(a authorizer.Attributes, s Subject, ref RoleRef, rule int) bool {
 	return ix.own(a, s, func(r *role, ru *matching.Rule) bool { return r.Ref == ref && ru.Index == rule })
 }
@@ -129,7 +129,7 @@ func (ix *Index) namesIn(names []string, r *role, a authorizer.AttributesRecord)
 	return names
 }
 
-// fits tells whether one rule of a role is about the request.
+// fits reports whether one rule of a role is about the request.
 func (q *Query) fits(r *role, rule int) (fits bool) {
 	see := func(ru *matching.Rule, _ matching.Fit, _ bool) { fits = fits || ru == r.Rules[rule] }
 	if r.Rules[rule].Deny {

@@ -141,12 +141,12 @@ func (e *edit) unreadable(c containerRef, annotations map[string]string, entries
 	}
 }
 
-// roleUnreadable tells whether a binding does not say which role it is of.
+// roleUnreadable reports whether a binding does not say which role it is of.
 func roleUnreadable(b *policyv1alpha1.PolicyRoleBinding) bool {
-	return b.Annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableRole
+	return b.Annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableRole || b.RoleRef != nil && clusterRole(b.RoleRef).Kind == 0
 }
 
-// subjectsUnreadable tells whether a binding does not say whom it binds; it then binds everybody.
+// subjectsUnreadable reports whether a binding does not say whom it binds; it then binds everybody.
 func subjectsUnreadable(b *policyv1alpha1.PolicyRoleBinding) bool {
 	return b.Annotations[policyv1alpha1.AnnotationUnreadable] == policyv1alpha1.UnreadableSubjects
 }

@@ -102,18 +102,18 @@ func (b Box) And(o Box) Box {
 	return b
 }
 
-// IsNothing tells whether no object is in it.
+// IsNothing reports whether no object is in it.
 func (b Box) IsNothing() bool { return b.none }
 
-// IsEverything tells whether all objects are in it.
+// IsEverything reports whether all objects are in it.
 func (b Box) IsEverything() bool { return !b.none && len(b.keys) == 0 }
 
-// Equal tells whether two boxes hold the same objects.
+// Equal reports whether two boxes hold the same objects.
 func (b Box) Equal(o Box) bool {
 	return b.none == o.none && maps.EqualFunc(b.keys, o.keys, Values.equal)
 }
 
-// Within tells whether all of the box is in the other one.
+// Within reports whether all of the box is in the other one.
 func (b Box) Within(o Box) bool {
 	if b.none || o.none {
 		return b.none
@@ -127,8 +127,8 @@ func (b Box) Within(o Box) bool {
 	return true
 }
 
-// sayable tells whether selectors can say it: there is no `or` between absence and a value of a label, and none between
-// values of a field.
+// sayable reports whether selectors can say it: there is no `or` between absence and a value of a label, and none
+// between values of a field.
 func (b Box) sayable() bool {
 	for key, values := range b.keys {
 		switch {

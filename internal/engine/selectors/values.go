@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent tells whether an object
-// without the key is in it too; a field is never absent, since selectors read a missing one as empty.
+// Values is a set of values of one key: those listed or, with Not, all but those listed. Absent reports whether an
+// object without the key is in it too; a field is never absent, since selectors read a missing one as empty.
 type Values struct {
 	Not    bool
 	List   []string // sorted
@@ -30,10 +30,10 @@ func sorted(values []string) []string {
 	return slices.Compact(out)
 }
 
-// Has tells whether a value is in the set.
+// Has reports whether a value is in the set.
 func (v Values) Has(value string) bool { return slices.Contains(v.List, value) != v.Not }
 
-// isEmpty tells whether nothing is in the set.
+// isEmpty reports whether nothing is in the set.
 func (v Values) isEmpty() bool { return !v.Not && len(v.List) == 0 && !v.Absent }
 
 func (v Values) equal(o Values) bool {
@@ -70,7 +70,7 @@ func (v Values) or(o Values) Values {
 	return out
 }
 
-// within tells whether all of the set is in the other one.
+// within reports whether all of the set is in the other one.
 func (v Values) within(o Values) bool { return v.and(o).equal(v) }
 
 func filter(values []string, keep func(string) bool) []string {

@@ -55,7 +55,7 @@ type Rule struct {
 	// Denies tells that it takes away; otherwise it gives.
 	Denies      bool
 	Description string
-	// Text is a hash of what it says, which tells whether it is still the same rule.
+	// Text is a hash of what it says, which reports whether it is still the same rule.
 	Text uint64
 }
 

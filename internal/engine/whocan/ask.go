@@ -48,12 +48,12 @@ type Page struct {
 	Named func(name string) bool
 }
 
-// has tells whether a subject is on the page or on one after it.
+// has reports whether a subject is on the page or on one after it.
 func (p Page) has(s ruleset.Subject) bool {
 	return (p.After == nil || s.Compare(*p.After) > 0) && (p.Named == nil || p.Named(s.Name))
 }
 
-// Judged is a subject as it is judged, since memberships are not known: whoever has logged in is in
+// Judged is a subject as it is judged, since memberships are not known: every user is in
 // system:authenticated, and nothing else is assumed. A group stands for an unnamed member of it.
 func Judged(s ruleset.Subject) []ruleset.Subject {
 	everybody := ruleset.Subject{Group: true, Name: authenticatedGroup}
@@ -182,7 +182,7 @@ func Ask(ix *ruleset.Index, q Question) Answer {
 	return answer
 }
 
-// judge decides the request for one subject, puts it where it belongs, and tells whether it is listed.
+// judge decides the request for one subject, puts it where it belongs, and reports whether it is listed.
 func (a *Answer) judge(ix *ruleset.Index, q Question, s candidate) bool {
 	subject := s.subject
 	var query ruleset.Query

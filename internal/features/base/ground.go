@@ -23,6 +23,7 @@ import (
 	"proviso.dev/proviso/internal/request/errorfilter"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/request/streams"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/namespacegc"
@@ -42,6 +43,8 @@ type Config struct {
 	Converter policyreview.Converter
 	// Journal keeps what is written to policy; nil keeps nothing.
 	Journal *journal.Journal
+	// Recheck is which streams end when the policy changes; empty in a host that serves none.
+	Recheck streams.Recheck
 	// Service is where another server finds our groups; nil in the server that serves them.
 	Service *apiregistration.ServiceReference
 }
@@ -75,6 +78,15 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		feature.Filter{Name: "receipt", Wrap: freshness.Receipt},
 		feature.Filter{Name: "onlyKnown", Wrap: func(next http.Handler) http.Handler { return freshness.OnlyKnown(k.Served, k.Codecs, next) }},
 		feature.Filter{Name: "withhold", Wrap: held.Wrap})
+	if cfg.Recheck != "" {
+		lasting := streams.New(streams.Config{Gate: k.Gate, Store: k.Store, Local: k.Served, Recheck: cfg.Recheck})
+		s.Filters = append(s.Filters, feature.Filter{Name: "streams", Wrap: lasting.Wrap})
+		others := s.Background
+		s.Background = func(from snapshot.Source) ([]feature.Runner, error) {
+			runners, err := others(from)
+			return append(runners, lasting), err
+		}
+	}
 	return s, nil
 }
 

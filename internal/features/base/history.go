@@ -103,7 +103,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := write(w, &answer, records); err != nil {
-		klog.ErrorS(err, "The journal of policy was not sent to its end") // its reader sees that: it is no JSON
+		klog.ErrorS(err, "The journal of policy was not sent to its end") // its reader sees that it is not JSON
 	}
 }
 

@@ -50,8 +50,8 @@ func (r *sinkReporter) announce(ctx context.Context, before, after *auditv1alpha
 	return err
 }
 
-// deliveringEvent is what there is to say: that deliveries fail, or that they no longer do. That a new sink delivers is
-// no news.
+// deliveringEvent is what to report: that deliveries fail, or that they no longer do. A new sink that delivers is
+// not reported.
 func deliveringEvent(was, is *metav1.Condition) *corev1.Event {
 	if is == nil || was != nil && was.Status == is.Status {
 		return nil

@@ -10,7 +10,7 @@ import (
 // inForce returns the sinks and classes as they count. Nobody knows what a quarantined class selects, nor what a
 // quarantined sink says about what it records. Such a sink, and one that uses such a class, must not record less: its
 // rules for that class are left out, and every request is recorded with its metadata at least. Bodies are recorded only
-// where a rule that can be read says so: a doubt is no reason to send a secret somewhere.
+// where a rule that can be read says so: a doubt does not justify sending a secret somewhere.
 func inForce(sinks []*auditv1alpha1.AuditSink, classes []*auditv1alpha1.AuditClass) ([]*auditv1alpha1.AuditSink, []*auditv1alpha1.AuditClass) {
 	doubtful := map[string]bool{}
 	for _, c := range classes {

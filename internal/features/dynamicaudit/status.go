@@ -133,7 +133,7 @@ func (r *sinkReporter) report(ctx context.Context, s sink.SinkStatus) error {
 	return r.announce(ctx, before, next)
 }
 
-// heard tells whether the others know that this server is there.
+// heard reports whether the others know that this server is there.
 func (r *sinkReporter) heard(sink *auditv1alpha1.AuditSink) bool {
 	return slices.ContainsFunc(sink.Status.Replicas, func(x auditv1alpha1.AuditSinkReplicaStatus) bool {
 		return x.Name == r.replica && time.Since(x.LastUpdate.Time) < aliveInterval

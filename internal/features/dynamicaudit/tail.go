@@ -29,15 +29,15 @@ const (
 	// auditTailPath streams live audit events. The normal authorization filter asks for get on it; the handler asks for
 	// more.
 	auditTailPath = auditv1alpha1.TailPath
-	// tailRecheck is how long somebody who may no longer write a sink goes on seeing events.
+	// tailRecheck is how long a user who may no longer write a sink goes on seeing events.
 	tailRecheck = 5 * time.Second
 	// tailClass is the class that is made of the selectors of a request. It comes before a stored one of the same name,
 	// and selectors exclude stored classes.
 	tailClass = "selectors"
 )
 
-// auditTail serves `proviso audit tail` (DA-13): whoever may write a sink could read everything that a sink gets, and
-// sees it here without leaving a sink behind.
+// auditTail serves `proviso audit tail` (DA-13): a user who may write a sink could read everything that a sink gets,
+// and sees it here without leaving a sink behind.
 type auditTail struct {
 	kernel *feature.Kernel
 	router *sink.Router
@@ -127,7 +127,8 @@ func (t *auditTail) authorize(ctx context.Context) error {
 	if !ok {
 		return refuse("nobody is authenticated")
 	}
-	ctx = requestctx.With(ctx, t.kernel.Store.Current())
+	snap, instant := t.kernel.Store.Now()
+	ctx = requestctx.At(ctx, snap, instant)
 	decision, reason, err := t.kernel.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{
 		User: user, Verb: "create", APIGroup: gr.Group, APIVersion: auditv1alpha1.SchemeGroupVersion.Version, Resource: gr.Resource, ResourceRequest: true,
 	})

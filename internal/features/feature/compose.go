@@ -27,7 +27,7 @@ func Filters(systems []System) (filters []Filter) {
 
 // Enforcer is the enforcer with what every system checks in it.
 func Enforcer(k *Kernel, systems []System) *enforce.Plugin {
-	cfg := enforce.Config{Namespaces: k.Namespaces, Observer: k.Shadow}
+	cfg := enforce.Config{Namespaces: k.Namespaces, Observer: k.Shadow, Later: authorize.Later{Gate: k.Gate, Clock: k.Store.Clock()}}
 	for _, s := range systems {
 		if s.Enforce != nil {
 			s.Enforce(&cfg)
@@ -58,7 +58,7 @@ func Registry(systems []System) (cfg registry.Config) {
 	return cfg
 }
 
-// Serves tells whether a resource of our groups is served: it belongs to a system that is on.
+// Serves reports whether a resource of our groups is served: it belongs to a system that is on.
 func Serves(systems []System, resource string) bool {
 	return slices.ContainsFunc(systems, func(s System) bool { return slices.Contains(s.Resources, resource) })
 }

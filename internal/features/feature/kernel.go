@@ -80,8 +80,8 @@ type Warner interface {
 
 // Needs tells replicas what they have to know.
 type Needs interface {
-	// Need is an error if a replica does not know of rules that are not enforced; otherwise whoever starts later has
-	// to.
+	// Need is an error if a replica does not know of rules that are not enforced; otherwise a replica that starts later
+	// has to.
 	Need(ctx context.Context, dryRun bool) error
 	// NoNeed tells that there are none.
 	NoNeed(ctx context.Context) error
@@ -92,14 +92,16 @@ type Needs interface {
 
 // Before is what all systems refuse before the chain is asked.
 func (k *Kernel) Before(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {
-	if !authorize.Writes(attrs) {
-		return nil // deleting, connecting and impersonating set no label and no field
-	}
 	systems, _ := k.Systems.Get() // no request comes before they are made
 	var all []accessreview.ChainElement
 	for _, s := range systems {
-		if s.Before != nil {
-			all = append(all, s.Before(ctx, attrs)...)
+		refuses := s.Deletes
+		if attrs.GetVerb() != "delete" {
+			refuses = s.Before
+		}
+		// Connecting and impersonating set no label and no field.
+		if refuses != nil && (attrs.GetVerb() == "delete" || authorize.Writes(attrs)) {
+			all = append(all, refuses(ctx, attrs)...)
 		}
 	}
 	return all

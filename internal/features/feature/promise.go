@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Promise is a value that comes later than those who need it are made. It is kept once; whoever asks earlier gets
+// Promise is a value that comes later than those who need it are made. It is kept once; earlier callers get
 // nothing, and must fail closed.
 type Promise[T any] struct{ kept atomic.Pointer[T] }
 

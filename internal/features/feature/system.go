@@ -55,6 +55,8 @@ type System struct {
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).
 	Before Before
+	// Deletes is the same for deletions, which set nothing.
+	Deletes Before
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 

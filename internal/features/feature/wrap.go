@@ -29,18 +29,19 @@ func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store 
 	}
 }
 
-// pinSnapshot gives every request its state and its notes. The policy of this moment decides everything later, or the
-// newer one that the request asks for.
+// pinSnapshot gives every request its instant, its state and its notes. The policy of this moment decides everything
+// later, or the newer one that the request asks for.
 func pinSnapshot(store *snapshot.Store, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := requestctx.WithNotes(selfclient.Context(r))
 		if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
 			ctx = journal.Impersonated(ctx)
 		}
+		snap, instant := store.Now()
 		if token := r.Header.Get(freshness.AtLeast); token != "" {
-			freshness.Serve(next, w, r.WithContext(ctx), store.Current(), token)
+			freshness.Serve(next, w, r.WithContext(ctx), snap, instant, token)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(requestctx.With(ctx, store.Current())))
+		next.ServeHTTP(w, r.WithContext(requestctx.At(ctx, snap, instant)))
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 var _ policyreview.FieldRights = (*rights)(nil)
 
-// Covered implements policyreview.FieldRights: it decides a write that somebody asks about as the enforcer decides it
+// Covered implements policyreview.FieldRights: it decides a write in a question as the enforcer decides it
 // when it is made.
 func (f *rights) Covered(ctx context.Context, w policyreview.FieldWrite) fieldperm.Result {
 	table, served := w.Snapshot.Fields, w.Snapshot.Served

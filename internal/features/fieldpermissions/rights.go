@@ -89,7 +89,7 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 	return errs
 }
 
-// checkPath tells whether a resource, if it is served, has a field.
+// checkPath reports whether a resource, if it is served, has a field.
 func (f *rights) checkPath(at fieldperm.Path, r fieldperm.Resource) error {
 	if err := f.fieldIn(f.store.Current().Served, r, at); !errors.Is(err, errNotServed) {
 		return err

@@ -15,7 +15,7 @@ import (
 // shown is what the documents of the server say about field permissions, made once per table of permissions.
 type shown struct {
 	store *snapshot.Store
-	// local tells whether this process serves a group version. What another server serves is not checked here.
+	// local reports whether this process serves a group version. What another server serves is not checked here.
 	local authorize.Local
 
 	mu     sync.Mutex

@@ -17,16 +17,22 @@ import (
 // A test holds view, edit and admin against the roles of the same name that RBAC has, right by right.
 func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 	read := verbs.Reads()
+	// What a refusal names can be read by those who meet it.
+	protections := policyv1alpha1.PolicyRule{
+		Verbs: read, ResourceKinds: []string{"protectedattributes.policy.proviso.dev"},
+		Description: "read which labels and annotations are protected in the namespace",
+	}
 	const changes = "change what runs in the namespace"
 	return map[string][]policyv1alpha1.PolicyRule{
 		"view": {{
 			Verbs: read, ResourceKinds: allBut(withheld, elsewhere, membership, []string{"-secrets"}),
 			Description: "read everything but secrets and policy",
-		}},
+		}, protections},
 		"edit": {
 			{Verbs: read, ResourceKinds: allBut(withheld, elsewhere, membership), Description: "read everything but policy"},
 			{Verbs: []string{"*"}, ResourceKinds: allBut(withheld, elsewhere, membership, readOnly), Description: changes},
 			{Verbs: []string{"impersonate"}, ResourceKinds: []string{"serviceaccounts."}, Description: "act as service accounts, as their tokens allow as well"},
+			protections,
 		},
 		"admin": {
 			{Verbs: read, ResourceKinds: allBut(withheld, elsewhere), Description: "read everything"},
@@ -44,6 +50,7 @@ func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 				Verbs: []string{"create"}, ResourceKinds: []string{"resourceaccessreviews.authorization.proviso.dev", "subjectaccessreviews.authorization.proviso.dev", "localsubjectaccessreviews.authorization.k8s.io"},
 				Description: "ask who can do what in the namespace",
 			},
+			protections,
 		},
 		"cluster-admin": {
 			{Verbs: append([]string{"*"}, specialVerbs...), ResourceKinds: []string{"*"}, Description: "everything"},
@@ -55,6 +62,10 @@ func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 				Where: "!has(resource.spec.userName) && !has(resource.spec.groupName)", Description: "ask only about yourself",
 			},
 			{Verbs: []string{"get"}, NonResourceURLs: []string{journal.Path}, Description: "see who changed the policy that you may read"},
+			{
+				Verbs: read, ResourceKinds: []string{"clusterprotectedattributes.policy.proviso.dev"},
+				Description: "read which labels and annotations are protected everywhere",
+			},
 		},
 	}
 }
@@ -65,7 +76,7 @@ var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "granula
 var (
 	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists but the
 	// one for cluster-scoped custom resources have a group, one of Kubernetes' or ours: then nothing custom can get
-	// such a name, and an admin holds every kind of his own that he may grant.
+	// such a name, and an admin holds every custom kind that they may grant.
 	withheld = append([]string{"-clusterroles.rbac.authorization.k8s.io", "-clusterrolebindings.rbac.authorization.k8s.io"}, wholly(ruleset.Guarded)...)
 	// elsewhere is what belongs to the cluster and to no namespace. The roles can be bound in the master namespace.
 	elsewhere = []string{

@@ -58,7 +58,7 @@ func writeDefaults(ctx context.Context, clients *selfclient.Clients, master stri
 	if err != nil {
 		return err
 	}
-	// Beside a stock server it is made by whoever installs, and this host may not make namespaces.
+	// Beside a stock server it is made at installation, and this host may not make namespaces.
 	if _, err = client.CoreV1().Namespaces().Get(ctx, master, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: master}}, metav1.CreateOptions{})
 	}

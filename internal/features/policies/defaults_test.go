@@ -46,3 +46,19 @@ func TestHashTellsEditedRoles(t *testing.T) {
 		}
 	}
 }
+
+// PA-16: those who work in a namespace can read what is protected in it, and everybody what is protected everywhere.
+// Only reading is added.
+func TestDefaultRolesReadProtections(t *testing.T) {
+	for role, resource := range map[string]string{"view": "protectedattributes", "edit": "protectedattributes", "admin": "protectedattributes", "basic-user": "clusterprotectedattributes"} {
+		found := false
+		for _, rule := range DefaultRoles()[role] {
+			if slices.Contains(rule.ResourceKinds, resource+".policy.proviso.dev") {
+				found = slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) && len(rule.ResourceKinds) == 1
+			}
+		}
+		if !found {
+			t.Errorf("%s does not read %s, and no more than that", role, resource)
+		}
+	}
+}

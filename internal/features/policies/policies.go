@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/apis/accessreview"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/features/feature"
@@ -58,6 +60,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		},
 	}
 	if k.Clients != nil {
+		s.Deletes = func(ctx context.Context, attrs authorizer.Attributes) []accessreview.ChainElement {
+			return within(ctx, k, attrs)
+		}
 		for _, view := range []string{"roles", "rolebindings"} {
 			k.Owners.HasNone(authz.Resource(view))
 		}
@@ -82,4 +87,21 @@ func tiers(k *feature.Kernel, nodes authorizer.UnconditionalAuthorizer) []author
 	master := authorize.NewPolicyMaster(k.Store).YieldingTo(nodes).ServedBy(k.Served)
 	namespace := authorize.NewPolicyNamespace(k.Store, nodes).ServedBy(k.Served)
 	return []authorize.Link{{Name: links.PolicyMaster, Authorizer: master}, {Name: links.PolicyNamespace, Authorizer: namespace}}
+}
+
+// within is what a review of the deletion of a namespace shows: the enforcer refuses it while a rule denies the caller
+// the deletion of something in it.
+func within(ctx context.Context, k *feature.Kernel, attrs authorizer.Attributes) []accessreview.ChainElement {
+	if attrs.GetAPIGroup() != "" || attrs.GetResource() != "namespaces" || attrs.GetSubresource() != "" || attrs.GetName() == "" {
+		return nil
+	}
+	found := enforce.DeniedWithin(ctx, k.Gate, authorize.SnapshotOf(ctx, k.Store), attrs.GetUser(), attrs.GetName())
+	if found == nil {
+		return nil
+	}
+	reason := found.String()
+	if found.Ask != nil {
+		reason += fmt.Sprintf("; `proviso explain delete %s -n %s` shows it", found.What, attrs.GetName())
+	}
+	return []accessreview.ChainElement{{Name: links.Effects, Decision: authorizer.ConditionsAwareDecisionDeny(reason, nil)}}
 }

@@ -24,7 +24,7 @@ import (
 //	  Timeout
 //	  Authentication               who is it
 //	  Audit                        the level of the event; it goes to the sinks when the response ends         dynamicaudit
-//	  Impersonation                asks the gate whether the user may act as somebody else                    authorize
+//	  Impersonation                asks the gate whether the user may act as another user                     authorize
 //	  PriorityAndFairness
 //	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
 //	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
@@ -33,6 +33,7 @@ import (
 //	» receipt                      who writes policy is told its revision                                     freshness
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  freshness
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    errorfilter
+//	» streams                      connections, logs and what is passed on end with the right to them         streams
 //	» visible                      selectors narrow a list to what its caller may see                        readfilter
 //	» unsharded                    the public parameter for shards is ignored, as by a stock server          readfilter
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions

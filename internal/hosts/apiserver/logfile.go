@@ -40,7 +40,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 func (l *logFile) open() bool {
 	path := l.Path()
 	dir := filepath.Dir(path)
-	// The data directory itself is made, and checked, by whoever takes its lock.
+	// The data directory itself is made, and checked, by the code that takes its lock.
 	if _, err := os.Stat(filepath.Dir(dir)); err != nil {
 		return false
 	}

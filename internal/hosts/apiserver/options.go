@@ -24,6 +24,7 @@ import (
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
 	"proviso.dev/proviso/internal/hosts/apiserver/controllers"
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
+	"proviso.dev/proviso/internal/request/streams"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/source"
 )
@@ -45,7 +46,9 @@ type Options struct {
 	// ProtectedAttributesExemptUsers and ...Groups copy what was already admitted, beyond Kubernetes' own controllers.
 	ProtectedAttributesExemptUsers, ProtectedAttributesExemptGroups []string
 
-	// RecheckWatches ends open watches when the right to them is gone.
+	// Recheck is which streams end when a change of policy takes the right to them, and RecheckWatches the older way to
+	// say All.
+	Recheck        string
 	RecheckWatches bool
 
 	// MaxStaleness is how long the policy may not have heard from etcd before everybody is refused; 0 is any time.
@@ -68,7 +71,7 @@ type Options struct {
 	auditEvaluator audit.PolicyRuleEvaluator
 	// configured may change the configuration of the built-in resources before the others are copied from it.
 	configured func(c *config, generic *genericapiserver.Config) error
-	// changed tells whether the user gave a flag; a given flag is never overridden.
+	// changed reports whether the user gave a flag; a given flag is never overridden.
 	changed func(name string) bool
 }
 
@@ -88,6 +91,7 @@ func NewOptions() *Options {
 		DataDir:               "proviso-data",
 		LogOutput:             "auto",
 		PolicyMasterNamespace: "master",
+		Recheck:               string(streams.Conditional),
 		HistoryEntries:        journal.DefaultEntries,
 		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
 		lineup:                features.All(),
@@ -118,8 +122,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
 		"Groups whose members copy what was already admitted and may therefore set protected attributes.")
+	ours.StringVar(&o.Recheck, "authorization-recheck", o.Recheck,
+		"Which open streams end when a change of policy takes the right to them: exec, attach, port-forward, logs, proxied requests, and watches, these with error 410. Conditional: those that were allowed under a condition. All: all of them. Off: only watches under a condition, which always end. A right that ends by time ends its streams in any case.")
 	ours.BoolVar(&o.RecheckWatches, "authorization-recheck-watches", false,
-		"End an open watch, with error 410, when the right to it is gone. Watches under a condition always end then; the others go on in stock Kubernetes until they time out.")
+		"Older way to say --authorization-recheck=All.")
 	ours.IntVar(&o.AuditDynamic.MaxSinks, "audit-dynamic-max-sinks", o.AuditDynamic.MaxSinks,
 		"How many audit sinks there can be.")
 	ours.StringVar(&o.AuditDynamic.SpoolDir, "audit-dynamic-spool-dir", "",
@@ -141,10 +147,10 @@ func (o *Options) Parsed(fs *pflag.FlagSet) {
 	o.changed = fs.Changed
 }
 
-// external tells whether the server runs on somebody else's etcd, as kube-apiserver does.
+// external reports whether the server runs on an external etcd, as kube-apiserver does.
 func (o *Options) external() bool { return o.standsIn || o.changed("etcd-servers") }
 
-// dropIn tells whether the server stands in for kube-apiserver: it then generates nothing and every default is
+// dropIn reports whether the server stands in for kube-apiserver: it then generates nothing and every default is
 // upstream's, but for the authorizers (authzconfig.Plan.ModesAssumed).
 func (o *Options) dropIn() bool { return o.external() && !o.changed("data-dir") }
 
@@ -177,10 +183,23 @@ func (o *Options) validateOwn() error {
 	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))
 	}
-	if o.RecheckWatches && !o.switches().systems.Has(conditionalreads.Gate) {
-		errs = append(errs, fmt.Errorf("--authorization-recheck-watches: needs the feature gates %s and %s", conditions.Gate, conditionalreads.Gate))
+	switch streams.Recheck(o.Recheck) {
+	case streams.Off, streams.Conditional, streams.All:
+	default:
+		errs = append(errs, fmt.Errorf("--authorization-recheck=%s: want %s, %s or %s", o.Recheck, streams.Off, streams.Conditional, streams.All))
+	}
+	if o.recheck() == streams.All && !o.switches().systems.Has(conditionalreads.Gate) {
+		errs = append(errs, fmt.Errorf("--authorization-recheck=All: needs the feature gates %s and %s", conditions.Gate, conditionalreads.Gate))
 	}
 	return utilerrors.NewAggregate(errs)
+}
+
+// recheck is what the two flags come to.
+func (o *Options) recheck() streams.Recheck {
+	if o.RecheckWatches {
+		return streams.All
+	}
+	return streams.Recheck(o.Recheck)
 }
 
 // completed is what the rest of the server works with.

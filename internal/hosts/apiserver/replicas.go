@@ -67,7 +67,7 @@ func joinReplicas(ctx context.Context, opts *completed, p *progress) (leave func
 	return leave, nil
 }
 
-// guardStock lets a server whose systems are all off serve nobody but system:masters while its replicas have agreed on
+// guardStock lets a server whose systems are all off serve only system:masters while its replicas have agreed on
 // something else: the others' denies would not hold here.
 func guardStock(aggregator *genericapiserver.Config, replicas authorize.Agreement) error {
 	guarded, err := union.New(

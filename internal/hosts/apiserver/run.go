@@ -36,7 +36,7 @@ func Run(ctx context.Context, o *Options, out io.Writer) error {
 		return err
 	}
 	if !o.logToFile() && o.Kube.Logs != nil && o.Kube.Logs.Format == "json" {
-		out = logLines{} // whoever collects JSON can use nothing else
+		out = logLines{} // a collector of JSON can use nothing else
 	}
 	p := newProgress(out)
 	title := func() { p.Say("proviso %s on Kubernetes %s", buildinfo.Get().Version, buildinfo.Get().Kubernetes) }

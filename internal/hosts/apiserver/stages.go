@@ -46,6 +46,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize/noderestriction"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/shadow"
+	"proviso.dev/proviso/internal/request/streams"
 	"proviso.dev/proviso/internal/state/discovery"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/selfclient"
@@ -147,8 +148,9 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			Health: s.health, Roles: s.roles, Converter: policyreview.ConverterFunc(readContent),
 			Namespaces: s.kernel.Clients.Namespaces(informers.Core().V1().Namespaces().Lister()),
 			Journal:    s.journal,
+			Recheck:    own.recheck(),
 		},
-		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.RecheckWatches, Shards: opts.public, Follower: namespaceFollower{informers}},
+		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.recheck() == streams.All, Shards: opts.public, Follower: namespaceFollower{informers}},
 		Policies: policies.Config{GuardRBAC: func(upstream feature.Provider) (feature.Provider, error) {
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}},
@@ -196,7 +198,7 @@ func (l *lateResolver) ResolveEndpoint(namespace, name string, port int32) (*url
 	return nil, errors.New("services are not known yet")
 }
 
-// lateRoles knows which roles there are once somebody reads them.
+// lateRoles knows which roles exist once they are read.
 type lateRoles struct {
 	feature.Promise[registry.Roles]
 }

@@ -25,7 +25,7 @@ import (
 func (h *handler) apply(r *http.Request, q planQuestion) (map[string][]string, error) {
 	switch {
 	case !h.AllowApply:
-		return nil, refused{http.StatusForbidden, "this explorer only reads: start it with --allow-apply to apply changes"}
+		return nil, refused{http.StatusForbidden, "this explorer is read-only: start it with --allow-apply to apply changes"}
 	case q.Delete:
 		return nil, refused{http.StatusForbidden, "the explorer deletes nothing: use kubectl delete"}
 	case !h.planned.take(q.YAML):
@@ -80,7 +80,7 @@ func (h *handler) applyOne(ctx context.Context, client dynamic.Interface, mapper
 }
 
 // replace makes an object what the plan has shown: exactly what was written, in place of what is there. An apply would
-// keep what others have added, such as subjects of a binding that the plan has shown to be gone. Whoever changes the
+// keep what others have added, such as subjects of a binding that the plan has shown to be gone. A user who changes the
 // object meanwhile makes it fail.
 func replace(ctx context.Context, target dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	const manager, validation = "proviso-explorer", "Strict"

@@ -43,12 +43,12 @@ func NewCommand(streams genericiooptions.IOStreams, run Run) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explorer",
 		Short: "Open a page that shows who can do what, why, and what would change",
-		Long: `Open a page in the browser that shows who can do what, why, and what would change. It runs on this machine, listens on 127.0.0.1 alone, acts as
-the user of the kubeconfig, and loads nothing from the network. Every screen names the command that says the same in a terminal, and has an
-address that any other explorer opens.
+		Long: `Open a page in the browser that shows who can do what, why, and what would change. It runs on this machine, listens on 127.0.0.1
+only, acts as the user of the kubeconfig, and loads nothing from the network. Every screen names the command that gives the same answer
+in a terminal, and has an address that any other explorer opens.
 
-The address that is printed works once. The page can be used until the program ends, for twelve hours at most. It writes nothing; with
---allow-apply it applies a change of policy, as you, after it has shown its plan.
+The printed address works once. The page can be used until the program ends, for twelve hours at most. It is read-only; with
+--allow-apply it can apply a policy change, as you, after showing the plan.
 
 On another machine, print the address and forward the port:  ssh -L PORT:127.0.0.1:PORT MACHINE
 
@@ -75,13 +75,13 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig.")
-	fs.StringVar(o.config.Context, "context", "", "The kubeconfig's context to use.")
-	fs.StringVar(o.config.Impersonate, "as", "", "The user that the page acts as.")
-	fs.BoolVar(&o.PrintURL, "print-url", false, "Print the address on standard output and open no browser.")
-	fs.BoolVar(&o.ReadOnly, "read-only", o.ReadOnly, "Write nothing. It is the default.")
-	fs.IntVar(&o.Port, "port", 0, "The port to listen on. Left out, any that is free.")
-	fs.BoolVar(&o.AllowApply, "allow-apply", false, "Let the page apply a change after it has shown its plan.")
+	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig file.")
+	fs.StringVar(o.config.Context, "context", "", "Context of the kubeconfig to use.")
+	fs.StringVar(o.config.Impersonate, "as", "", "User to impersonate.")
+	fs.BoolVar(&o.PrintURL, "print-url", false, "Print the address on standard output instead of opening a browser.")
+	fs.BoolVar(&o.ReadOnly, "read-only", o.ReadOnly, "Do not allow changes. This is the default.")
+	fs.IntVar(&o.Port, "port", 0, "Port to listen on. Default: any free port.")
+	fs.BoolVar(&o.AllowApply, "allow-apply", false, "Allow the page to apply a change after showing the plan.")
 	return cmd
 }
 
@@ -96,14 +96,14 @@ func (o *Options) Serve(ctx context.Context) error {
 		return err
 	}
 	if o.Port < 0 || o.Port > 65535 {
-		return fmt.Errorf("--port %d: want a port, or 0 for any that is free", o.Port)
+		return fmt.Errorf("--port %d: want a port, or 0 for any free port", o.Port)
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(o.Port))
 	if err != nil {
 		return fmt.Errorf("--port %d: %w", o.Port, err)
 	}
 	if err := answers(ctx, cfg.Rest); err != nil {
-		fmt.Fprintf(o.ErrOut, "Warning: the server at %s does not answer: %v. The page says so until it does.\n", cfg.Rest.Host, err)
+		fmt.Fprintf(o.ErrOut, "Warning: the server at %s does not answer: %v. The page reports this until it does.\n", cfg.Rest.Host, err)
 	}
 	url := fmt.Sprintf("http://%s/?token=%s", listener.Addr(), token)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}

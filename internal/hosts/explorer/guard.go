@@ -19,9 +19,9 @@ const (
 	sessionLife = 12 * time.Hour
 )
 
-// guard lets in whoever has used the token, and nobody else (EX-1).
+// guard lets in the browser that has used the token, and nobody else (EX-1).
 //
-// A cookie alone would not do: browsers send it to every port of 127.0.0.1, so that a program of somebody else on this
+// A cookie alone would not do: browsers send it to every port of 127.0.0.1, so a program of another user on this
 // machine could get it. The key reaches the page in the fragment of the address, which is sent to nobody, and is kept
 // where only pages of this very port find it. A request needs both.
 type guard struct {
@@ -60,7 +60,7 @@ func (g *guard) enter(w http.ResponseWriter, token string) (key string, ok bool)
 	return g.key, true
 }
 
-// admits tells whether a request belongs to the session.
+// admits reports whether a request belongs to the session.
 func (g *guard) admits(r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +74,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // local refuses what does not come from a browser on this machine that has this address in its bar: a name that
-// somebody has pointed to 127.0.0.1, and pages of others.
+// that were pointed to 127.0.0.1, and pages of others.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -89,14 +89,14 @@ func local(next http.Handler) http.Handler {
 		case !isLoopback(r.Host):
 			http.Error(w, "This page answers at 127.0.0.1 and localhost only.", http.StatusMisdirectedRequest)
 		case !ownOrigin(r):
-			http.Error(w, "Pages of another origin cannot use the explorer.", http.StatusForbidden)
+			http.Error(w, "Pages of other origins cannot use the explorer.", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// isLoopback tells whether a Host is this machine by its number or by localhost. The port may be another: ssh can
+// isLoopback reports whether a Host is this machine by its number or by localhost. The port may be another: ssh can
 // forward one.
 func isLoopback(host string) bool {
 	name := host
@@ -110,7 +110,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// ownOrigin tells whether a request comes from this page, or from the address bar. A request that changes or asks
+// ownOrigin reports whether a request comes from this page, or from the address bar. A request that changes or asks
 // anything must say where it comes from.
 func ownOrigin(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")

@@ -87,11 +87,11 @@ func (h *handler) questions() map[string]func(http.ResponseWriter, *http.Request
 	}
 }
 
-// inSession turns away whoever has no session.
+// inSession turns away requests without a session.
 func (h *handler) inSession(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.guard.admits(r) {
-			fail(w, http.StatusUnauthorized, "this page has no session, or it has ended: run proviso explorer again and open the address that it prints")
+			fail(w, http.StatusUnauthorized, "this page has no session, or it has ended: run proviso explorer again and open the printed address")
 			return
 		}
 		if mime, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); mime != "application/json" {
@@ -195,7 +195,7 @@ func (h *handler) serveAs(w http.ResponseWriter, name string, status int) {
 	data, err := fs.ReadFile(page.Files, name)
 	typ, known := mimeTypes[path.Ext(name)]
 	if err != nil || !known {
-		http.Error(w, "There is no such page.", http.StatusNotFound)
+		http.Error(w, "Page not found.", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", typ)

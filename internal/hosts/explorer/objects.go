@@ -57,7 +57,7 @@ type resourcesAnswer struct {
 	Namespaces []string         `json:"namespaces"`
 }
 
-// maxNames bounds what a list of choices holds; whoever looks for another one types its name.
+// maxNames bounds what a list of choices holds; a user who looks for another one types its name.
 const maxNames = 500
 
 func (h *handler) resources(r *http.Request, _ struct{}) (*resourcesAnswer, error) {
@@ -101,7 +101,7 @@ func (h *handler) resources(r *http.Request, _ struct{}) (*resourcesAnswer, erro
 	return out, nil
 }
 
-// namespaces are those to choose from: none for whoever may not list them.
+// namespaces are those to choose from: none for a user who may not list them.
 func (h *handler) namespaces(ctx context.Context) []string {
 	names := []string{}
 	client, err := kubernetes.NewForConfig(h.Rest)

@@ -36,9 +36,9 @@ func (h *handler) undo(r *http.Request, q undoQuestion) (*answer, error) {
 	switch {
 	case !q.Make:
 	case !h.AllowApply:
-		return nil, refused{http.StatusForbidden, "this explorer only reads: start it with --allow-apply to take changes back"}
+		return nil, refused{http.StatusForbidden, "this explorer is read-only: start it with --allow-apply to undo changes"}
 	case !h.planned.take(shown):
-		return nil, refused{http.StatusConflict, "nobody has seen what taking this change back would mean: look at it first"}
+		return nil, refused{http.StatusConflict, "this undo has not been planned: plan it first"}
 	default:
 		c.set("yes", true)
 	}

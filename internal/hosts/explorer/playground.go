@@ -21,7 +21,7 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// playQuestion is a rule that somebody writes, and a request to try it on.
+// playQuestion is a draft of a rule, and a request to try it on.
 type playQuestion struct {
 	// Rule is one rule of a role, as YAML.
 	Rule string `json:"rule"`
@@ -59,7 +59,7 @@ func (h *handler) playground(r *http.Request, q playQuestion) (*playAnswer, erro
 		return out, nil
 	}
 	if q.User == "" {
-		q.User = "somebody"
+		q.User = "a-user"
 	}
 	home := q.Namespace
 	if home == "" {

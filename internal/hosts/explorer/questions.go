@@ -84,7 +84,7 @@ func (h *handler) why(r *http.Request, q whyQuestion) (*answer, error) {
 	if err := q.put(c); err != nil {
 		return nil, err
 	}
-	c.flag("subject", q.Subject)
+	c.subject(q.Subject)
 	c.set("stored", q.Stored)
 	if strings.TrimSpace(q.Object) != "" {
 		c.flag("filename", "-")
@@ -99,8 +99,8 @@ type matrixQuestion struct {
 	Resources  []string `json:"resources"`
 }
 
-// matrix asks the engine, with the policy of the server: whoever may not read all of it gets an error, and can ask for
-// his own rights.
+// matrix asks the engine, with the policy of the server: a user who may not read all of it gets an error, and can ask
+// for their own rights.
 func (h *handler) matrix(r *http.Request, q matrixQuestion) (*answer, error) {
 	if len(q.Subjects)+len(q.Namespaces) == 0 {
 		return nil, refused{http.StatusBadRequest, "name a subject or a namespace"}
@@ -109,18 +109,22 @@ func (h *handler) matrix(r *http.Request, q matrixQuestion) (*answer, error) {
 	for _, list := range []struct {
 		flag   string
 		values []string
-	}{{"subject", q.Subjects}, {"namespace", q.Namespaces}, {"resource", q.Resources}} {
+	}{{"", q.Subjects}, {"namespace", q.Namespaces}, {"resource", q.Resources}} {
 		for _, value := range list.values {
 			if strings.ContainsAny(value, ",\"") {
 				return nil, refused{http.StatusBadRequest, strconv.Quote(value) + ": commas and quotes cannot be asked about here"}
 			}
-			c.flag(list.flag, value)
+			if list.flag == "" {
+				c.subject(value)
+			} else {
+				c.flag(list.flag, value)
+			}
 		}
 	}
 	return h.ask(r.Context(), c)
 }
 
-// rights is what the caller himself can do, which everybody may ask.
+// rights is what the caller can do, which every user may ask.
 func (h *handler) rights(r *http.Request, q struct {
 	Namespace string `json:"namespace"`
 }) (*answer, error) {
@@ -163,7 +167,7 @@ func (p *planned) add(yaml string) {
 	p.sums[sha256.Sum256([]byte(yaml))] = true
 }
 
-// take tells whether a plan was shown. It counts once: the policy is another one afterwards.
+// take reports whether a plan was shown. It counts once: the policy is another one afterwards.
 func (p *planned) take(yaml string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +195,7 @@ type auditQuestion struct {
 }
 
 // audit sends events as they happen, one line of JSON each, until the page goes away. They come from the server's own
-// stream, for whoever may read it.
+// stream, for users who may read it.
 func (h *handler) audit(w http.ResponseWriter, r *http.Request) {
 	var q auditQuestion
 	if err := decode(r.Body, &q); err != nil {

@@ -35,6 +35,17 @@ func (c *command) flag(name, value string) {
 	}
 }
 
+// subject adds the flag of a subject, which is a user, group:NAME or serviceaccount:NAMESPACE/NAME on the page.
+func (c *command) subject(text string) {
+	if name, ok := strings.CutPrefix(text, "group:"); ok {
+		c.flags = append(c.flags, "--group="+name)
+	} else if account, ok := strings.CutPrefix(text, "serviceaccount:"); ok {
+		c.flag("serviceaccount", strings.Replace(account, "/", ":", 1))
+	} else {
+		c.flag("user", strings.TrimPrefix(text, "user:"))
+	}
+}
+
 // set adds a flag without a value.
 func (c *command) set(name string, on bool) {
 	if on {
@@ -61,7 +72,7 @@ func (c *command) check() error {
 	return nil
 }
 
-// String is the command as somebody would type it.
+// String is the command as a user would type it.
 func (c *command) String() string {
 	var b strings.Builder
 	b.WriteString("proviso")

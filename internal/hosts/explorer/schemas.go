@@ -91,7 +91,7 @@ func (h *handler) document(gv schema.GroupVersion) (map[string]*openSchema, erro
 	}
 	entry := paths[name]
 	if entry == nil {
-		return nil, refused{http.StatusNotFound, "the server has no schema of " + gv.String()}
+		return nil, refused{http.StatusNotFound, "the server has no schema for " + gv.String()}
 	}
 	data, err := entry.Schema("application/json")
 	if err != nil {

@@ -29,7 +29,7 @@ type Write struct {
 	Object runtime.Object
 }
 
-// Appliers are those who may make a write by what there is now: the verb is theirs, and the write gives nothing away
+// Appliers are those who may make a write by the current policy: the verb is theirs, and the write gives nothing away
 // that they do not have (PO-12).
 type Appliers struct {
 	Subjects []ruleset.Subject

@@ -22,7 +22,7 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 		for _, gv := range scheme.PrioritizedVersionsAllGroups() {
 			list := &metav1.APIResourceList{GroupVersion: gv.String()}
 			for kind := range scheme.KnownTypes(gv) {
-				if kind == "APIGroup" { // what is served is no object
+				if kind == "APIGroup" { // what is served is not an object
 					continue
 				}
 				if scheme.Recognizes(gv.WithKind(kind+"List")) || strings.HasSuffix(kind, "Review") {

@@ -60,7 +60,7 @@ func (h *Host) Scoped(attrs authorizer.Attributes) authorizer.Attributes {
 	return h.kernel.Gate.Chain.Scoped(attrs)
 }
 
-// Guards tells whether protected attributes or field permissions have a word about a request that the rules allow.
+// Guards reports whether protected attributes or field permissions have a word about a request that the rules allow.
 func (h *Host) Guards(ctx context.Context, attrs authorizer.Attributes) bool {
 	for _, e := range h.kernel.Before(ctx, attrs) {
 		if !e.Decision.IsNoOpinion() {
@@ -70,7 +70,8 @@ func (h *Host) Guards(ctx context.Context, attrs authorizer.Attributes) bool {
 	return false
 }
 
-// Serves tells whether a server with these files would know a resource. What it does not know it refuses to everybody.
+// Serves reports whether a server with these files would know a resource. What it does not know it refuses to
+// everybody.
 func (h *Host) Serves(resource schema.GroupResource) bool {
 	return h.Snapshot().Served.OwnKind(resource) != ""
 }

@@ -145,7 +145,7 @@ func (h *Host) Review(ctx context.Context, namespace string, spec authz.SubjectA
 	if spec.UserName == "" && spec.GroupName == "" {
 		return authz.SubjectAccessReviewStatus{}, errors.New("name a user or a group: nobody is logged in here")
 	}
-	// Whoever has the files sees all of the policy.
+	// A user who has the files sees all of the policy.
 	reader := &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	return h.reviewer.SubjectCan(request.WithUser(ctx, reader), reader, namespace, spec)
 }

@@ -26,7 +26,7 @@ func (h *Host) Protections() (map[string]Protection, error) {
 		if p.RoleRef.Kind == "ClusterRole" {
 			role = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}
 		}
-		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.Scope, p.RoleRef, p.Enforcement}
+		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.UnlistedValues, p.Resources, p.Scope, p.RoleRef, p.Enforcement}
 		all[fmt.Sprintf("ProtectedAttribute %s/%s", p.Namespace, p.Name)] = Protection{said, role}
 	}
 	global, err := h.Files().Objects(snapshot.ClusterProtectedAttributes)
@@ -34,7 +34,7 @@ func (h *Host) Protections() (map[string]Protection, error) {
 		return nil, err
 	}
 	for _, p := range snapshot.Of[*policyv1alpha1.ClusterProtectedAttribute](global) {
-		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.Scope, p.RoleRef, p.Enforcement}
+		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.UnlistedValues, p.Resources, p.Scope, p.RoleRef, p.Enforcement}
 		all["ClusterProtectedAttribute "+p.Name] = Protection{said, ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}}
 	}
 	return all, nil

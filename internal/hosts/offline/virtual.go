@@ -44,7 +44,7 @@ func (u *Universe) kinds(kinds []string) {
 // aKind stands in for the group of what Policy names.
 const aKind = "(kind)"
 
-// imagine adds what is not served: what every server asks about, and what rules name, since somebody else may ask.
+// imagine adds what is not served: what every server asks about, and what rules name, since other components may ask.
 func (u *Universe) imagine(h *Host) {
 	add := func(r plan.Resource) {
 		r.Virtual = true

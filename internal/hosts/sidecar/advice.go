@@ -50,7 +50,7 @@ func groupsOf(e webhooks.Exempt) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// exemptWarner tells whoever binds a role to exempt callers that its rules do not hold for them.
+// exemptWarner warns a user who binds a role to exempt callers that its rules do not hold for them.
 type exemptWarner struct{ exempt webhooks.Exempt }
 
 // Handles implements admission.Interface.

@@ -44,7 +44,7 @@ func TestExceptionsAreListed(t *testing.T) {
 		"resources of other API servers":            nil,
 		"for the identities of `init --exempt`":     silent(asked("system:kube-scheduler", "create", "configmaps", "team", "")),
 		"RBAC's own escalation check":               silent(asked("anna", "escalate", "configmaps", "team", "a")),
-		"he can tell that an object exists":         nil,
+		"they can tell that an object exists":       nil,
 		"`can-i --list`":                            nil,
 		"ask `authorization.proviso.dev`":           nil, // TestReviewsWithConditionalAnswersAreRefused
 		"a question without a version":              silent(withoutVersion),

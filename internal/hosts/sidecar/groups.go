@@ -56,7 +56,7 @@ func (s *sidecar) genericConfig(listener net.Listener, endpoints []string) (*gen
 	generic.SecureServing.ClientCA = dynamiccertificates.NewUnionCAContentProvider(front, asking)
 	list := func(names ...string) headerrequest.StringSliceProvider { return headerrequest.StaticStringSlice(names) }
 	health := []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
-	// As every extension API server does: the API server reads our documents as somebody who is in no group.
+	// As every extension API server does: the API server reads our documents as a user without groups.
 	generic.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(union.New(
 		headerrequest.NewDynamicVerifyOptionsSecure(front.VerifyOptions, list(pki.ProxyClientName), list("X-Remote-User"), list("X-Remote-Uid"), list("X-Remote-Group"), list("X-Remote-Extra-")),
 		anonymous.NewAuthenticator(health)))

@@ -198,8 +198,8 @@ func (t *logTail) unheard() bool {
 	return ok && to.Unheard()
 }
 
-// take gives one event to the sinks. A line that is no event is skipped: it will never be one. One that was cut is what
-// its beginning says, and marked.
+// take gives one event to the sinks. A line that is not an event is skipped: it will never be one. One that was cut is
+// what its beginning says, and marked.
 func (t *logTail) take(line []byte, cut bool) bool {
 	if t.unheard() || len(bytes.TrimSpace(line)) == 0 {
 		return true

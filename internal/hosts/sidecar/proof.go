@@ -67,7 +67,7 @@ func newProof(now func() time.Time) *proof {
 func (p *proof) want() {
 	select {
 	case p.wanted <- struct{}{}:
-	default: // somebody has asked
+	default: // there was a request
 	}
 }
 
@@ -102,7 +102,7 @@ func refusal(nonce string) string {
 	return "the sidecar refuses what its canary writes, to see that it is asked: " + nonce
 }
 
-// end takes the canary back; refused tells whether it heard the refusal of its nonce.
+// end takes the canary back; refused reports whether it heard the refusal of its nonce.
 func (p *proof) end(refused bool, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *proof) need() {
 	p.needed = p.now()
 }
 
-// isNeeded tells whether proofs are needed at the moment. The mutex is held.
+// isNeeded reports whether proofs are needed at the moment. The mutex is held.
 func (p *proof) isNeeded() bool { return p.now().Sub(p.needed) < proofLife }
 
 // pause is how long the next canary can wait.
@@ -209,7 +209,7 @@ func (p *proof) Watched(connection string) error {
 	return nil
 }
 
-// Ready is nil while any connection is proven, or would be if somebody asked.
+// Ready is nil while any connection is proven, or would be at the next request.
 func (p *proof) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,7 @@ type Backup struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Running tells whether an etcd answers in the directory.
+// Running reports whether an etcd answers in the directory.
 func Running(dir string) bool {
 	conn, err := net.Dial("unix", filepath.Join(dir, socketName))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // verbosity at which etcd's messages appear in the server's log. Its warnings are mostly about being alone and about
-// slow disks: of interest only to somebody who looks for them.
+// slow disks: of interest only to a user who looks for them.
 const (
 	warnVerbosity = 2
 	infoVerbosity = 4
@@ -20,7 +20,7 @@ const (
 type phase int32
 
 const (
-	// starting: whoever starts etcd gets one error instead of a log.
+	// starting: the caller gets one error instead of a log.
 	starting phase = iota
 	running
 	// closing: servers report that they were closed.
@@ -52,8 +52,8 @@ func (j *journal) logger() *zap.Logger {
 
 // lastWord decides what follows a message with which etcd gives up, on whichever goroutine. While starting that
 // goroutine ends, and Start reports the message. Later it stops where it is, with the locks it holds: a store that
-// could not write must acknowledge nothing more, and whoever waits for Err ends the process with a message instead of a
-// stack. It panics only while closing.
+// could not write must acknowledge nothing more, and the code that waits for Err ends the process with a message
+// instead of a stack. It panics only while closing.
 type lastWord struct{ *journal }
 
 func (l lastWord) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {

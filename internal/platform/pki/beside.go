@@ -21,7 +21,7 @@ type Beside struct {
 	// ServerCert and AskingCert are theirs.
 	ServerCert, ServerKey string
 	AskingCert, AskingKey string
-	// ServiceCert is for whoever reaches our groups through the Service. The cluster's authority has signed it: an
+	// ServiceCert is for clients that reach our groups through the Service. The cluster's authority has signed it: an
 	// APIService names one authority, and each machine has a sidecar of its own.
 	ServiceCert, ServiceKey string
 	// SidecarCert and CanaryCert log in to the API server: its own authority has signed them.

@@ -13,10 +13,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ClientRequest asks for a client certificate. It is not checked who asks: whoever can read the authority's key may
+// ClientRequest asks for a client certificate. It is not checked who asks: a user who can read the authority's key may
 // issue anything.
 type ClientRequest struct {
-	// User becomes the user name, Groups the groups of whoever holds the kubeconfig.
+	// User becomes the user name, Groups the groups of the holder of the kubeconfig.
 	User   string
 	Groups []string
 	// TTL is how long the certificate lasts. A certificate cannot be revoked, so that it must be chosen.

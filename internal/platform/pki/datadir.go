@@ -32,7 +32,7 @@ func (l *Lock) Release() error {
 // LockDataDir creates the directory if it is missing (mode 0700) and takes its lock.
 //
 // A directory that others can enter is made private if it is this package's own (it holds the lock file) or empty. Any
-// other is refused: somebody may have named a directory that is meant to be shared, such as their home.
+// other is refused: the user may have named a directory that is meant to be shared, such as their home.
 func LockDataDir(dir string) (*Lock, error) {
 	if dir == "" {
 		return nil, errors.New("data dir is empty; name one")
@@ -67,7 +67,7 @@ func LockDataDir(dir string) (*Lock, error) {
 	return lock, nil
 }
 
-// sign leaves the process id for whoever finds the directory locked.
+// sign leaves the process id for a process that finds the directory locked.
 func (l *Lock) sign() error {
 	if err := l.file.Truncate(0); err != nil {
 		return err

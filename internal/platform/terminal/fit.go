@@ -41,13 +41,34 @@ func Fit(out io.Writer, hint string, colour func(line string) Colour) *Fitted {
 		return f
 	}
 	f.out = file // the lines are clean, and Clean would spell colours out
-	if width, _, err := term.GetSize(int(file.Fd())); err == nil && hint != "" {
-		f.width = width
+	if hint != "" {
+		f.width = Width(out)
 	}
 	if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
 		f.colour = colour
 	}
 	return f
+}
+
+// Width is the width of a terminal, or 0 if the output is not a terminal.
+func Width(out io.Writer) int {
+	file, ok := Underlying(out).(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// Cut shortens a text to a width, with a mark where something is missing. A width of 0 cuts nothing.
+func Cut(text string, width int) string {
+	if width < 2 || utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
 }
 
 // Write takes whole lines and keeps the rest for the next time.
@@ -70,8 +91,8 @@ func (f *Fitted) line(line string) error {
 	if f.colour != nil {
 		painted = f.colour(line)
 	}
-	if f.width > 1 && utf8.RuneCountInString(line) > f.width {
-		line, f.cut = string([]rune(line)[:f.width-1])+"…", true
+	if short := Cut(line, f.width); short != line {
+		line, f.cut = short, true
 	}
 	if painted != None {
 		line = string(painted) + line + plain

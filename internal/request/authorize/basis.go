@@ -3,6 +3,7 @@ package authorize
 import (
 	"errors"
 	"slices"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -35,6 +36,8 @@ type basisRule struct {
 	unseen string
 	// sight is what the condition sees of an object.
 	sight string
+	// at is the instant, if the condition looks at it.
+	at time.Time
 }
 
 var _ requestctx.Basis = (*basis)(nil)
@@ -46,6 +49,9 @@ func basisOf(rules []*ruleCondition, req *expr.Request, served *snapshot.Served,
 		if err := seenAsSelected(c, req, served); err != nil {
 			r.unseen = err.Error()
 		}
+		if expr.LooksOf(c.rule).Time {
+			r.at = req.Time
+		}
 		b.rules = append(b.rules, r)
 	}
 	return b
@@ -56,6 +62,6 @@ func (b *basis) Equal(other requestctx.Basis) bool {
 	o, ok := other.(*basis)
 	return ok && b.asks == o.asks && slices.Equal(b.fields, o.fields) && slices.EqualFunc(b.rules, o.rules, func(x, y basisRule) bool {
 		return x.compiled == y.compiled && x.policy == y.policy && x.rbac == y.rbac && slices.Equal(x.names, y.names) &&
-			x.byDelete == y.byDelete && x.unseen == y.unseen && x.sight == y.sight
+			x.byDelete == y.byDelete && x.unseen == y.unseen && x.sight == y.sight && x.at.Equal(y.at)
 	})
 }

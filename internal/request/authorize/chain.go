@@ -217,7 +217,7 @@ func (a *answer) canBecome(decision authorizer.Decision) bool {
 	return canBecome(a.decision, decision)
 }
 
-// canBecome tells whether a decision is possible, without making upstream's set of all that are.
+// canBecome reports whether a decision is possible, without making upstream's set of all that are.
 func canBecome(d authorizer.ConditionsAwareDecision, decision authorizer.Decision) bool {
 	if !d.IsConditionsMap() {
 		return d.PossibleDecisions().Has(decision)

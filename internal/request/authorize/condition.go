@@ -127,7 +127,7 @@ func always(reason string) authorizer.Condition {
 	}
 }
 
-// selected tells whether a list or watch reads only objects that meet the condition, because its selectors say so
+// selected reports whether a list or watch reads only objects that meet the condition, because its selectors say so
 // (CA-16).
 func selected(c *ruleCondition, req *expr.Request, served *snapshot.Served) bool {
 	return isList(req.Verb) && req.Subresource == "" && seenAsSelected(c, req, served) == nil && expr.Implied(c.rule, req, selectable(served, req))

@@ -104,11 +104,14 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 // read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
 // the state that is read, and a list or watch shows what selectors can tell apart, or what each object is found to be.
 func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
-	plain := v.folded(ctx, nil)
+	plain, refused := v.folded(ctx, nil), Unanswered
+	if plain.Decision == authorizer.DecisionDeny {
+		refused = Denied
+	}
 	switch {
 	case plain.Decision == authorizer.DecisionAllow:
 		return plain.verdict(Allowed, plain.Reason, requestctx.Allowed())
-	case plain.Decision != authorizer.DecisionNoOpinion:
+	case plain.Decision != authorizer.DecisionNoOpinion && !v.overridesDeny(ctx):
 		return plain.verdict(Denied, plain.Reason, requestctx.Pass{})
 	case plain.Err != nil:
 		return plain.verdict(Unanswered, plain.Reason, requestctx.Pass{})
@@ -121,11 +124,31 @@ func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, att
 		n, err = &requestctx.Narrowing{Box: selectors.Nothing()}, nil
 	}
 	if err != nil {
-		refused := plain.verdict(Unanswered, joinReasons(plain.Reason, err), requestctx.Pass{})
-		refused.unselectable = err
-		return refused
+		whole := plain.verdict(refused, joinReasons(plain.Reason, err), requestctx.Pass{})
+		whole.unselectable = err
+		return whole
 	}
 	return v.verdict(Open, "conditionally, by "+v.Authorizer, requestctx.Narrowed(n))
+}
+
+// overridesDeny reports whether a deny without a condition comes after conditions that allow: where they are met, the
+// link ahead of it has decided, in reads as in writes (PO-7).
+func (v Partial) overridesDeny(ctx context.Context) bool {
+	if v.rest == nil {
+		return false
+	}
+	w, allows := v.rest.walk, false
+	for a := range w.answers(ctx) {
+		switch d := a.upstream(); {
+		case d.IsDeny():
+			return allows
+		case a.isOpen() && d.FailureDecision() == authorizer.DecisionDeny:
+			return false
+		case a.isOpen():
+			allows = true
+		}
+	}
+	return false
 }
 
 func (v Partial) verdict(answer Answer, reason string, pass requestctx.Pass) Verdict {

@@ -18,7 +18,7 @@ import (
 // KEP-6001.
 const AnnotationAuthorizationDecision = "authorization.proviso.dev/authorizationDecision"
 
-// wanted tells whether somebody wants the annotation. It costs nothing if not.
+// wanted reports whether somebody wants the annotation. It costs nothing if not.
 func wanted(ctx context.Context) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event != nil && event.GetEventLevel().GreaterOrEqual(auditinternal.LevelMetadata)
@@ -121,7 +121,7 @@ func (w Walk) record(ctx context.Context, out requestctx.Outcome) {
 	RecordDecision(ctx, w.Decided(ctx, by, out.Decision, out.Reason))
 }
 
-// names tells whether a rule of a link gave the reason of a decision.
+// names reports whether a rule of a link gave the reason of a decision.
 func (w Walk) names(ctx context.Context, link Link, out requestctx.Outcome) bool {
 	tracer, ok := link.Authorizer.(RuleTracer)
 	if !ok {

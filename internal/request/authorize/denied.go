@@ -18,7 +18,7 @@ func (g *Gate) Denied(ctx context.Context, attrs authorizer.Attributes, data aut
 	return out, out.Decision == authorizer.DecisionDeny
 }
 
-// MayBeDenied tells whether some object could make the chain deny the request.
+// MayBeDenied reports whether some object could make the chain deny the request.
 func (g *Gate) MayBeDenied(ctx context.Context, attrs authorizer.Attributes) bool {
 	return g.Chain.ConditionsAwareAuthorize(ctx, attrs).PossibleDecisions().Has(authorizer.DecisionDeny)
 }

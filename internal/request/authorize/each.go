@@ -108,6 +108,9 @@ func identity(c *ruleCondition, req *expr.Request, served *snapshot.Served) stri
 	}
 	h := newHash(string(content), sight(c, req, served))
 	h.add(c.hit.Names()...)
+	if expr.LooksOf(c.rule).Time {
+		h.add(c.rule.Text(req, expr.Allow)) // what is left of it at this instant
+	}
 	return string(h.Sum(nil))
 }
 

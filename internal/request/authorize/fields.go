@@ -12,7 +12,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// opensFields tells whether a caller who does not have the verb of a write may go on to admission, because he has the
+// opensFields reports whether a caller who does not have the verb of a write may go on to admission, because he has the
 // verb granular and might hold permissions for all the fields that he changes (FP-6). The answer travels with the
 // request; nil means no.
 func (g *Gate) opensFields(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) requestctx.Pending {
@@ -37,7 +37,7 @@ func (s settled) Resolve(context.Context, authorizer.ConditionsData) requestctx.
 	return s.Outcome
 }
 
-// HasFields tells whether a request writes an object whose fields can be told: a resource itself, a subresource with
+// HasFields reports whether a request writes an object whose fields can be told: a resource itself, a subresource with
 // the same kind of body, or one of the stand-ins that field permissions know. An eviction or a token request has no
 // field that says what it does, so that covering its fields would mean nothing.
 func HasFields(snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {

@@ -347,7 +347,8 @@ var (
 	errProxied  = errors.New("a conditional permission cannot be used here: another API server serves the resource, and conditions cannot be enforced there")
 )
 
-// Honours tells whether a condition on this request will be evaluated, or why not: only where admission sees an object.
+// Honours reports whether a condition on this request will be evaluated, or why not: only where admission sees an
+// object.
 func (g *Gate) Honours(attrs authorizer.Attributes) error {
 	if !attrs.IsResourceRequest() || attrs.GetResource() == "" || attrs.GetAPIVersion() == "" {
 		return errNoObject

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -23,6 +24,7 @@ type openSet struct {
 	counts func(outcome string)
 	// req is what the conditions are bound to, read from attrs when the first of them needs it.
 	attrs          authorizer.Attributes
+	at             time.Time
 	req            *expr.Request
 	denies, allows []authorizer.Condition
 
@@ -62,7 +64,7 @@ func (s *openSet) bind(hit ruleset.Hit) *ruleCondition {
 
 func (s *openSet) request() *expr.Request {
 	if s.req == nil {
-		s.req = expr.NewRequest(s.attrs)
+		s.req = expr.NewRequestAt(s.attrs, s.at)
 	}
 	return s.req
 }
@@ -77,7 +79,7 @@ func (s *openSet) decide(c *ruleCondition, effect expr.Effect) expr.Finding {
 	return expr.Undecided(c.rule, nil, effect)
 }
 
-// selects tells whether the selectors of the request imply the condition, here where somebody honours them.
+// selects reports whether the selectors of the request imply the condition, here where somebody honours them.
 func (s *openSet) selects(c *ruleCondition, by selection, local Local) bool {
 	if by.ignored || !isList(s.attrs.GetVerb()) || !selected(c, s.request(), by.served) {
 		return false
@@ -107,7 +109,7 @@ func (s *openSet) upstream() authorizer.ConditionsAwareDecision {
 	return conditionSets(slices.Clone(s.denies), slices.Clone(s.allows))
 }
 
-// canBecome tells whether the set can be evaluated to a decision.
+// canBecome reports whether the set can be evaluated to a decision.
 func (s *openSet) canBecome(decision authorizer.Decision) bool {
 	switch decision {
 	case authorizer.DecisionAllow:

@@ -48,7 +48,7 @@ func IsRead(attrs authorizer.Attributes) bool {
 // isList tells reads of many objects.
 func isList(verb string) bool { return verb == verbs.List || verb == verbs.Watch }
 
-// reads tells whether a condition on a read is honoured. Without Reads it is not.
+// reads reports whether a condition on a read is honoured. Without Reads it is not.
 func (g *Gate) reads(attrs authorizer.Attributes, off error) error {
 	if g.reading == nil {
 		return off
@@ -215,7 +215,7 @@ func (v Partial) narrow(ctx context.Context, served *snapshot.Served, by narrowe
 		}
 		rules = append(rules, found...)
 	}
-	return by(rules, expr.NewRequest(w.attrs), served, asks)
+	return by(rules, expr.NewRequestAt(w.attrs, requestctx.InstantOf(ctx)), served, asks)
 }
 
 // rulesOf are the rules whose conditions allow.

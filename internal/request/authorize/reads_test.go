@@ -96,3 +96,42 @@ func TestGetAtTheGate(t *testing.T) {
 		t.Errorf("a review does not show it: %v", err)
 	}
 }
+
+// PO-7: a namespace's deny is overridden by a grant of the master namespace where its condition is met, in reads as in
+// writes, so that a list of the namespace shows of it what the list over all namespaces shows. A deny of the master
+// namespace is not overridden.
+func TestConditionalGrantOverridesNamespaceDeny(t *testing.T) {
+	verbs := []string{"get", "list", "create"}
+	where := policyv1alpha1.PolicyRule{Verbs: verbs, ResourceKinds: []string{"configmaps"}, Where: `resource.metadata.labels["good"] == "yes"`}
+	deny := policyv1alpha1.PolicyRule{Deny: true, Verbs: verbs, ResourceKinds: []string{"configmaps"}}
+	for name, tc := range map[string]struct {
+		master []policyv1alpha1.PolicyRule
+		want   Answer
+	}{
+		"the master grants under a condition":            {[]policyv1alpha1.PolicyRule{where}, Open},
+		"the master grants under a condition and denies": {[]policyv1alpha1.PolicyRule{where, deny}, Denied},
+		"the master says nothing":                        {nil, Denied},
+	} {
+		store := storeWith(t, &published{index: worldOf(t, map[string][]policyv1alpha1.PolicyRule{"master": tc.master, "hammer": {deny}})})
+		chain, err := NewChain(Link{Name: "policy-master", Authorizer: NewPolicyMaster(store).ServedBy(servedHere)},
+			Link{Name: "policy-namespace", Authorizer: NewPolicyNamespace(store, nil).ServedBy(servedHere)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate := NewGate(GateConfig{Chain: chain, Conditional: true, Local: servedHere})
+		gate.reading = ReadsFunc(func(authorizer.Attributes) error { return nil })
+		ctx := requestctx.With(t.Context(), store.Current())
+		for _, verb := range verbs {
+			v := gate.Decide(ctx, asks(verb))
+			if v.Answer != tc.want {
+				t.Errorf("%s: %s is answered %v (%s), want %v", name, verb, v.Answer, v.Reason, tc.want)
+			}
+			if verb != "list" && v.Answer == Open && v.Pass.Pending() == nil {
+				t.Errorf("%s: %s leaves nothing to decide on the object", name, verb)
+			}
+			if n := v.Pass.Narrowing(); verb == "list" && v.Answer == Open && n.Box.String() != "labelSelector good=yes" {
+				t.Errorf("%s: narrowed to %s", name, n.Box)
+			}
+		}
+	}
+}

@@ -3,12 +3,14 @@ package authorize
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -122,7 +124,7 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, how lists)
 	case m.Deny.Found():
 		return authorizer.ConditionsAwareDecisionDeny(t.denied(m.Deny.Reason(), m.Allow), nil), nil
 	case m.ConditionalDeny || (m.ConditionalAllow && !m.Allow.Found()):
-		return t.conditional(&q, m, attrs, selection{snap.Served, how.unselected})
+		return t.conditional(&q, m, attrs, selection{snap.Served, how.unselected, requestctx.InstantOf(ctx)})
 	case m.Allow.Found():
 		return authorizer.ConditionsAwareDecisionAllow(m.Allow.Reason(), nil), nil
 	}
@@ -133,10 +135,11 @@ func (t *Tier) open(ctx context.Context, attrs authorizer.Attributes, how lists)
 	return authorizer.ConditionsAwareDecisionNoOpinion("", nil), nil
 }
 
-// selection is what selectors can be about, and whether they are left out of account.
+// selection is what selectors can be about, whether they are left out of account, and when the request is made.
 type selection struct {
 	served  *snapshot.Served
 	ignored bool
+	at      time.Time
 }
 
 // is tells which tier it is.
@@ -153,7 +156,7 @@ func (t *Tier) match(q *ruleset.Query) ruleset.Match {
 	}
 }
 
-// yields tells whether somebody with power over the whole cluster allows what the namespace would deny.
+// yields reports whether somebody with power over the whole cluster allows what the namespace would deny.
 func (t *Tier) yields(ctx context.Context, q *ruleset.Query, attrs authorizer.Attributes) bool {
 	if q.ClusterGrant().Found() {
 		return true
@@ -176,7 +179,7 @@ func (t *Tier) denied(why string, allow ruleset.Hit) string {
 // conditional collects the rules that depend on the object, unless the decision turns out to be final without it.
 // Denies are decided first: one that holds for every object ends it.
 func (t *Tier) conditional(q *ruleset.Query, m ruleset.Match, attrs authorizer.Attributes, by selection) (authorizer.ConditionsAwareDecision, *openSet) {
-	set := &openSet{label: t.label, attrs: attrs}
+	set := &openSet{label: t.label, attrs: attrs, at: by.at}
 	var room [2]ruleset.Hit
 	if m.ConditionalDeny {
 		for _, hit := range t.applying(room[:0], q, ruleset.Denies) {

@@ -34,6 +34,12 @@ func world(t testing.TB, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv
 // worldIn does that in any namespace.
 func worldIn(t testing.TB, namespace string, rules []policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
 	t.Helper()
+	return worldOf(t, map[string][]policyv1alpha1.PolicyRule{namespace: rules}, clusterWide...)
+}
+
+// worldOf does that in several.
+func worldOf(t testing.TB, rules map[string][]policyv1alpha1.PolicyRule, clusterWide ...rbacv1.PolicyRule) *ruleset.Index {
+	t.Helper()
 	cel, err := expr.New(expr.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +48,12 @@ func worldIn(t testing.TB, namespace string, rules []policyv1alpha1.PolicyRule, 
 		MasterNamespace: "master",
 		CompileRule:     (&rulecondition.Compiler{CEL: cel}).CompileRule,
 		Kinds:           ruleset.NewKinds([]ruleset.Served{{Resource: "configmaps", Kind: "ConfigMap", Builtin: true}, {Resource: "pods", Kind: "Pod", Builtin: true}}),
-		Policies: []*policyv1alpha1.Policy{{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
-			Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}}},
-		PolicyBindings: []*policyv1alpha1.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: namespace, Namespace: namespace},
-			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"edgar"}}}}},
+	}
+	for namespace, rules := range rules {
+		in.Policies = append(in.Policies, &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
+			Roles: map[string]policyv1alpha1.PolicyRole{"r": {Rules: rules}}})
+		in.PolicyBindings = append(in.PolicyBindings, &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace, Namespace: namespace},
+			RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{"b": {RoleName: "r", UserNames: []string{"edgar"}}}})
 	}
 	if len(clusterWide) > 0 {
 		in.ClusterRoles = []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Rules: clusterWide}}

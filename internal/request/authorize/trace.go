@@ -7,6 +7,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -93,7 +94,7 @@ func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Appl
 	}
 	var q ruleset.Query
 	q.Reset(ix, attrs)
-	req := expr.NewRequest(attrs)
+	req := expr.NewRequestAt(attrs, requestctx.InstantOf(ctx))
 	denies := q.AppendAll(nil, t.tier, ruleset.Denies)
 	yields := t.tier == ruleset.TierNamespace && len(denies) > 0 && t.yields(ctx, &q, attrs)
 	var all []Applied
@@ -109,12 +110,12 @@ func (t *Tier) Applying(ctx context.Context, attrs authorizer.Attributes) []Appl
 }
 
 // Explain is one rule and what the request makes of its condition.
-func Explain(hit ruleset.Hit, attrs authorizer.Attributes) Applied {
+func Explain(ctx context.Context, hit ruleset.Hit, attrs authorizer.Attributes) Applied {
 	effect := expr.Allow
 	if hit.Effect() == ruleset.Denies {
 		effect = expr.Deny
 	}
-	return applied(hit, expr.NewRequest(attrs), effect, nil)
+	return applied(hit, expr.NewRequestAt(attrs, requestctx.InstantOf(ctx)), effect, nil)
 }
 
 func applied(hit ruleset.Hit, req *expr.Request, effect expr.Effect, served *snapshot.Served) Applied {

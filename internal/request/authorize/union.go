@@ -31,6 +31,8 @@ type spread struct {
 	by []string
 	// elsewhere decides about namespaces that no binding of theirs is about; nil if nothing may be seen there.
 	elsewhere *elsewhere
+	// named shows namespaces that rules for all namespaces name; nil if there are none.
+	named *named
 	// wide asks rules that hold in all namespaces; nil if there are none.
 	wide *each
 	// themselves tells that the objects are namespaces.
@@ -87,10 +89,11 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	switch {
 	case isNamespaces(attrs):
 		u.themselves = true
+		u.named = g.named(ctx, &q, snap, attrs)
 		holds := g.holds(snap)
 		for _, name := range q.Places() {
 			switch held := holds.In(&q, name); {
-			case !held && !wide:
+			case !held && !wide && u.named == nil:
 			case g.decide(ctx, oneNamespace(attrs, name), narrowTo).Answer == Denied:
 				u.add(name, part{}, "")
 			case held:
@@ -100,7 +103,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	case attrs.GetNamespace() != "" || !snap.Served.Namespaced(schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}):
 		return nil
 	default:
-		u.elsewhere = g.elsewhere(&q, snap, attrs)
+		u.elsewhere = g.elsewhere(ctx, &q, snap, attrs)
 		for _, name := range q.Places() {
 			if allows, denies := q.In(name); !allows && !(denies && (wide || u.elsewhere != nil)) {
 				continue
@@ -109,7 +112,7 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 			u.add(name, found, by)
 		}
 	}
-	if len(u.order) == 0 && u.elsewhere == nil && (!wide || len(u.decided) == 0) {
+	if len(u.order) == 0 && u.elsewhere == nil && u.named == nil && (!wide || len(u.decided) == 0) {
 		return nil
 	}
 	u.see(attrs, nil)
@@ -189,7 +192,7 @@ func (u *spread) verdict(known Partial) Verdict {
 }
 
 func (u *spread) narrowing() *requestctx.Narrowing {
-	return &requestctx.Narrowing{Each: u, Union: &requestctx.Union{Namespaces: u.order, Elsewhere: u.wide != nil || u.elsewhere != nil, Themselves: u.themselves}}
+	return &requestctx.Narrowing{Each: u, Union: &requestctx.Union{Namespaces: u.order, Elsewhere: u.wide != nil || u.elsewhere != nil || u.named != nil, Themselves: u.themselves}}
 }
 
 // see completes the union by rules for all namespaces, and spells what it shows.
@@ -203,6 +206,9 @@ func (u *spread) see(attrs authorizer.Attributes, wide *each) {
 	}
 	if u.elsewhere != nil {
 		h.add(string(u.elsewhere.view[:]))
+	}
+	if u.named != nil {
+		h.add(string(u.named.view[:]))
 	}
 	for _, name := range u.decided {
 		switch p := u.parts[name]; {
@@ -238,9 +244,9 @@ func (u *spread) At(namespace, name string) (shown, known bool) {
 		return false, true
 	case u.wide != nil:
 		shown, known = u.wide.At(namespace, name)
-		return shown, shown || known && u.elsewhere == nil
+		return shown, shown || known && u.elsewhere == nil && u.named == nil
 	}
-	return false, u.elsewhere == nil
+	return false, u.elsewhere == nil && u.named == nil
 }
 
 // Shows implements requestctx.Each.
@@ -258,7 +264,7 @@ func (u *spread) Shows(ctx context.Context, data authorizer.ConditionsData) (boo
 			asked = append(asked, p.each)
 		}
 	}
-	if p.all {
+	if p.all || !found && u.named.shows(ctx, object.GetName()) {
 		return true, nil
 	}
 	var errs []error
@@ -306,10 +312,10 @@ type elsewhere struct {
 }
 
 // elsewhere is nil if no such rule concerns the caller.
-func (g *Gate) elsewhere(q *ruleset.Query, snap *snapshot.Snapshot, attrs authorizer.Attributes) *elsewhere {
+func (g *Gate) elsewhere(ctx context.Context, q *ruleset.Query, snap *snapshot.Snapshot, attrs authorizer.Attributes) *elsewhere {
 	looks := false
 	e := &elsewhere{gate: g, snap: snap, attrs: attrs, known: map[string]part{}}
-	req := expr.NewRequest(attrs)
+	req := expr.NewRequestAt(attrs, requestctx.InstantOf(ctx))
 	h := newHash("elsewhere")
 	for _, tier := range [...]ruleset.Tier{ruleset.TierMaster, ruleset.TierRBAC} {
 		for _, effect := range [...]ruleset.Effect{ruleset.Denies, ruleset.Allows} {
@@ -372,7 +378,7 @@ func (g *Gate) showsPlace(ctx context.Context, known Partial, snap *snapshot.Sna
 	}
 	var q ruleset.Query
 	q.Reset(snap.Rules, attrs)
-	return g.holds(snap).In(&q, attrs.GetName())
+	return g.holds(snap).In(&q, attrs.GetName()) || g.named(ctx, &q, snap, attrs).has(ctx, attrs.GetName())
 }
 
 // SpellUnion is a union, as people read it.
@@ -424,6 +430,7 @@ func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all
 	visit := func(s ruleset.Subject) { all = append(all, s) }
 	if g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "" {
 		snap.Rules.BoundIn(attrs.GetName(), visit)
+		snap.Rules.BoundEverywhere(visit)
 		return all
 	}
 	if !g.unites(attrs) {
@@ -431,6 +438,7 @@ func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all
 	}
 	if isNamespaces(attrs) {
 		snap.Rules.BoundIn("", visit)
+		snap.Rules.BoundEverywhere(visit)
 	}
 	snap.Rules.Anyone(attrs, visit)
 	return all

@@ -30,7 +30,7 @@ type answer struct {
 	set      *openSet
 }
 
-// isOpen tells whether it depends on the object.
+// isOpen reports whether it depends on the object.
 func (a *answer) isOpen() bool { return a.set != nil || !a.decision.IsUnconditional() }
 
 // upstream is the answer as upstream has it.

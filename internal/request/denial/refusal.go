@@ -30,7 +30,7 @@ type By struct {
 	Ask *Question
 }
 
-// Note counts a refusal, and writes the line if somebody wants it.
+// Note counts a refusal, and writes the line if it is wanted.
 func Note(attrs authorizer.Attributes, by By) {
 	count(by)
 	log := klog.V(level)

@@ -8,7 +8,7 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// Question is what somebody who was refused should ask, to see why, and which grant is missing (TR-12).
+// Question is what a user who was refused should ask, to see why, and which grant is missing (TR-12).
 type Question struct {
 	Attributes authorizer.Attributes
 	// Verb is what to ask about instead of the verb of the request; empty if it is that.
@@ -26,7 +26,7 @@ func (q *Question) Advise(message string) string {
 	return strings.TrimPrefix(message+"; `"+command+"` says what would allow it", "; ")
 }
 
-// command can be pasted into a shell as it is. It says nothing that the caller has not said himself.
+// command can be pasted into a shell as it is. It says nothing that the caller has not said.
 func (q *Question) command() string {
 	if q == nil || q.Attributes == nil {
 		return ""

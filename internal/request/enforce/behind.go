@@ -27,7 +27,7 @@ type Behind interface {
 	Versions(kind schema.GroupKind) (storage string, served []string)
 }
 
-// isBinding tells whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into
+// isBinding reports whether a request assigns a pod to a node. The labels and annotations of a Binding are merged into
 // the pod.
 func isBinding(attrs admission.Attributes) bool {
 	if attrs.GetOperation() != admission.Create {
@@ -75,7 +75,7 @@ func common(of, keys map[string]string) map[string]string {
 	return found
 }
 
-// isRevision tells whether the object is a ControllerRevision, whose data is a part of the set it was made from.
+// isRevision reports whether the object is a ControllerRevision, whose data is a part of the set it was made from.
 func isRevision(attrs admission.Attributes) bool {
 	r := attrs.GetResource()
 	return r.Group == appsv1.GroupName && r.Resource == "controllerrevisions"

@@ -24,10 +24,10 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Effects refuses requests by which somebody else would delete what the caller is denied to delete: the garbage
+// Effects refuses requests by which a controller would delete what the caller is denied to delete: the garbage
 // collector, the namespace controller, the eviction endpoint (PO-20). Only a deny counts: a caller who is not allowed
 // to delete something, and is not denied it, may still delete its owner, as in Kubernetes. A caller without any deny of
-// delete costs one look at his roles.
+// delete costs one look at their roles.
 type Effects struct {
 	// Denials asks the chain what is denied.
 	Denials Denials
@@ -47,7 +47,7 @@ type Denials interface {
 	MayBeDenied(ctx context.Context, attrs authorizer.Attributes) bool
 }
 
-// Stored reads objects as the server itself, whoever the caller is.
+// Stored reads objects as the server itself, for every caller.
 type Stored interface {
 	// List gives the metadata of at most so many objects, of a namespace or ("") of all, and whether there are more.
 	List(ctx context.Context, resource schema.GroupVersionResource, namespace string, limit int) (_ []metav1.PartialObjectMetadata, more bool, _ error)
@@ -96,15 +96,19 @@ type cause struct {
 
 func (c *cause) snapshot() *snapshot.Snapshot { return c.holder.Snapshot }
 
-// deletes is the request by which the caller would delete an object himself.
+// deletes is the request by which the caller would delete an object directly.
 func (c *cause) deletes(resource schema.GroupVersionResource, namespace, name string) authorizer.AttributesRecord {
+	return deletes(c.GetUserInfo(), resource, namespace, name)
+}
+
+func deletes(u user.Info, resource schema.GroupVersionResource, namespace, name string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
-		User: c.GetUserInfo(), Verb: "delete", Namespace: namespace, APIGroup: resource.Group, APIVersion: resource.Version,
+		User: u, Verb: "delete", Namespace: namespace, APIGroup: resource.Group, APIVersion: resource.Version,
 		Resource: resource.Resource, Name: name, ResourceRequest: true,
 	}
 }
 
-// denied tells whether the caller is denied to delete a stored object, and why.
+// denied reports whether the caller is denied to delete a stored object, and why.
 func (c *cause) denied(ctx context.Context, kind schema.GroupVersionKind, request authorizer.AttributesRecord, stored expr.Objects) (string, bool) {
 	resource := schema.GroupVersionResource{Group: request.APIGroup, Version: request.APIVersion, Resource: request.Resource}
 	out, denied := c.Denials.Denied(ctx, request, &facts{
@@ -156,7 +160,7 @@ func (c *cause) name() string {
 	return c.GetName()
 }
 
-// itself tells whether the caller is denied to delete the object that the request is about.
+// itself reports whether the caller is denied to delete the object that the request is about.
 func (c *cause) itself(ctx context.Context) (string, bool) {
 	namespace := c.GetNamespace()
 	if c.GetResource().GroupResource() == namespaceResource {

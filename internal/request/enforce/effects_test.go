@@ -42,7 +42,7 @@ func usual(t *testing.T) *effectsWorld {
 	})
 }
 
-// expect tells whether a request is refused or not, as it should be, with the index of owners and without.
+// expect reports whether a request is refused or not, as it should be, with the index of owners and without.
 func (w *effectsWorld) expect(name string, refused bool, r request) {
 	w.t.Helper()
 	w.effects.Owners = w

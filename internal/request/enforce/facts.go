@@ -21,7 +21,7 @@ import (
 type facts struct {
 	admission.Attributes
 	data *expr.Data
-	// own and converted are what data is, unless somebody else has made it.
+	// own and converted are what data is, unless another component has made it.
 	own       expr.Data
 	converted versions
 	// path is the URL's, as the caller wrote it.
@@ -35,7 +35,7 @@ type facts struct {
 	// reached tells that the fields were looked at, in this mode.
 	reached bool
 	mode    fieldperm.Mode
-	// trial decides it again for whoever observes it.
+	// trial decides it again for its observers.
 	trial trial
 }
 

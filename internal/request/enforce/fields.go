@@ -58,7 +58,7 @@ type Everywhere interface {
 	GrantedEverywhere(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool
 }
 
-// everywhere tells whether the request is granted for the whole cluster.
+// everywhere reports whether the request is granted for the whole cluster.
 func (f *Fields) everywhere(ctx context.Context, holder *requestctx.State) bool {
 	return f.Everywhere != nil && f.Everywhere.GrantedEverywhere(ctx, holder.Snapshot, holder.Attributes())
 }
@@ -80,7 +80,7 @@ func (f *Fields) reach(ctx context.Context, holder *requestctx.State, asked requ
 	return f.Asker.Ask(ctx, holder, fieldperm.Verb, known)
 }
 
-// writesFields tells whether what is admitted is an object, or a stand-in for one, whose fields say what the request
+// writesFields reports whether what is admitted is an object, or a stand-in for one, whose fields say what the request
 // does.
 func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	if attrs.GetOperation() != admission.Create && attrs.GetOperation() != admission.Update {
@@ -98,7 +98,7 @@ func fieldless(subresource string) bool {
 	return connect.Connects(subresource)
 }
 
-// hides tells whether a request may write fields that its body does not show: a subresource with a body of another
+// hides reports whether a request may write fields that its body does not show: a subresource with a body of another
 // kind, of which nothing is known. A resource that is newer than what is known to be served shows itself.
 func hides(served *snapshot.Served, attrs admission.Attributes) bool {
 	resource, sub := attrs.GetResource().GroupResource(), attrs.GetSubresource()

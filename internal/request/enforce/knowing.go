@@ -20,7 +20,7 @@ type Knowing struct {
 
 // Replicas are the servers that serve the same objects.
 type Replicas interface {
-	// Need says that whoever serves has to know such rules, or why that cannot be.
+	// Need says that every replica has to know such rules, or why that cannot be.
 	Need(ctx context.Context, dryRun bool) error
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -20,26 +21,45 @@ var (
 // namespace refuses to delete a namespace in which some delete is denied to the caller. What is in it is not looked at:
 // it could be something else by the time it is deleted.
 func (c *cause) namespace(ctx context.Context) error {
-	rules, namespace := c.snapshot().Rules, c.name()
-	if !rules.DeniesDelete(c.GetUserInfo(), namespace) {
+	within := DeniedWithin(ctx, c.Denials, c.snapshot(), c.GetUserInfo(), c.name())
+	if within == nil {
 		return nil
 	}
-	refuse := func(what, why string) error {
-		c.by.Rules = []string{why}
-		return forbidden(c, "this would delete everything in the namespace, and a rule denies you delete on "+what+" in it: "+why)
+	c.by.Rules, c.by.Ask = []string{within.Why}, within.Ask
+	return forbidden(c, within.String()+": "+within.Why)
+}
+
+// Within is a deny that keeps a caller from deleting a namespace.
+type Within struct {
+	// What is denied to be deleted in it, and Why is the rule.
+	What, Why string
+	// Ask is a question about it; nil if there is none.
+	Ask *denial.Question
+}
+
+// String says why the namespace cannot be deleted, without the rule.
+func (w *Within) String() string {
+	return "this would delete everything in the namespace, and a rule denies you delete on " + w.What + " in it"
+}
+
+// DeniedWithin finds a deny of delete that reaches a user in a namespace; nil if there is none. It needs nothing but
+// the policy, so a review can answer as the request would be answered.
+func DeniedWithin(ctx context.Context, denials Denials, snap *snapshot.Snapshot, u user.Info, namespace string) *Within {
+	rules := snap.Rules
+	if rules == nil || u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) || !rules.DeniesDelete(u, namespace) {
+		return nil
 	}
-	for _, r := range c.snapshot().Resources {
+	for _, r := range snap.Resources {
 		if !r.Deletable || !r.Namespaced {
 			continue
 		}
-		request := c.deletes(r.GroupVersionResource, namespace, "")
-		if hit, may := rules.MayDeny(request); may && c.Denials.MayBeDenied(ctx, request) {
-			c.by.Ask = &denial.Question{Attributes: request}
-			return refuse(r.GroupResource().String(), hit.Reason())
+		request := deletes(u, r.GroupVersionResource, namespace, "")
+		if hit, may := rules.MayDeny(request); may && denials.MayBeDenied(ctx, request) {
+			return &Within{What: r.GroupResource().String(), Why: hit.Reason(), Ask: &denial.Question{Attributes: request}}
 		}
 	}
-	if hit, found := rules.UnservedDeny(c.GetUserInfo(), namespace); found {
-		return refuse("a kind that may not be served", hit.Reason())
+	if hit, found := rules.UnservedDeny(u, namespace); found {
+		return &Within{What: "a kind that may not be served", Why: hit.Reason()}
 	}
 	return nil
 }

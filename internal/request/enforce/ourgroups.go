@@ -18,7 +18,7 @@ import (
 // OurGroups keeps everybody else from serving the groups that this server serves, and from taking them out of
 // discovery. A definition or an APIService there could not take the objects over, but it could move the version that
 // clients and controllers prefer, so that deleting a namespace would leave its policy behind. If another server passes
-// requests for them on, nobody changes the way here either: somebody else could answer.
+// requests for them on, nobody changes the way here either: another server could answer.
 type OurGroups struct {
 	// Groups are ours, whether or not they are served at the moment.
 	Groups []string

@@ -53,7 +53,7 @@ func (c *cause) update(ctx context.Context) error {
 	if slices.Contains(is.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	// Without the orphan finalizer, what the object owns goes with it, whoever deletes it.
+	// Without the orphan finalizer, what the object owns goes with it, whichever user deletes it.
 	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
@@ -102,7 +102,7 @@ func (c *cause) delete(ctx context.Context) error {
 	return c.dependents(ctx, c.snapshot().Served.OwnKind(c.GetResource().GroupResource()), was.GetUID())
 }
 
-// orphans tells whether what the object owns stays. The default counts as deleting it, although jobs and replication
+// orphans reports whether what the object owns stays. The default counts as deleting it, although jobs and replication
 // controllers orphan theirs by default: a caller who wants that says so. Events never orphan anything.
 func (c *cause) orphans(was metav1.Object) bool {
 	if c.GetResource().Resource == "events" {
@@ -119,8 +119,8 @@ func (c *cause) orphans(was metav1.Object) bool {
 	return slices.Contains(was.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// reached tells whether a deny of delete could reach the caller where an object's dependents can be: in its namespace,
-// or everywhere if it has none.
+// reached reports whether a deny of delete could reach the caller where an object's dependents can be: in its
+// namespace, or everywhere if it has none.
 func (c *cause) reached(namespace string) bool {
 	rules := c.snapshot().Rules
 	return rules.DeniesDelete(c.GetUserInfo(), namespace) || namespace == "" && len(rules.DeniesDeleteIn(c.GetUserInfo())) > 0

@@ -62,7 +62,7 @@ func (p *Pin) pinBinding(ctx context.Context, holder *requestctx.State, attrs ad
 	return nil
 }
 
-// comparesPod tells whether the enforcer has to know the pod behind a Binding.
+// comparesPod reports whether the enforcer has to know the pod behind a Binding.
 func comparesPod(holder *requestctx.State, attrs admission.Attributes, labels, annotations map[string]string) bool {
 	if len(labels) == 0 && len(annotations) == 0 {
 		return false
@@ -90,7 +90,7 @@ func noteClaim(ctx context.Context, attrs admission.Attributes) error {
 	return nil
 }
 
-// copies tells whether the caller makes the object from what was checked where it was carried (FP-16).
+// copies reports whether the caller makes the object from what was checked where it was carried (FP-16).
 func copies(attrs admission.Attributes) bool {
 	u := attrs.GetUserInfo()
 	if u == nil {

@@ -46,6 +46,8 @@ type Config struct {
 	Effects *Effects
 	// Protected looks at protected attributes that are not enforced; those that are stand in After.
 	Protected *ProtectedAttributes
+	// Later decides a request once more if time has passed that matters; nil leaves it at the first decision.
+	Later Later
 	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
 	Explain bool
 	// After is asked in order once the conditions are met; each can only refuse.
@@ -57,6 +59,12 @@ type Config struct {
 // Connector decides whether a connect request may create its connection.
 type Connector interface {
 	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+}
+
+// Later decides requests once more.
+type Later interface {
+	// Again is the request as it is decided at this instant, by the same policy; nil if that cannot differ.
+	Again(ctx context.Context, holder *requestctx.State) (context.Context, *requestctx.State)
 }
 
 // Plugin resolves the passes that travelled with a request.
@@ -142,6 +150,12 @@ func (p *Plugin) advise(by denial.By, err error) error {
 func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs admission.Attributes, objects admission.ObjectInterfaces) (denial.By, error) {
 	known := p.facts(holder, attrs, objects)
 	by, err := p.admit(ctx, holder, known, objects)
+	if err == nil && p.cfg.Later != nil {
+		// A slow body does not outlive the right to send it.
+		if then, later := p.cfg.Later.Again(ctx, holder); later != nil {
+			by, err = p.admit(then, later, p.facts(later, attrs, objects), objects)
+		}
+	}
 	known.trial.allowed = err == nil
 	p.cfg.Observer.Admitted(ctx, Observation{Allowed: err == nil, Slots: slotsOf(holder, attrs), Namespace: attrs.GetNamespace(), Trial: &known.trial})
 	return by, err
@@ -194,7 +208,7 @@ func slotsOf(holder *requestctx.State, attrs admission.Attributes) []requestctx.
 }
 
 // resolve gives the outcome of a slot. Without an opinion on the request itself, the caller may still have the right to
-// the fields he changes: granular then is true.
+// the fields they change: granular then is true.
 func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot requestctx.Slot, known *facts) (granular bool, out requestctx.Outcome, err error) {
 	d := holder.Get(slot)
 	pending := d.Pending()
@@ -249,8 +263,8 @@ func annotate(ctx context.Context, out requestctx.Outcome) {
 	}
 }
 
-// ruled is a refusal with the rules behind it, and what to ask next, on its way to whoever counts, logs and advises
-// (OP-7, TR-12).
+// ruled is a refusal with the rules behind it, and what to ask next, on its way to the code that counts, logs and
+// advises (OP-7, TR-12).
 type ruled struct {
 	error
 	rules []string

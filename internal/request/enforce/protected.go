@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/denial"
@@ -22,7 +23,7 @@ import (
 )
 
 // ProtectedAttributes refuses writes that touch a protected label or annotation without membership in its role, and
-// bindings by which somebody would join such a role.
+// bindings by which a user would join such a role.
 type ProtectedAttributes struct {
 	// Chain is asked for the verb bind.
 	Chain authorizer.UnconditionalAuthorizer
@@ -137,7 +138,7 @@ type target interface {
 
 // ProtectRequest is the question to the index of protections, for an admission or for a review.
 func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protectedattr.Request {
-	req := &protectedattr.Request{Name: t.GetName(), Namespace: t.GetNamespace(), Subresource: t.GetSubresource()}
+	req := &protectedattr.Request{Name: t.GetName(), Namespace: t.GetNamespace(), Subresource: t.GetSubresource(), Kinds: snap.Served.Kinds()}
 	switch a := t.(type) {
 	case admission.Attributes:
 		req.Group, req.Resource = a.GetResource().Group, a.GetResource().Resource
@@ -165,36 +166,25 @@ func roleRef(r protectedattr.Role) ruleset.RoleRef {
 // guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
 // Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
 func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
-	resource := attrs.GetResource().GroupResource()
-	if resource != rbacv1.Resource("rolebindings") && resource != rbacv1.Resource("clusterrolebindings") {
-		return nil
-	}
-	converted, err := admission.ConvertToGVK(attrs.GetObject(), rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind), objects)
+	ref, namespace, span, err := boundRole(snap, attrs, objects)
 	if err != nil {
 		return forbidden(attrs, "the binding cannot be read: "+err.Error())
 	}
-	var ref rbacv1.RoleRef
-	switch binding := converted.(type) {
-	case *rbacv1.RoleBinding:
-		ref = binding.RoleRef
-	case *rbacv1.ClusterRoleBinding:
-		ref = binding.RoleRef
-	default:
-		return forbidden(attrs, fmt.Sprintf("the binding cannot be read: %T", converted))
-	}
-	namespace := attrs.GetNamespace()
 	role := protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
 	if ref.Kind == protectedattr.KindRole {
 		role.Namespace = namespace
 	}
-	if !index.GuardsRole(role, namespace) {
+	if ref.Kind == "" || !index.GuardsRole(role, namespace) {
 		return nil
 	}
 	caller := attrs.GetUserInfo()
 	if caller == nil {
 		return forbidden(attrs, "the caller is not known")
 	}
-	if snap.Rules != nil && snap.Rules.Bound(caller, roleRef(role), namespace) {
+	if now := requestctx.InstantOf(ctx); !now.IsZero() {
+		span.From = max(span.From, now.Unix())
+	}
+	if snap.Rules != nil && snap.Rules.Throughout(span).Bound(caller, roleRef(role), namespace) {
 		return nil
 	}
 	plural := "clusterroles"
@@ -214,6 +204,41 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 		reason = errors.Join(errors.New(reason), err).Error()
 	}
 	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
+}
+
+// boundRole is the role of RBAC that is bound, where, and when the binding counts. It has no kind if the request binds
+// none. What is bound in the master namespace is bound everywhere.
+func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) (ref rbacv1.RoleRef, namespace string, span ruleset.Span, err error) {
+	namespace, span = attrs.GetNamespace(), ruleset.SpanOf(nil, nil)
+	to := rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
+	switch attrs.GetResource().GroupResource() {
+	case rbacv1.Resource("rolebindings"), rbacv1.Resource("clusterrolebindings"):
+	case authz.Resource("rolebindings"):
+		to = authz.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
+	default:
+		return ref, namespace, span, nil
+	}
+	converted, err := admission.ConvertToGVK(attrs.GetObject(), to, objects)
+	if err != nil {
+		return ref, namespace, span, err
+	}
+	switch binding := converted.(type) {
+	case *rbacv1.RoleBinding:
+		ref = binding.RoleRef
+	case *rbacv1.ClusterRoleBinding:
+		ref = binding.RoleRef
+	case *authz.RoleBinding:
+		if !binding.RoleRef.ClusterRole() {
+			break
+		}
+		ref = rbacv1.RoleRef{APIGroup: binding.RoleRef.APIGroup, Kind: binding.RoleRef.Kind, Name: binding.RoleRef.Name}
+		if span = ruleset.SpanOf(binding.NotBefore, binding.NotAfter); snap.Rules != nil && namespace == snap.Rules.MasterNamespace() {
+			namespace = ""
+		}
+	default:
+		err = fmt.Errorf("%T", converted)
+	}
+	return ref, namespace, span, err
 }
 
 // protecting names the protections that refused.

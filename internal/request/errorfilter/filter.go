@@ -156,7 +156,7 @@ func unsaid(attrs authorizer.Attributes, code int) error {
 	if code == http.StatusConflict {
 		reason, what = metav1.StatusReasonConflict, "is in conflict with what is stored"
 	}
-	const why = "why is not shown, because it would tell what is stored: the permission to make the change depends on the object, and there is no permission to get it"
+	const why = "the reason is not shown because it would reveal the stored object: the permission to change the object depends on it, and you may not get it"
 	details := &metav1.StatusDetails{Name: attrs.GetName(), Group: attrs.GetAPIGroup(), Kind: attrs.GetResource()}
 	if reason == metav1.StatusReasonInvalid { // of which kubectl shows the causes, and not the message
 		details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "the change", Message: why}}

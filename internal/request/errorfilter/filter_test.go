@@ -209,7 +209,7 @@ func TestAChangeIsToldByTheStateItWasTriedOn(t *testing.T) {
 			if code != tc.want || told != tc.told || (header.Get("ETag") != "") != tc.told || (header.Get("Warning") != "") != tc.told {
 				t.Errorf("%d %v %s", code, header, body)
 			}
-			if !told && code != http.StatusOK && !strings.Contains(body, "why is not shown") && !strings.Contains(body, "was not met") {
+			if !told && code != http.StatusOK && !strings.Contains(body, " is not shown") && !strings.Contains(body, "was not met") {
 				t.Errorf("the answer says neither that something is not shown, nor why it is refused: %s", body)
 			}
 		})

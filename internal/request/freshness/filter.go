@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -24,8 +25,8 @@ const (
 
 // Serve answers a request that asks for newer policy. The gate waits for the policy once it is known who asks; upstream
 // can only refuse with 403 there, so a request that is refused for this reason gets another answer.
-func Serve(next http.Handler, w http.ResponseWriter, r *http.Request, now *snapshot.Snapshot, token string) {
-	ctx, holder := requestctx.WithAtLeast(r.Context(), now, token)
+func Serve(next http.Handler, w http.ResponseWriter, r *http.Request, now *snapshot.Snapshot, instant time.Time, token string) {
+	ctx, holder := requestctx.WithAtLeast(r.Context(), now, instant, token)
 	held := answer.Serve(next, w, r.WithContext(ctx), answer.Rule{First: func(code int) answer.Fate {
 		if code >= http.StatusBadRequest && errors.As(holder.Refused(), new(apierrors.APIStatus)) {
 			return answer.Drop

@@ -109,8 +109,8 @@ func (w *Waiting) Renew(ctx context.Context, atLeast string) (context.Context, s
 		if h := requestctx.From(ctx); h != nil && h.Snapshot != nil {
 			return ctx, h.Snapshot.Revision.Token(), nil
 		}
-		now := w.Store.Current()
-		return requestctx.With(ctx, now), now.Revision.Token(), nil
+		now, instant := w.Store.Now()
+		return requestctx.At(ctx, now, instant), now.Revision.Token(), nil
 	}
 	name := ""
 	if user, ok := request.UserFrom(ctx); ok {
@@ -120,7 +120,11 @@ func (w *Waiting) Renew(ctx context.Context, atLeast string) (context.Context, s
 	if err != nil {
 		return nil, "", err
 	}
-	return requestctx.With(ctx, newer), newer.Revision.Token(), nil
+	instant := requestctx.InstantOf(ctx)
+	if instant.IsZero() {
+		_, instant = w.Store.Now()
+	}
+	return requestctx.At(ctx, newer, instant), newer.Revision.Token(), nil
 }
 
 func lacks(now *snapshot.Snapshot, wanted revision.Vector) revision.Vector {

@@ -92,7 +92,7 @@ func TestReach(t *testing.T) {
 	for want, asked := range map[string]string{
 		"does not exist yet: the newest is 100": token(policies, 101),
 		"not a source of this server":           token("namespaces", 1),
-		"no policy revision":                    "non sense",
+		"not a policy revision":                 "non sense",
 	} {
 		if _, err := w.Reach(ctx, "edgar", asked); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
@@ -156,7 +156,7 @@ func TestRefusalIsAnsweredAnew(t *testing.T) {
 				t.Error(err)
 			}
 			http.Error(w, "forbidden", http.StatusForbidden)
-		}), recorded, httptest.NewRequest(http.MethodPost, "/", nil), &snapshot.Snapshot{}, token(policies, 5))
+		}), recorded, httptest.NewRequest(http.MethodPost, "/", nil), &snapshot.Snapshot{}, time.Time{}, token(policies, 5))
 		body, want, code := recorded.Body.String(), "forbidden", http.StatusForbidden
 		if refused {
 			want, code = `"reason":"Conflict"`, http.StatusConflict

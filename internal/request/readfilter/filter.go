@@ -101,7 +101,7 @@ func (r *reading) narrow(req *http.Request) (*http.Request, error) {
 func added(n *requestctx.Narrowing) string {
 	rules := strings.Join(n.Rules, ", ")
 	if n.Box.IsNothing() {
-		return "nothing is shown: what you ask for is nothing that you may see by condition " + rules
+		return "no results: your access (condition " + rules + ") does not include the objects you selected"
 	}
 	if n.Union != nil {
 		return "only what you may see is shown: " + authorize.SpellUnion(n.Union)

@@ -156,7 +156,7 @@ func (h *history) from(user, what digest, view requestctx.View, at uint64) {
 	}
 }
 
-// older tells whether a watch begins before a revision. One that begins with the state of now does not.
+// older reports whether a watch begins before a revision. One that begins with the state of now does not.
 func older(v storage.Versioner, opts storage.ListOptions, since uint64) bool {
 	if opts.ResourceVersion == "" || opts.ResourceVersion == "0" || opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		return false

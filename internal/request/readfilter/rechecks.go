@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -42,8 +43,9 @@ type rechecks struct {
 	closed bool
 	// stale says that something is to be checked.
 	stale chan struct{}
-	// policy is what all are checked by, and began is since when; nil before the first.
+	// policy is what all are checked by, at which instant, and began is since when; nil before the first.
 	policy    *snapshot.Snapshot
+	instant   time.Time
 	began     time.Time
 	questions map[digest]*question
 	users     map[digest]*asker
@@ -68,7 +70,9 @@ type asker struct {
 
 // question is what watches with equal callers, targets and selectors have in common.
 type question struct {
-	attrs   authorizer.Attributes
+	attrs authorizer.Attributes
+	// caller tells apart whom bindings can tell apart.
+	caller  digest
 	user    *asker
 	watches map[*watching]bool
 	waits   [queues]bool
@@ -94,7 +98,7 @@ func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) 
 		if r.users[who] == nil {
 			r.users[who] = &asker{}
 		}
-		q = &question{attrs: attrs, user: r.users[who], watches: map[*watching]bool{}}
+		q = &question{attrs: attrs, user: r.users[who], watches: map[*watching]bool{}, caller: callerOf(attrs)}
 		q.user.questions++
 		r.questions[what] = q
 	}
@@ -131,6 +135,15 @@ func identify(attrs authorizer.Attributes) (who, what digest) {
 		}
 	}
 	return digestOf(name), digestOf(texts...)
+}
+
+// callerOf is all of a caller that bindings look at.
+func callerOf(attrs authorizer.Attributes) digest {
+	u := attrs.GetUser()
+	if u == nil {
+		return digest{}
+	}
+	return digestOf(u.GetName(), list(u.GetGroups()))
 }
 
 func list(all []string) string {
@@ -203,15 +216,17 @@ func (r *rechecks) asked(queue int, u *asker) {
 }
 
 // advance begins to check by another policy.
-func (r *rechecks) advance(policy *snapshot.Snapshot, now time.Time) {
+func (r *rechecks) advance(policy *snapshot.Snapshot, instant, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.instant = instant
 	if r.policy != nil && covers(r.policy, policy) {
 		return
 	}
 	r.policy, r.began = policy, now
+	touched := touches{}
 	for _, q := range r.questions {
-		if q.isDue(policy) {
+		if !q.untouched(policy, touched) {
 			r.ask(q, now)
 		}
 	}
@@ -251,17 +266,17 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	if !q.isDue(policy) {
 		return true
 	}
-	if q.untouched(policy) {
+	if q.untouched(policy, touches{}) {
 		return true
 	}
-	before := q.last
+	before, instant := q.last, r.instant
 	for w := range q.watches {
 		if before == nil {
 			before = w.narrowing
 		}
 	}
 	r.mu.Unlock()
-	n, settled, err := r.narrow(ctx, queue, policy, q.attrs, before)
+	n, settled, err := r.narrow(requestctx.At(ctx, policy, instant), queue, policy, q.attrs, before)
 	r.mu.Lock()
 	if !settled {
 		r.enqueue(full, q)
@@ -285,19 +300,44 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	return true
 }
 
+// touches remembers for which callers a policy means something else than one before.
+type touches map[touch]bool
+
+type touch struct {
+	caller digest
+	before *ruleset.Index
+}
+
+// on reports whether the change from one policy to another touches the caller of a question.
+func (t touches) on(q *question, before, policy *snapshot.Snapshot) bool {
+	if before.Served != policy.Served || before.Rules == nil {
+		return true
+	}
+	of := touch{q.caller, before.Rules}
+	touched, known := t[of]
+	if !known {
+		touched = !before.Rules.SameFor(q.attrs.GetUser(), policy.Rules)
+		t[of] = touched
+	}
+	return touched
+}
+
 // untouched releases the watches of a caller to whom the policy means exactly what it meant before, and reports whether
 // all of them are: most changes are about others (RD-14).
-func (q *question) untouched(policy *snapshot.Snapshot) bool {
+func (q *question) untouched(policy *snapshot.Snapshot, touched touches) bool {
+	var few [8]*watching
+	due := few[:0]
 	for w := range q.watches {
-		checked := w.checked.Load()
-		if w.isDue(policy) && (checked.Served != policy.Served || checked.Rules == nil || !checked.Rules.SameFor(q.attrs.GetUser(), policy.Rules)) {
+		switch {
+		case !w.isDue(policy):
+		case touched.on(q, w.checked.Load(), policy):
 			return false
+		default:
+			due = append(due, w)
 		}
 	}
-	for w := range q.watches {
-		if w.isDue(policy) {
-			w.release(policy)
-		}
+	for _, w := range due {
+		w.release(policy)
 	}
 	q.since = time.Time{}
 	return true
@@ -350,7 +390,8 @@ func (s *Stores) Run(ctx context.Context) {
 	workers.Go(func() { r.work(ctx, full) })
 	for ctx.Err() == nil {
 		next := s.cfg.Store.Next()
-		r.advance(s.cfg.Store.Current(), time.Now())
+		policy, instant := s.cfg.Store.Now()
+		r.advance(policy, instant, time.Now())
 		r.wait(ctx, next)
 	}
 	r.mu.Lock()

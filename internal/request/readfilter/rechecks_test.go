@@ -85,7 +85,7 @@ func newCrowd(t *testing.T) *crowd {
 	store.Publish()
 	c := &crowd{t: t, oracle: &oracle{revoked: map[string]bool{}, open: map[string]bool{}}, stores: &Stores{cfg: Config{Store: store}}}
 	c.stores.rechecks = newRechecks(c.oracle)
-	c.stores.rechecks.advance(store.Current(), time.Now())
+	c.stores.rechecks.advance(store.Current(), time.Now(), time.Now())
 	return c
 }
 
@@ -105,7 +105,7 @@ func (c *crowd) watch(who user.DefaultInfo, namespace string) (*watch.FakeWatche
 // change is another policy.
 func (c *crowd) change() {
 	c.stores.cfg.Store.Publish()
-	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now())
+	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now(), time.Now())
 }
 
 // drain asks all that is to be asked.
@@ -187,7 +187,7 @@ func TestEqualWatchesAreOneQuestion(t *testing.T) {
 	}
 	// A policy that changes nothing of the rules costs nothing.
 	asked := len(c.oracle.quick)
-	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now())
+	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now(), time.Now())
 	c.drain()
 	if len(c.oracle.quick) != asked {
 		t.Errorf("%d questions without a change", len(c.oracle.quick)-asked)
@@ -212,7 +212,7 @@ func TestEventsWaitForTheCheck(t *testing.T) {
 		t.Fatalf("sent before the check: %v", e)
 	case <-time.After(50 * time.Millisecond):
 	}
-	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now())
+	c.stores.rechecks.advance(c.stores.cfg.Store.Current(), time.Now(), time.Now())
 	c.drain()
 	if e := <-kept.ResultChan(); e.Type != watch.Added {
 		t.Errorf("%v, want the event that was held back", e)

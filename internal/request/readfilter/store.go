@@ -23,6 +23,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/request/streams"
 )
 
 // store decides reads under a condition. Everything else passes: what a write reads on its way is the enforcer's to
@@ -123,7 +124,7 @@ func (s *store) GetList(ctx context.Context, key string, opts storage.ListOption
 	}
 	asked := opts
 	if opts.Predicate.Limit > 0 && opts.Predicate.Limit < math.MaxInt64 {
-		opts.Predicate.Limit++ // one more tells whether anything follows that may be seen
+		opts.Predicate.Limit++ // one more reports whether anything follows that may be seen
 	}
 	limited, err := s.getList(ctx, r, key, opts, list)
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	}
 	if r == nil {
 		w, err := s.Interface.Watch(ctx, key, opts)
-		if err != nil || !s.stores.cfg.RecheckAll {
+		if err != nil || !s.stores.cfg.RecheckAll && !streams.EndsByTime(requestctx.From(ctx)) {
 			return w, err
 		}
 		return s.stores.recheck(ctx, w), nil

@@ -33,7 +33,7 @@ func NotesOf(ctx context.Context) *Notes { return From(ctx).goingOn().notes }
 // Granular records that the caller, with all conditions resolved, has rights to single fields only.
 func (n *Notes) Granular() { n.set(func(n *Notes) { n.granular = true }) }
 
-// WasGranular tells whether the enforcer found rights to single fields only.
+// WasGranular reports whether the enforcer found rights to single fields only.
 func (n *Notes) WasGranular() bool { return n.get(func(n *Notes) bool { return n.granular }, true) }
 
 // Claim records that a Scale changes who manages the scale field.

@@ -3,6 +3,7 @@ package requestctx
 import (
 	"context"
 	"testing"
+	"time"
 
 	"proviso.dev/proviso/internal/engine/shadowrule"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -37,7 +38,7 @@ func TestSectionsGoOn(t *testing.T) {
 			t.Errorf("%s: the collector or a note got lost", name)
 		}
 	}
-	if newer, _ := WithAtLeast(ctx, nil, "x"); DefinitionOf(newer) == nil {
+	if newer, _ := WithAtLeast(ctx, nil, time.Time{}, "x"); DefinitionOf(newer) == nil {
 		t.Error("a request for newer policy loses its sections")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"sync"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -73,7 +74,7 @@ type Narrowing struct {
 	Union *Union
 	// Rules are the IDs of the conditions that it comes from.
 	Rules []string
-	// Basis is what it was computed from, for whoever asks again later; nil if that is not known.
+	// Basis is what it was computed from, for those who ask again later; nil if that is not known.
 	Basis Basis
 }
 
@@ -143,13 +144,13 @@ func (p Pass) Answered(fields Pending) Pass {
 	return p
 }
 
-// IsGranular tells whether the request was let through for the sake of single fields only.
+// IsGranular reports whether the request was let through for the sake of single fields only.
 func (p Pass) IsGranular() bool { return p.granular }
 
 // Fields resolves whether the caller may write single fields; nil if that was not asked.
 func (p Pass) Fields() Pending { return p.fields }
 
-// IsAllowed tells whether the pass needs no object.
+// IsAllowed reports whether the pass needs no object.
 func (p Pass) IsAllowed() bool { return p.allowed }
 
 // Pending returns what is left to decide, or nil.
@@ -157,8 +158,10 @@ func (p Pass) Pending() Pending { return p.pending }
 
 // State is everything that travels with one request of ours, under one key of its context. Each part has one writer.
 type State struct {
-	// Snapshot is the policy of this request, from its authorization to its admission.
+	// Snapshot is the policy of this request, from its authorization to its admission, at the instant of the request.
 	Snapshot *snapshot.Snapshot
+	// Instant is when the request arrived; zero if the time is not known.
+	Instant time.Time
 
 	mu       sync.Mutex
 	passes   [slots]Pass
@@ -196,7 +199,28 @@ type key struct{}
 // With returns a context that carries a state without passes, pinned to the given snapshot. The sections of the state
 // that was there go on.
 func With(ctx context.Context, s *snapshot.Snapshot) context.Context {
-	return context.WithValue(ctx, key{}, &State{Snapshot: s, sections: From(ctx).goingOn()})
+	before := From(ctx)
+	return context.WithValue(ctx, key{}, &State{Snapshot: s, Instant: before.instant(), sections: before.goingOn()})
+}
+
+// At is With at an instant, which is zero if the time is not known.
+func At(ctx context.Context, s *snapshot.Snapshot, instant time.Time) context.Context {
+	if instant.IsZero() {
+		s = s.Unknown()
+	} else {
+		s = s.At(instant)
+	}
+	return context.WithValue(ctx, key{}, &State{Snapshot: s, Instant: instant, sections: From(ctx).goingOn()})
+}
+
+// InstantOf is the instant of the request; zero if it is not known.
+func InstantOf(ctx context.Context) time.Time { return From(ctx).instant() }
+
+func (h *State) instant() (at time.Time) {
+	if h == nil {
+		return at
+	}
+	return h.Instant
 }
 
 // From returns the state of a request, or nil.
@@ -207,12 +231,12 @@ func From(ctx context.Context) *State {
 
 // WithAtLeast returns a context whose state is pinned to the given snapshot until it is known who asks, and then to
 // one that is at least as new as the token says.
-func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, token string) (context.Context, *State) {
-	h := &State{Snapshot: s, atLeast: token, sections: From(ctx).goingOn()}
+func WithAtLeast(ctx context.Context, s *snapshot.Snapshot, instant time.Time, token string) (context.Context, *State) {
+	h := &State{Snapshot: s, Instant: instant, atLeast: token, sections: From(ctx).goingOn()}
 	return context.WithValue(ctx, key{}, h), h
 }
 
-// Waits tells whether the caller asks for newer policy than is pinned.
+// Waits reports whether the caller asks for newer policy than is pinned.
 func (h *State) Waits() bool { return h.atLeast != "" }
 
 // Renew lets a caller who wants newer policy than was pinned have it, once, and pins that. It is called before the
@@ -227,6 +251,11 @@ func (h *State) Renew(newer func(token string) (*snapshot.Snapshot, error)) erro
 		defer h.mu.Unlock()
 		h.refused = err
 		return err
+	}
+	if h.Instant.IsZero() {
+		s = s.Unknown()
+	} else {
+		s = s.At(h.Instant)
 	}
 	h.Snapshot, h.atLeast = s, ""
 	return nil

@@ -23,7 +23,7 @@ import (
 // AnnotationPrefix begins the audit annotations, one for each rule that would have changed the answer.
 const AnnotationPrefix = "shadow.proviso.dev/"
 
-// What is kept is bounded, whoever writes rules and however many requests come.
+// What is kept is bounded, however many rules are written and however many requests come.
 const (
 	// maxRules is how many rules are counted. Further ones are not enforced all the same, and are not counted.
 	maxRules = 1024
@@ -238,8 +238,8 @@ func spell(a Answer) string {
 	return "undecided"
 }
 
-// warningOf is what the caller is told. Of a rule that would deny he learns what its refusal would tell him. Of one
-// that would allow he learns no name: who is refused is not told who could be let in (TR-6).
+// warningOf is what the caller is told. Of a rule that would deny, this is what its refusal would say. Of one
+// that would allow, it has no name: who is refused is not told who could be let in (TR-6).
 func warningOf(rule shadowrule.Rule, would Answer) string {
 	switch would {
 	case Deny:

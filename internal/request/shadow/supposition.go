@@ -61,7 +61,7 @@ func lastAskedOf(p authorize.Partial) lastAsked {
 	return lastAsked{link: p.Authorizer, final: p.Pending == nil, decision: p.Decision}
 }
 
-// supposing is the chain as if one more rule of a tier applied to the request. A webhook is a call to somebody else,
+// supposing is the chain as if one more rule of a tier applied to the request. A webhook is a call to another server,
 // and is not made for the sake of a rule that decides nothing: what it has answered is remembered.
 func supposing(c *authorize.Chain, tier ruleset.Tier, hit ruleset.Hit, decided lastAsked, unasked *bool) *authorize.Chain {
 	stop := slices.IndexFunc(c.Links(), func(l authorize.Link) bool { return l.Name == decided.link })

@@ -29,7 +29,7 @@ type Queue struct {
 	mu               sync.Mutex
 	running, waiting int
 	lanes            map[key]*lane
-	ready            []*lane // that have somebody waiting and nobody running, the longest first
+	ready            []*lane // with waiting requests and none running, the longest first
 }
 
 // key is whose turn it is. It has a fixed size, whatever a user is called.
@@ -122,7 +122,7 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// leave takes somebody out who no longer waits. It returns true if the turn has come meanwhile.
+// leave removes a request that no longer waits. It returns true if the turn has come meanwhile.
 func (q *Queue) leave(l *lane, turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -174,20 +174,20 @@ func (d *Directory) watchDefinitions(w *watched, definitions snapshot.Objects) e
 	return nil
 }
 
-// Local tells whether this process serves a group version; without a version, or with *, whether it serves all of the
+// Local reports whether this process serves a group version; without a version, or with *, whether it serves all of the
 // group's.
 func (d *Directory) Local(group, version string) bool {
 	w := d.world.Load()
 	return w != nil && w.proxied.local(group, version)
 }
 
-// Serves tells whether this process serves a group version by itself.
+// Serves reports whether this process serves a group version by itself.
 func (d *Directory) Serves(gv schema.GroupVersion) bool {
 	w := d.world.Load()
 	return w != nil && w.known.local[gv]
 }
 
-// Custom tells whether only custom resource definitions can serve a group in this process.
+// Custom reports whether only custom resource definitions can serve a group in this process.
 func (d *Directory) Custom(group string) bool {
 	w := d.world.Load()
 	return w != nil && !w.known.groups[group]
@@ -285,7 +285,7 @@ func (d *Directory) Run(ctx context.Context) {
 }
 
 // ask asks every other server once. What is known of one that does not answer is kept, and that of one that is gone is
-// forgotten. It tells whether all of them have been heard.
+// forgotten. It reports whether all of them have been heard.
 func (d *Directory) ask(ctx context.Context, client rest.Interface, services snapshot.Objects) bool {
 	wanted := map[schema.GroupVersion]bool{}
 	for _, s := range snapshot.Of[*apiregistration.APIService](services) {

@@ -157,8 +157,8 @@ func (k *knownAPIs) listsCustom(gv schema.GroupVersion, attrs authorizer.Attribu
 	return false
 }
 
-// isNew tells whether the snapshot does not know yet what serves a resource, in one version or, if that is not said, in
-// any.
+// isNew reports whether the snapshot does not know yet what serves a resource, in one version or, if that is not said,
+// in any.
 func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource string) bool {
 	if version != "" && version != "*" {
 		return k.check(snap, schema.GroupVersion{Group: group, Version: version}, resource) == New
@@ -171,7 +171,7 @@ func (k *knownAPIs) isNew(snap *snapshot.Snapshot, group, version, resource stri
 	return false
 }
 
-// proxied tells whether another server serves a group version.
+// proxied reports whether another server serves a group version.
 func (k *knownAPIs) proxied(gv schema.GroupVersion) bool {
 	if k.services == nil {
 		return false

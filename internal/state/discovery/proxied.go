@@ -57,7 +57,7 @@ func (p *proxied) see(obj any, gone bool) {
 	}
 }
 
-// local tells whether this process serves a group version; without a version, or with *, whether it serves all of the
+// local reports whether this process serves a group version; without a version, or with *, whether it serves all of the
 // group's.
 func (p *proxied) local(group, version string) bool {
 	p.mu.RLock()

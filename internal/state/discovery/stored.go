@@ -22,7 +22,7 @@ func (d *Directory) Keep(resource schema.GroupResource) {
 	d.stored.known[resource] = true
 }
 
-// Stored tells whether a resource comes from the generic store of this process. Custom resources of this process do:
+// Stored reports whether a resource comes from the generic store of this process. Custom resources of this process do:
 // they come and go.
 func (d *Directory) Stored(resource schema.GroupVersionResource) bool {
 	d.stored.mu.RLock()

@@ -217,7 +217,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, destination ru
 // impersonatedKey is a key because the journal stands below requests: storage hands it a context and nothing else.
 type impersonatedKey struct{}
 
-// Impersonated marks a request whose user is not who he says, so that nobody passes for the server and is forgotten.
+// Impersonated marks a request of an impersonated user, so nobody passes for the server and is forgotten.
 func Impersonated(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impersonatedKey{}, true)
 }

@@ -24,7 +24,7 @@ type Namespaces interface {
 	Live(ctx context.Context, name string) (*Namespace, error)
 }
 
-// Belongs tells whether an object belongs to this very namespace, which may be nil.
+// Belongs reports whether an object belongs to this very namespace, which may be nil.
 func Belongs(object metav1.Object, namespace *Namespace) bool {
 	return namespace != nil && policy.BelongsTo(object, namespace.UID, namespace.Created)
 }

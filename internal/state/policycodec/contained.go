@@ -25,15 +25,29 @@ func PutRoleBinding(into *policy.PolicyBinding, entry *authz.RoleBinding) {
 	if all == nil {
 		all = map[string]policy.PolicyRoleBinding{}
 	}
-	all[entry.Name] = policy.PolicyRoleBinding{
+	stored := policy.PolicyRoleBinding{
 		ObjectMeta: entry.ObjectMeta, RoleName: entry.RoleRef.Name, UserNames: entry.UserNames, GroupNames: entry.GroupNames, Spellings: spellings(entry),
+		NotBefore: entry.NotBefore, NotAfter: entry.NotAfter,
 	}
+	if ref := entry.RoleRef; ref.ClusterRole() {
+		stored.RoleRef = &policy.PolicyRoleReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+	all[entry.Name] = stored
 	into.RoleBindings = all
 }
 
 // HomeOf names the container of a role binding, after what its role reference leaves open was filled in.
 func HomeOf(binding *authz.RoleBinding, masterNamespace string) string {
 	SettleRoleRef(binding, masterNamespace)
+	return Home(binding, masterNamespace)
+}
+
+// Home names the container of a role binding whose role reference leaves nothing open. Those to cluster roles are with
+// those to roles of the master namespace.
+func Home(binding *authz.RoleBinding, masterNamespace string) string {
+	if binding.RoleRef.ClusterRole() {
+		return masterNamespace
+	}
 	return binding.RoleRef.Namespace
 }
 
@@ -46,7 +60,7 @@ func SettleRoleRef(b *authz.RoleBinding, masterNamespace string) {
 	if b.ReferencesGlobalRole && b.RoleRef.Namespace == "" {
 		b.RoleRef.Namespace = masterNamespace
 	}
-	if b.RoleRef.Namespace == "" {
+	if b.RoleRef.Namespace == "" && !b.RoleRef.ClusterRole() {
 		b.RoleRef.Namespace = b.Namespace
 	}
 }

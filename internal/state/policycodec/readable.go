@@ -78,7 +78,7 @@ type recovering struct {
 	prefix string
 }
 
-// Plain is the transformer without the replacement, for what is no object.
+// Plain is the transformer without the replacement, for what is not an object.
 func (r recovering) Plain() value.Transformer { return r.Transformer }
 
 func (r recovering) TransformFromStorage(ctx context.Context, data []byte, at value.Context) ([]byte, bool, error) {
@@ -107,7 +107,7 @@ func stubUID(kind schema.GroupKind, namespace, name string) types.UID {
 }
 
 // StandsFor says why the object stands for stored bytes that cannot be read; empty if it does not. The annotation alone
-// is no proof where everybody may write annotations.
+// proves nothing where everybody may write annotations.
 func StandsFor(kind schema.GroupKind, o metav1.Object) string {
 	if o.GetUID() != stubUID(kind, o.GetNamespace(), o.GetName()) {
 		return ""
@@ -139,13 +139,13 @@ func (r recovering) look(data []byte) (runtime.Object, error) {
 func (r recovering) mismatch(data []byte, namespace, name string) string {
 	obj, err := r.look(data)
 	if err != nil {
-		return "the stored bytes are no " + r.kind.Kind + " that this server can decode"
+		return "the stored bytes are not a " + r.kind.Kind + " that this server can decode"
 	}
 	kinds, _, err := r.scheme.ObjectKinds(obj)
 	o, ok := obj.(metav1.Object)
 	switch {
 	case err != nil || !ok || len(kinds) == 0 || kinds[0].GroupKind() != r.kind.GroupKind():
-		return "the stored object is no " + r.kind.Kind
+		return "the stored object is not a " + r.kind.Kind
 	case o.GetNamespace() != namespace || o.GetName() != name:
 		return fmt.Sprintf("the stored object says that it is %q", o.GetNamespace()+"/"+o.GetName())
 	}

@@ -50,7 +50,8 @@ const (
 // deletion of pods.
 var shapes = []struct {
 	name, policy, binding string
-	// bob is who the deny rule was not for; everybody tells whether it reaches him all the same, since nobody can tell.
+	// bob is who the deny rule was not for; everybody reports whether it reaches him all the same, since nobody can
+	// tell.
 	everybody bool
 }{
 	{name: "rules as a string", policy: current + storedPolicy + `,"roles":{"guard":{"rules":"none"},"dev":{"rules":[` + allowRule + `]}}}`},

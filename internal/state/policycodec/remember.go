@@ -10,9 +10,9 @@ import (
 )
 
 // What is written once is decoded several times: to be compared with its key, for the answer, as the new and then as
-// the old object of a watch, at the next write. A container can be large, and whoever rewrites one without pause must
-// not take the time of others (PO-21). Decoding is a function of the bytes alone, so that what came of the last large
-// objects is kept.
+// the old object of a watch, at the next write. A container can be large, and a user who rewrites one without pause
+// must not take the time of others (PO-21). Decoding is a function of the bytes alone, so that what came of the last
+// large objects is kept.
 const (
 	rememberFrom  = 4 << 10
 	rememberBytes = 8 << 20
@@ -39,7 +39,7 @@ func newMemory() *memory {
 	return &memory{seed: maphash.MakeSeed(), known: map[uint64]*remembered{}}
 }
 
-// recall finds what these very bytes were decoded to; nil if it is not kept. Whoever changes the object copies it
+// recall finds what these very bytes were decoded to; nil if it is not kept. A caller that changes the object copies it
 // before.
 func (m *memory) recall(data []byte) *remembered {
 	if len(data) < rememberFrom {

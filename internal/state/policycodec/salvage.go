@@ -215,17 +215,17 @@ func salvageFields(obj runtime.Object, top parts) {
 	// Which values and places a protection leaves alone may depend on what was not understood.
 	switch a := obj.(type) {
 	case *policy.ProtectedAttribute:
-		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
+		a.ProtectedValues, a.UnlistedValues, a.Resources, a.Scope = nil, "", nil, policy.ScopeIncludeTemplates
 	case *policy.ClusterProtectedAttribute:
-		a.ProtectedValues, a.Scope = nil, policy.ScopeIncludeTemplates
+		a.ProtectedValues, a.UnlistedValues, a.Resources, a.Scope = nil, "", nil, policy.ScopeIncludeTemplates
 	case *policy.FieldPermission:
 		salvageExclusion(&a.Spec, top)
 	}
 }
 
-// withholdsSomething tells whether a field permission may withhold a field and does not say which. Where it has a field
-// that is not known, or is of another version, nobody knows where it says that it withholds: the field that it names is
-// withheld unless it says that it is not.
+// withholdsSomething reports whether a field permission may withhold a field and does not say which. Where it has a
+// field that is not known, or is of another version, nobody knows where it says that it withholds: the field that it
+// names is withheld unless it says that it is not.
 func withholdsSomething(fp *policy.FieldPermission, top parts, whole bool) bool {
 	var fields parts
 	if !top.one("spec", &fields) || len(fields) == 0 {

@@ -34,9 +34,9 @@ func TestSalvageRules(t *testing.T) {
 		name, text string
 		deny       bool
 		verbs      string
-		// alsoGood tells whether the good rule beside it takes effect.
+		// alsoGood reports whether the good rule beside it takes effect.
 		alsoGood bool
-		// alsoDenies tells whether a rule is added that denies everything.
+		// alsoDenies reports whether a rule is added that denies everything.
 		alsoDenies bool
 	}{
 		{"type of a field", current + storedPolicy + `,"roles":{"r":{"rules":[{"verbs":"get","resourceKinds":["pods"]},` + good + `]}}}`, false, "*", true, false},

@@ -182,7 +182,8 @@ func salvageBinding(raw json.RawMessage, d damage) policy.PolicyRoleBinding {
 	_ = fields.one("metadata", &out.ObjectMeta)
 	// Whichever role it is, it may deny: then everything is denied to its subjects.
 	named := object && fields.one("roleName", &out.RoleName) && out.RoleName != ""
-	clear := fields.one("spellings", &out.Spellings) && named
+	// A role of another kind, or an instant that cannot be read, is not understood.
+	clear := fields.one("spellings", &out.Spellings) && fields.one("roleRef", &out.RoleRef) && fields.one("notBefore", &out.NotBefore) && fields.one("notAfter", &out.NotAfter) && named
 	strange := roleBindingShape().strangers(raw, ".roleBindings[]", d.harmless)
 	subjects := object && fields.one("userNames", &out.UserNames) && fields.one("groupNames", &out.GroupNames) && !mayNameSubjects(fields, strange)
 	if !subjects {

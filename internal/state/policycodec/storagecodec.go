@@ -46,7 +46,7 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	return obj, gvk, err
 }
 
-// Peek is Decode for somebody who only looks: the object may be another's.
+// Peek is Decode for a caller that only reads: the object may be another's.
 func (c storageCodec) Peek(data []byte) (runtime.Object, error) {
 	if known := c.memory.recall(data); known != nil {
 		return known.object, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Events tells people who look at an object with `kubectl describe`, or at the events of its namespace, what is wrong
-// with it. Whoever reads events may not be allowed to read the object: a message names what it is about and never
+// with it. A reader of events may not be allowed to read the object: a message names what it is about and never
 // quotes it.
 type Events struct {
 	broadcaster record.EventBroadcaster

@@ -142,7 +142,7 @@ type declared struct {
 	fields  CustomFields
 }
 
-// redeclared tells whether the definitions say something else than when they were looked at last. Their events come
+// redeclared reports whether the definitions say something else than when they were looked at last. Their events come
 // through a queue: what has arrived, only they themselves can say (TR-13).
 func (f *Fields) redeclared() (changed bool) {
 	if f.definitions == nil {

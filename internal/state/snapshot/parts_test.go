@@ -145,7 +145,7 @@ func TestRulesFollowTheirSource(t *testing.T) {
 	}
 }
 
-// SV-8: half a policy is no policy: nothing is compiled before every source has told what it has, and what it says
+// SV-8: half a policy is not a policy: nothing is compiled before every source has told what it has, and what it says
 // later counts.
 func TestNoRulesBeforeTheSync(t *testing.T) {
 	w := newPolicyWorld(t, ruleKinds...)

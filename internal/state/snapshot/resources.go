@@ -12,7 +12,7 @@ type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
-	// Deletable tells that somebody, and so the garbage collector too, can delete its objects one by one.
+	// Deletable reports that users, and so the garbage collector, can delete its objects one by one.
 	Deletable bool
 	// Unlisted: objects may be stored, and at the moment nobody can list them.
 	Unlisted bool

@@ -199,7 +199,7 @@ func (r *Rules) HasSynced() bool {
 	return true
 }
 
-// Apply implements Part. Before everything is known nothing is compiled: half a policy is no policy.
+// Apply implements Part. Before everything is known nothing is compiled: half a policy is not a policy.
 func (r *Rules) Apply(next *Snapshot) {
 	if r.index == nil && !r.HasSynced() {
 		return
@@ -232,6 +232,14 @@ func (r *Rules) Apply(next *Snapshot) {
 		if r.cfg.Warmer != nil {
 			r.cfg.Warmer.Wake()
 		}
+	}
+	if r.index.AsksTime() {
+		r.index = r.index.Again() // time has passed
+	}
+	if now, known := next.time.Now(); !known {
+		r.index, r.shadow = r.index.Unknown(), r.shadow.Unknown()
+	} else {
+		r.index, r.shadow = r.index.At(now), r.shadow.At(now)
 	}
 	next.Rules, next.Shadow.Rules = r.index, r.shadow
 }

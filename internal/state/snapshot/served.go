@@ -38,7 +38,7 @@ func (s *Served) Selectable(gvr schema.GroupVersionResource) []expr.SelectableFi
 	return s.selectable[gvr]
 }
 
-// Converted tells whether a webhook converts the versions of a resource.
+// Converted reports whether a webhook converts the versions of a resource.
 func (s *Served) Converted(gr schema.GroupResource) bool { return s != nil && s.converted[gr] }
 
 func isSubresource(name string) bool {
@@ -86,7 +86,7 @@ func (s *Served) OwnKind(gr schema.GroupResource) string {
 	return s.own[gr]
 }
 
-// HasFields tells whether the body of a request to a resource, or to one of its subresources, is the object that is
+// HasFields reports whether the body of a request to a resource, or to one of its subresources, is the object that is
 // stored, or stands for fields of it as a Scale and a Binding do.
 func (s *Served) HasFields(gr schema.GroupResource, subresource string) bool {
 	own := s.OwnKind(gr)

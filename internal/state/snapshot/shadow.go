@@ -88,8 +88,8 @@ type ShadowFields struct {
 	Table func() *fieldperm.Table
 }
 
-// Concerns tells whether a write of the resource could be answered differently. The zero resource is any; what carries
-// others in it, such as the template of a pod, is looked at for the sake of them.
+// Concerns reports whether a write of the resource could be answered differently. The zero resource is any; what
+// carries others in it, such as the template of a pod, is looked at for the sake of them.
 func (s *ShadowFields) Concerns(r fieldperm.Resource) bool {
 	return slices.ContainsFunc(s.Resources, func(own fieldperm.Resource) bool {
 		return own == fieldperm.Resource{} || fieldperm.Carries(r, own)

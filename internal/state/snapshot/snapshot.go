@@ -37,6 +37,10 @@ type Snapshot struct {
 	Fields *fieldperm.Table
 	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
 	Shadow Shadow
+
+	// time is what it was published for, and views the last one that At made of it; nil for one that was not published.
+	time  reading
+	views *atomic.Pointer[Snapshot]
 }
 
 // Part is one compiled component of the snapshot, fed by its source. Apply is only ever called by the store's
@@ -44,7 +48,7 @@ type Snapshot struct {
 type Part interface {
 	// Name appears in readiness messages: "waiting for rbac".
 	Name() string
-	// HasSynced tells whether the part has seen all that existed when it started.
+	// HasSynced reports whether the part has seen all that existed when it started.
 	HasSynced() bool
 	// Apply folds what changed since the last call into the snapshot about to be published.
 	Apply(next *Snapshot)
@@ -70,19 +74,42 @@ type Store struct {
 	parts []Part
 	// dated knows how new the sources are; nil if nobody does.
 	dated func() revision.Vector
+	clock Clock
 }
 
-// NewStore returns a store whose current snapshot is empty and not synced.
-func NewStore() *Store {
-	s := &Store{dirty: make(chan struct{}, 1)}
+// NewStore returns a store whose current snapshot is empty and not synced. It trusts the clock of the machine.
+func NewStore() *Store { return NewStoreWith(SystemClock{}) }
+
+// NewStoreWith returns a store that tells the time by another clock.
+func NewStoreWith(clock Clock) *Store {
+	s := &Store{dirty: make(chan struct{}, 1), clock: clock}
 	s.current.Store(&Snapshot{})
 	next := make(chan struct{})
 	s.next.Store(&next)
 	return s
 }
 
-// Current is the newest snapshot. It is never nil.
-func (s *Store) Current() *Snapshot { return s.current.Load() }
+// Current is the newest snapshot, at this instant. It is never nil.
+func (s *Store) Current() *Snapshot {
+	if snap := s.current.Load(); !snap.IsTimed() {
+		return snap
+	}
+	snap, _ := s.Now()
+	return snap
+}
+
+// Clock is what the store tells the time by.
+func (s *Store) Clock() Clock { return s.clock }
+
+// Now is the newest snapshot at this instant, and the instant; zero if the time is not known.
+func (s *Store) Now() (*Snapshot, time.Time) {
+	snap := s.current.Load()
+	now, known := s.clock.Now()
+	if !known {
+		return snap.Unknown(), time.Time{}
+	}
+	return snap.At(now), now
+}
 
 // Next is closed when there is a newer snapshot than that of the moment of the call. Who waits for it asks for it
 // first, and then for Current.
@@ -180,15 +207,25 @@ func (s *Store) Run(stop <-chan struct{}) {
 	s.publish()
 	retry := time.NewTicker(50 * time.Millisecond)
 	defer retry.Stop()
+	edge := time.NewTimer(0)
+	defer edge.Stop()
 	for {
-		if s.Current().Synced {
+		published := s.current.Load()
+		if published.Synced {
 			retry.Stop()
+		}
+		if published.passes() {
+			edge.Reset(s.untilEdge(published))
 		}
 		select {
 		case <-stop:
 			return
 		case <-s.dirty:
 		case <-retry.C:
+		case <-edge.C:
+			if s.holds(published) {
+				continue
+			}
 		}
 		s.publish()
 	}
@@ -199,6 +236,7 @@ func (s *Store) publish() {
 	defer s.mu.Unlock()
 	next := *s.current.Load()
 	next.Generation++
+	next.time, next.views = read(s.clock), new(atomic.Pointer[Snapshot])
 	if s.dated != nil {
 		// It is read before anything is applied: what the sources have seen until then is then certainly in it.
 		next.Revision = next.Revision.at(s.dated())
@@ -223,7 +261,7 @@ var ErrNotSynced = errors.New("policy snapshot is not synced")
 
 // Ready returns nil once a complete snapshot is current, and otherwise an error that names what is missing.
 func (s *Store) Ready() error {
-	if s.Current().Synced {
+	if s.current.Load().Synced {
 		return nil
 	}
 	s.mu.Lock()

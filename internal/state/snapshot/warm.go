@@ -58,7 +58,7 @@ func (w *Warmer) Run(stop <-chan struct{}) {
 	}
 }
 
-// compile compiles what there is and tells whether anything new does not compile.
+// compile compiles the current rules and reports whether anything new does not compile.
 func (w *Warmer) compile(stop <-chan struct{}) bool {
 	pending := w.cache.Pending()
 	var next atomic.Int64

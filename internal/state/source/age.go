@@ -43,7 +43,7 @@ type Age struct {
 	mu      sync.Mutex
 	sources []*aged
 	// known is the time before which everything written is known, in nanoseconds since the beginning and one more; 0
-	// before it is known of every source. It is no time of the day: a clock that is set back makes nothing younger.
+	// before it is known of every source. It is not a time of day: a clock that is set back makes nothing younger.
 	known atomic.Int64
 }
 
@@ -65,7 +65,7 @@ type question struct {
 // maxAsked bounds how many questions wait for one source. The oldest ones are answered first, so that they stay.
 const maxAsked = 64
 
-// NewAge makes one that refuses beyond a limit; 0 is no limit.
+// NewAge makes one that refuses beyond a limit; 0 means unlimited.
 func NewAge(limit time.Duration) *Age {
 	a := &Age{limit: limit, now: time.Now}
 	a.begun = a.now()

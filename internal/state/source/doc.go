@@ -2,6 +2,6 @@
 // files.
 //
 // Place in the request path: none. What the sources deliver becomes a snapshot, and requests see nothing else. A source
-// that cannot be read is no empty source: it is an error when it is opened, and a failing readiness check (Health) when
-// that comes later.
+// that cannot be read is not an empty source: it is an error when it is opened, and a failing readiness check (Health)
+// when that comes later.
 package source

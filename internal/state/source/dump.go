@@ -23,19 +23,19 @@ import (
 
 // Dump reads from a cluster all that ReadFiles reads: the objects that policy is made of, and what is served. Nothing
 // secret is among it: managed fields, what kubectl applied last, and how audit sinks are reached stay where they are.
-// If something may not be read, nothing is returned: half a policy is no policy.
+// If something may not be read, nothing is returned: half a policy is not a policy.
 func Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	return new(Held).Dump(ctx, config)
 }
 
-// Dump is Dump for somebody who asks again: objects that are still the same are the same pointers, and a kind of which
+// Dump is Dump for a client that asks again: objects that are still the same are the same pointers, and a kind of which
 // the server says that it is the same is not read again.
 func (h *Held) Dump(ctx context.Context, config *rest.Config) ([]*unstructured.Unstructured, error) {
 	all, _, err := h.DumpWithin(ctx, config, nil)
 	return all, err
 }
 
-// DumpWithin is Dump for somebody who may read the policy of some namespaces and no more (TR-19): what may not be
+// DumpWithin is Dump for a user who may read the policy of some namespaces and no more (TR-19): what may not be
 // listed everywhere is listed in these, and unseen names what is left out. If nothing of the policy of a namespace may
 // be read either, it is an error.
 func (h *Held) DumpWithin(ctx context.Context, config *rest.Config, namespaces []string) (all []*unstructured.Unstructured, unseen []string, err error) {

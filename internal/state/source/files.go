@@ -74,7 +74,7 @@ type Text struct {
 // Reading is an object as it was read, which nobody changes.
 type Reading struct{ typed runtime.Object }
 
-// IsTest tells the files that hold tests of policy, which are no policy.
+// IsTest reports whether a file holds tests of policy, not policy.
 func IsTest(name string) bool {
 	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
@@ -111,7 +111,7 @@ var (
 	_ snapshot.Based  = (*Files)(nil)
 )
 
-// ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is no policy.
+// ReadFiles reads all of them. What cannot be read is an error, with its place: half a policy is not a policy.
 func ReadFiles(cfg FilesConfig) (*Files, error) {
 	f := &Files{objects: map[schema.GroupVersionResource]*fixed{}, own: map[any]bool{}, definitions: cfg.Definitions}
 	views := &views{cfg: cfg}
@@ -181,7 +181,7 @@ func (f *Files) mine(all *fixed, obj any) (metav1.Object, error) {
 	if !f.own[obj] {
 		object, ok := obj.(runtime.Object)
 		if !ok {
-			return nil, fmt.Errorf("%T is no object", obj)
+			return nil, fmt.Errorf("%T is not an API object", obj)
 		}
 		obj = object.DeepCopyObject()
 		if f.own[obj] = true; all.Update(obj) != nil {
@@ -426,7 +426,7 @@ func (f *fixed) AddEventHandler(handler cache.ResourceEventHandler) (cache.Resou
 // GetIndexer implements snapshot.Objects.
 func (f *fixed) GetIndexer() cache.Indexer { return f.Indexer }
 
-// delivered is the registration of somebody who has heard everything.
+// delivered is the registration of a handler that has received everything.
 type delivered struct{}
 
 func (delivered) HasSynced() bool { return true }

@@ -57,7 +57,7 @@ type ServedFunc func(snapshot.Kind) (bool, error)
 // Serves implements Served.
 func (f ServedFunc) Serves(kind snapshot.Kind) (bool, error) { return f(kind) }
 
-// Warner tells whoever looks at an object that something is wrong with it.
+// Warner tells readers of an object that something is wrong with it.
 type Warner interface {
 	Warn(obj runtime.Object, reason, message string)
 }

@@ -31,7 +31,7 @@ func (d *dated) entry() revision.Entry {
 		}
 		d.version, d.state = version, revision.State(sum)
 	}
-	at, _ := strconv.ParseUint(version, 10, 64) // nothing is claimed that is no number
+	at, _ := strconv.ParseUint(version, 10, 64) // what is not a number claims nothing
 	return revision.Entry{Source: d.name, At: at, State: d.state}
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// holds tells whether the condition of a rule lets it reach the objects. What cannot be known is taken the way in which
-// less is reported.
+// holds reports whether the condition of a rule lets it reach the objects. What cannot be known is taken the way in
+// which less is reported.
 func holds(r *Rule, q question) bool {
 	kind, arg, _ := strings.Cut(r.If, ":")
 	unknown := !r.Deny
@@ -45,7 +45,7 @@ func within(path, of string) bool {
 	return path == of || strings.HasPrefix(path, of+".") || strings.HasPrefix(path, of+"[")
 }
 
-// HasLabel tells whether an object has a label.
+// HasLabel reports whether an object has a label.
 func HasLabel(object map[string]any, key string) bool {
 	_, ok := Dig(object, "metadata", "labels", key).(string)
 	return ok
@@ -127,7 +127,7 @@ func permissions(path string) []string {
 	return []string{"granular:metadata"}
 }
 
-// Granular tells whether single fields are what a write may change (FP-6).
+// Granular reports whether single fields are what a write may change (FP-6).
 func (o *Oracle) Granular(a Ask) bool {
 	general := a.Verb
 	a.Verb = "granular"
@@ -157,7 +157,7 @@ func (o *Oracle) declared(resource, path string) []string {
 	return out
 }
 
-// Covers tells whether a field permission is about a resource.
+// Covers reports whether a field permission is about a resource.
 func (f Field) Covers(resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	return slices.Contains(f.Resources, "*") || slices.Contains(f.Resources, resource)
@@ -171,7 +171,7 @@ func (f Field) Value(object map[string]any) any {
 	return Dig(object, strings.Split(strings.TrimPrefix(f.Path, "."), ".")...)
 }
 
-// Guards tells whether going from one value to another takes membership (PA-2).
+// Guards reports whether going from one value to another takes membership (PA-2).
 func (p Protected) Guards(before, after any) bool {
 	covered := func(v any) bool {
 		text, ok := v.(string)

@@ -50,7 +50,7 @@ func (o *Oracle) Decide(a Ask) Answer {
 	return answer
 }
 
-// decide also tells whether it is a rule of the namespace that denies.
+// decide also reports whether it is a rule of the namespace that denies.
 func (o *Oracle) decide(a Ask) (answer Answer, local bool) {
 	return o.decideWithout(a, false, false)
 }
@@ -117,7 +117,7 @@ func (o *Oracle) fold(a Ask) question {
 	return q
 }
 
-// reaches tells whether a grant is about the caller and the place.
+// reaches reports whether a grant is about the caller and the place.
 func (o *Oracle) reaches(g *Grant, q question) bool {
 	if g.How == ByNamespace || g.How == ByLocalRole {
 		ns := q.NS
@@ -155,7 +155,7 @@ func everybody(q question) bool {
 	return false
 }
 
-// says tells whether a grant has a rule that allows, or denies, what is asked.
+// says reports whether a grant has a rule that allows, or denies, what is asked.
 func (o *Oracle) says(g *Grant, q question, deny bool) bool {
 	if g.Role != "" {
 		return !deny && defaultRole(g.Role, q)

@@ -21,7 +21,7 @@ func ServiceAccount(ns, name string) Who {
 	return Who{User: "system:serviceaccount:" + ns + ":" + name}
 }
 
-// Sovereign tells whether somebody may take any right there is in a namespace: such a right was given to him.
+// Sovereign reports whether somebody may take any right there is in a namespace: such a right was given to him.
 func (o *Oracle) Sovereign(w Who, ns string) bool {
 	for _, verb := range []string{"escalate", "bind", "impersonate"} {
 		for _, r := range []string{"roles.authorization.proviso.dev", "rolebindings.authorization.proviso.dev", "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io", "users", "groups"} {
@@ -55,7 +55,7 @@ func (o *Oracle) Identities(w Who) []Who {
 	return out
 }
 
-// creates tells whether somebody may make pods by way of a workload.
+// creates reports whether somebody may make pods by way of a workload.
 func (o *Oracle) creates(w Who, ns string) bool {
 	return slices.ContainsFunc([]string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch", "replicationcontrollers"}, func(r string) bool {
 		return o.Decide(w.Wants("create", r, ns, "")) == Allow
@@ -93,8 +93,8 @@ type Party struct {
 	Granters []Who
 }
 
-// May tells whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who has
-// granted since held it, and could lift whatever forbade it.
+// May reports whether somebody may have done what he did: it was his by the policy of the beginning, or somebody who
+// has granted since held it, and could lift whatever forbade it.
 func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	a.User, a.Groups = w.User, w.Groups
 	answer, local := p.Oracle.decide(a)
@@ -116,8 +116,8 @@ func (p *Party) May(w Who, a Ask) (bool, Answer) {
 	return false, answer
 }
 
-// held tells whether a granter, or somebody whom he can act as, has the right himself, or would have it without a deny
-// that he can lift.
+// held reports whether a granter, or somebody whom he can act as, has the right himself, or would have it without a
+// deny that he can lift.
 func (p *Party) held(g Who, a Ask) bool {
 	for _, id := range p.Oracle.Identities(g) {
 		b := a
@@ -129,7 +129,7 @@ func (p *Party) held(g Who, a Ask) bool {
 	return false
 }
 
-// lifts tells whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole
+// lifts reports whether a granter can have a deny out of the way: he may unbind it, or he holds the right in the whole
 // cluster and a rule of a namespace denies it.
 func (p *Party) lifts(g Who, a Ask, local bool) bool {
 	place := "master"

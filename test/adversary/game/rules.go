@@ -95,7 +95,7 @@ func connection(q question) string {
 	return ""
 }
 
-// kindEntry tells whether an entry of resourceKinds means what is asked about. Denies and negations mean every group,
+// kindEntry reports whether an entry of resourceKinds means what is asked about. Denies and negations mean every group,
 // as a plural and as a kind, at all times; an allow means what is built in, and custom resources only if nothing built
 // in has the name (PO-2).
 func (o *Oracle) kindEntry(entry string, q question, cautious, negation bool) bool {
@@ -126,7 +126,7 @@ func (o *Oracle) kindEntry(entry string, q question, cautious, negation bool) bo
 	return !slices.Contains(guarded, q.resource.Group)
 }
 
-// named tells whether the names of a rule let it reach the object. A connection has the name that it is for, however
+// named reports whether the names of a rule let it reach the object. A connection has the name that it is for, however
 // the URL spells it (PO-20).
 func named(r *Rule, q question) bool {
 	if len(r.Names) == 0 {

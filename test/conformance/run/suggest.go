@@ -69,7 +69,7 @@ func (r *recording) run(ctx context.Context, out io.Writer, args ...string) erro
 // suggest makes a suggestion for the user of the suite, in place of the binding to cluster-admin. The command replays
 // what was recorded, with the suggestion instead of the binding; it prints nothing that breaks a request.
 func (r *recording) suggest(ctx context.Context) error {
-	if err := r.to(ctx, r.file("least.yaml"), "suggest", "--replay", r.file("audit.log"), "--from", r.file("policy.yaml"), "--for", suiteUser); err != nil {
+	if err := r.to(ctx, r.file("least.yaml"), "suggest", "--replay", r.file("audit.log"), "--from", r.file("policy.yaml"), "--user", suiteUser); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(r.file("least.yaml"))
@@ -82,7 +82,7 @@ func (r *recording) suggest(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("== %d rules, %d permissions for single fields\n", strings.Count(string(text), "\n- apiGroups:"), strings.Count(string(text), "- granular:"))
-	if !strings.Contains(string(text), "none breaks; nothing is granted that is not held") || !strings.Contains(string(text), "It replaces ClusterRoleBinding \""+suiteUser+"\"") {
+	if !strings.Contains(string(text), "decided as before; the suggestion grants nothing new") || !strings.Contains(string(text), "It replaces ClusterRoleBinding \""+suiteUser+"\"") {
 		return errors.New("the suggestion is not proven")
 	}
 	return nil

@@ -30,7 +30,7 @@ type answer struct {
 
 func (a answer) String() string { return fmt.Sprintf("%d %s %v", a.code, a.message, a.names) }
 
-// passes tells whether a request has got by everything that can refuse it. Nothing answers a connection here, so that
+// passes reports whether a request has got by everything that can refuse it. Nothing answers a connection here, so that
 // whatever comes back but a refusal shows that it was let pass.
 func (a answer) passes(r *Request) bool {
 	if r.Connects {

@@ -23,11 +23,11 @@ const (
 	own         = "PROVISO_UPSTREAM_OWN"         // keep Proviso's own kinds in tests that try every kind
 )
 
-// On tells whether Proviso stands in for kube-apiserver.
+// On reports whether Proviso stands in for kube-apiserver.
 func On() bool { return os.Getenv(mode) == "on" }
 
-// Chain tells whether framework.StartTestServer starts the whole chain of servers; upstream starts the innermost only,
-// which Proviso does not have.
+// Chain reports whether framework.StartTestServer starts the whole chain of servers; upstream starts the innermost
+// only, which Proviso does not have.
 func Chain() bool { return On() || os.Getenv(mode) == "chain" }
 
 func init() {

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
@@ -92,6 +95,40 @@ func unless(had []policy.PolicyRule, check func(policy.PolicyRule, *field.Path) 
 	}
 }
 
+// clusterRole checks a reference to a role of RBAC.
+func clusterRole(b *authz.RoleBinding, ref *field.Path) (errs field.ErrorList) {
+	if b.RoleRef.APIGroup != rbacv1.GroupName {
+		errs = append(errs, field.NotSupported(ref.Child("apiGroup"), b.RoleRef.APIGroup, []string{rbacv1.GroupName}))
+	}
+	if b.RoleRef.Kind != "ClusterRole" {
+		errs = append(errs, field.NotSupported(ref.Child("kind"), b.RoleRef.Kind, []string{"ClusterRole"}))
+	}
+	if b.RoleRef.Namespace != "" {
+		errs = append(errs, field.Forbidden(ref.Child("namespace"), "a ClusterRole has no namespace"))
+	}
+	if b.ReferencesGlobalRole {
+		errs = append(errs, field.Forbidden(field.NewPath("referencesGlobalRole"), "means a role of the master namespace; roleRef names a ClusterRole"))
+	}
+	return errs
+}
+
+// interval checks when a binding counts.
+func interval(notBefore, notAfter *metav1.Time) (errs field.ErrorList) {
+	for name, t := range map[string]*metav1.Time{"notBefore": notBefore, "notAfter": notAfter} {
+		switch {
+		case t == nil:
+		case t.IsZero():
+			errs = append(errs, field.Invalid(field.NewPath(name), t.Time, "is not an instant; leave the field out if there is none"))
+		case t.Nanosecond() != 0:
+			errs = append(errs, field.Invalid(field.NewPath(name), t.Format(time.RFC3339Nano), "must be in whole seconds"))
+		}
+	}
+	if notBefore != nil && notAfter != nil && !notBefore.Before(notAfter) {
+		errs = append(errs, field.Invalid(field.NewPath("notAfter"), notAfter.UTC().Format(time.RFC3339), "must be after notBefore, "+notBefore.UTC().Format(time.RFC3339)))
+	}
+	return errs
+}
+
 // RoleBinding checks a role binding. old is nil on create.
 func RoleBinding(b, old *authz.RoleBinding, masterNamespace string) field.ErrorList {
 	errs := entryMeta(b.ObjectMeta, "PolicyBinding")
@@ -105,13 +142,16 @@ func RoleBinding(b, old *authz.RoleBinding, masterNamespace string) field.ErrorL
 	if b.RoleRef.Name == "" {
 		errs = append(errs, field.Required(ref.Child("name"), "name the role"))
 	}
-	if ns := b.RoleRef.Namespace; ns != b.Namespace && ns != masterNamespace {
+	if b.RoleRef.ClusterRole() {
+		errs = append(errs, clusterRole(b, ref)...)
+	} else if ns := b.RoleRef.Namespace; ns != b.Namespace && ns != masterNamespace {
 		errs = append(errs, field.Invalid(ref.Child("namespace"), ns,
 			fmt.Sprintf("a role binding refers to a role of its own namespace, %q, or of the master namespace, %q", b.Namespace, masterNamespace)))
 	}
 	if old != nil && b.RoleRef != old.RoleRef {
 		errs = append(errs, field.Forbidden(ref, "cannot be changed; delete the role binding and create it again"))
 	}
+	errs = append(errs, interval(b.NotBefore, b.NotAfter)...)
 	errs = append(errs, names(b.UserNames, field.NewPath("userNames"), "user")...)
 	return append(errs, names(b.GroupNames, field.NewPath("groupNames"), "group")...)
 }

@@ -1,10 +1,13 @@
 package validate
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
 // Kinds of the roles that a protection can name.
@@ -16,7 +19,7 @@ const (
 // ProtectedAttribute checks a protection of a namespace. old is nil on create.
 func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
 	errs := subdomainName(a.Name)
-	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope}.validate(roleKind, clusterRoleKind)...)
+	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate(roleKind, clusterRoleKind)...)
 	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
@@ -27,7 +30,7 @@ func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
 // ClusterProtectedAttribute checks a protection of the cluster. old is nil on create.
 func ClusterProtectedAttribute(a, old *policy.ClusterProtectedAttribute) field.ErrorList {
 	errs := subdomainName(a.Name)
-	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope}.validate(clusterRoleKind)...)
+	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate(clusterRoleKind)...)
 	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
@@ -37,11 +40,13 @@ func ClusterProtectedAttribute(a, old *policy.ClusterProtectedAttribute) field.E
 
 // protection is what the two kinds have in common.
 type protection struct {
-	kind   policy.AttributeKind
-	name   string
-	role   policy.RoleReference
-	values []string
-	scope  policy.ProtectionScope
+	kind      policy.AttributeKind
+	name      string
+	role      policy.RoleReference
+	values    []string
+	scope     policy.ProtectionScope
+	unlisted  policy.UnlistedValues
+	resources []string
 }
 
 func (p protection) validate(roleKinds ...string) (errs field.ErrorList) {
@@ -50,15 +55,70 @@ func (p protection) validate(roleKinds ...string) (errs field.ErrorList) {
 	default:
 		errs = append(errs, field.NotSupported(field.NewPath("attributeKind"), p.kind, []policy.AttributeKind{policy.AttributeLabel, policy.AttributeAnnotation}))
 	}
-	for _, msg := range validation.IsQualifiedName(p.name) {
-		errs = append(errs, field.Invalid(field.NewPath("attributeName"), p.name, "must be the key of a label or annotation: "+msg))
-	}
+	errs = append(errs, p.validateName(field.NewPath("attributeName"))...)
 	errs = append(errs, p.validateRole(field.NewPath("roleRef"), roleKinds)...)
 	errs = append(errs, p.validateValues(field.NewPath("protectedValues"))...)
+	errs = append(errs, p.validateUnlisted(field.NewPath("unlistedValues"))...)
+	errs = append(errs, p.validateResources(field.NewPath("resources"))...)
 	switch p.scope {
 	case policy.ScopeObjectOnly, policy.ScopeIncludeTemplates:
 	default:
 		errs = append(errs, field.NotSupported(field.NewPath("scope"), p.scope, []policy.ProtectionScope{policy.ScopeObjectOnly, policy.ScopeIncludeTemplates}))
+	}
+	return errs
+}
+
+// validateName accepts the key of an attribute, and <domain>/* for every key of a domain; nothing shorter.
+func (p protection) validateName(path *field.Path) (errs field.ErrorList) {
+	const remedy = "must be the key of a label or annotation, or <domain>/* for every key of a domain: "
+	messages := validation.IsQualifiedName(p.name)
+	if domain, ok := strings.CutSuffix(p.name, "/*"); ok {
+		messages = validation.IsDNS1123Subdomain(domain)
+	}
+	for _, msg := range messages {
+		errs = append(errs, field.Invalid(path, p.name, remedy+msg))
+	}
+	return errs
+}
+
+// validateUnlisted refuses a word about unlisted values where none are listed: every value is protected then.
+func (p protection) validateUnlisted(path *field.Path) (errs field.ErrorList) {
+	switch p.unlisted {
+	case "", policy.UnlistedFree:
+	case policy.UnlistedForbidden:
+		if len(p.values) == 0 {
+			errs = append(errs, field.Invalid(path, p.unlisted, "needs protectedValues: without them every value is protected"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path, p.unlisted, []policy.UnlistedValues{policy.UnlistedFree, policy.UnlistedForbidden}))
+	}
+	return errs
+}
+
+// validateResources accepts what a deny rule accepts, without subresources: a protection holds on every way to write an
+// object.
+func (p protection) validateResources(path *field.Path) (errs field.ErrorList) {
+	seen := map[string]bool{}
+	if p.resources != nil && len(p.resources) == 0 {
+		errs = append(errs, field.Invalid(path, "[]", "is empty; leave it out to protect the attribute on all resources"))
+	}
+	for i, name := range p.resources {
+		at := path.Index(i)
+		kind, err := matching.ParseKind(name)
+		switch {
+		case strings.HasPrefix(name, "-"):
+			errs = append(errs, field.Invalid(at, name, "cannot be negated: list the resources to protect"))
+		case err != nil:
+			errs = append(errs, field.Invalid(at, name, err.Error()))
+		case strings.Contains(name, "/"):
+			errs = append(errs, field.Invalid(at, name, "must not name a subresource: a protection covers those of its resources"))
+		case kind.AnyRes && kind.AnyGroup:
+			errs = append(errs, field.Invalid(at, name, "is every resource; leave resources out instead"))
+		}
+		if seen[name] {
+			errs = append(errs, field.Duplicate(at, name))
+		}
+		seen[name] = true
 	}
 	return errs
 }

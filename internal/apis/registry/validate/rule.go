@@ -237,19 +237,22 @@ func conditionsOfRule(rule policy.PolicyRule, path *field.Path) (errs field.Erro
 		conditional = true
 		errs = append(errs, restrictions(*rule.AttributeRestrictions, path.Child("attributeRestrictions"))...)
 	}
-	if !rule.Deny || !conditional {
+	if !rule.Deny || !conditional || rule.Where == "" && rule.AttributeRestrictions == nil && !looksAtObject.MatchString(rule.When) {
 		return errs
 	}
 	// A condition is evaluated against the object of a write. On a read there is none, so a conditional deny could only
-	// be ignored there or deny everything.
+	// be ignored there or deny everything. One that looks at nothing but the request is decided before.
 	for i, v := range rule.Verbs {
 		if !writeVerbs.Has(v) {
 			errs = append(errs, field.Invalid(path.Child("verbs").Index(i), v,
-				"a deny rule with a condition cannot be enforced on reads; name write or connect verbs only: "+strings.Join(sets.List(writeVerbs), ", ")))
+				"a deny rule with a condition on the object cannot be enforced on reads; name write or connect verbs only, or look at nothing but the request: "+strings.Join(sets.List(writeVerbs), ", ")))
 		}
 	}
 	return errs
 }
+
+// looksAtObject finds the variables of a when that are known only once there is an object.
+var looksAtObject = regexp.MustCompile(`\b(object|oldObject|options|operation|namespaceObject|impersonatedRequest)\b`)
 
 var restrictionNames = []string{"fieldsMutable", "labelsContain", "sameNodeRestriction"}
 

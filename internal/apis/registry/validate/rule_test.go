@@ -65,7 +65,9 @@ func TestRule(t *testing.T) {
 		{"bad label value", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: ["a=b=c"]}}`, "labelsContain[0]", `{verbs: [update], resourceKinds: [pods], attributeRestrictions: {labelsContain: ["a="]}}`},
 		// RD-3
 		{"conditional deny of reads", `{deny: true, verbs: [get], resourceKinds: [pods], where: "true"}`, "verbs[0]", `{deny: true, verbs: [create, update, patch, delete, deletecollection, exec, proxy], resourceKinds: [pods], where: "true"}`},
-		{"conditional deny of all", `{deny: true, verbs: ["*"], resourceKinds: [pods], when: "true"}`, "verbs[0]", `{deny: true, verbs: ["*"], resourceKinds: [pods]}`},
+		{"conditional deny of all", `{deny: true, verbs: ["*"], resourceKinds: [pods], when: "object.x == 1"}`, "verbs[0]", `{deny: true, verbs: ["*"], resourceKinds: [pods]}`},
+		// TM-2: what looks at the request alone is decided before there is an object.
+		{"conditional deny of reads by the request", `{deny: true, verbs: [get], resourceKinds: [pods], when: "request.time.getHours() > 17 && operation == 'x'"}`, "verbs[0]", `{deny: true, verbs: [get, list, "*"], resourceKinds: [pods], when: "request.time.getHours() > 17"}`},
 		{"conditional deny of all but reads", `{deny: true, verbs: [delete, "-get"], resourceKinds: [pods], attributeRestrictions: {labelsContain: [a]}}`, "verbs[1]", `{verbs: [delete, "-get"], resourceKinds: [pods], attributeRestrictions: {labelsContain: [a]}}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

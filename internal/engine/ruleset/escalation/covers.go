@@ -33,7 +33,7 @@ type Grant struct {
 	Tiers []ruleset.Tier
 	// Lifted looks only at what the writer is denied: the verbs escalate and bind make up for rights that are missing.
 	Lifted bool
-	// Implies tells whether the condition of wanted holds only where the condition of held does, no matter who the
+	// Implies reports whether the condition of wanted holds only where the condition of held does, no matter who the
 	// callers of the two are. Without it SameCondition is used. It has to be sure: saying no only refuses.
 	Implies func(wanted, held *policyv1alpha1.PolicyRule) bool
 }
@@ -41,13 +41,13 @@ type Grant struct {
 // mastersGroup holds everything: the chain asks nobody else about it.
 const mastersGroup = "system:masters"
 
-// NeedsDeny tells whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask it
-// for the old and the new rules: taking a deny rule away gives power, too.
+// NeedsDeny reports whether writing these rules, or binding a role that has them, takes the verb deny on the role. Ask
+// it for the old and the new rules: taking a deny rule away gives power, too.
 func NeedsDeny(rules []policyv1alpha1.PolicyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyv1alpha1.PolicyRule) bool { return r.Deny })
 }
 
-// Covers tells whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy
+// Covers reports whether the writer holds everything that the grant hands out, as PO-12 defines held: decided by Policy
 // and RBAC together, denies applied but those that the grantees share. The error, a *NotHeld, says what is missing.
 //
 // Rules compare what a request says only with the names that are written in rules. So it is enough to look at requests

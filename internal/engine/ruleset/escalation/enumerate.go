@@ -77,7 +77,7 @@ func (h *proof) checkURLs(w *matching.Rule, out *NotHeld) bool {
 	return true
 }
 
-// allows tells whether a wanted rule allows a request at a place, under its condition if it has one.
+// allows reports whether a wanted rule allows a request at a place, under its condition if it has one.
 func (h *proof) allows(w *matching.Rule, a authorizer.AttributesRecord, at *place, mine []*matching.Pattern) bool {
 	var q matching.Request
 	q.Set(h.seed, a)

@@ -100,7 +100,7 @@ func (w *writer) anywhere() *writer {
 // anyNamespace is the name of that namespace. No namespace can have it.
 const anyNamespace = "any namespace"
 
-// denied tells whether any deny rule reaches the writer but those that are shared.
+// denied reports whether any deny rule reaches the writer but those that are shared.
 func (w *writer) denied(shared sharedDenies) bool {
 	for _, scope := range []ruleset.Scope{ruleset.ScopeMaster, ruleset.ScopePolicy} {
 		for _, d := range w.roles[scope] {
@@ -205,30 +205,6 @@ func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]
 	}
 	policies := map[string]*policyv1alpha1.Policy{}
 	bindings := map[[2]string]*policyv1alpha1.PolicyBinding{}
-	users := []string{"writer"}
-	bindPolicy := func(ns string, d *ruleset.Definition) {
-		p := policies[d.Ref.Namespace]
-		if p == nil {
-			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
-			policies[d.Ref.Namespace] = p
-			in.Policies = append(in.Policies, p)
-		}
-		p.Roles[d.Ref.Name] = policyv1alpha1.PolicyRole{Rules: d.Policy}
-		key := [2]string{ns, d.Ref.Namespace}
-		b := bindings[key]
-		if b == nil {
-			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key[0], Name: key[1]}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
-			bindings[key] = b
-			in.PolicyBindings = append(in.PolicyBindings, b)
-		}
-		b.RoleBindings[d.Ref.Name] = policyv1alpha1.PolicyRoleBinding{RoleName: d.Ref.Name, UserNames: users}
-	}
-	for _, d := range roles[ruleset.ScopeMaster] {
-		bindPolicy(ix.MasterNamespace(), d)
-	}
-	for _, d := range roles[ruleset.ScopePolicy] {
-		bindPolicy(namespace, d)
-	}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "writer"}}
 	define := func(d *ruleset.Definition) rbacv1.RoleRef {
 		if d.Ref.Kind == ruleset.ClusterRole {
@@ -237,6 +213,39 @@ func writerInput(ix *ruleset.Index, namespace string, roles map[ruleset.Scope][]
 		}
 		in.Roles = append(in.Roles, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: d.Ref.Name}, Rules: d.RBAC})
 		return rbacv1.RoleRef{Kind: "Role", Name: d.Ref.Name}
+	}
+	bind := func(ns, home, name string, entry policyv1alpha1.PolicyRoleBinding) {
+		key := [2]string{ns, home}
+		b := bindings[key]
+		if b == nil {
+			b = &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key[0], Name: key[1]}, RoleBindings: map[string]policyv1alpha1.PolicyRoleBinding{}}
+			bindings[key] = b
+			in.PolicyBindings = append(in.PolicyBindings, b)
+		}
+		entry.UserNames = []string{"writer"}
+		b.RoleBindings[name] = entry
+	}
+	bindPolicy := func(ns string, d *ruleset.Definition) {
+		if d.Ref.Kind == ruleset.ClusterRole {
+			ref := define(d)
+			bind(ns, ix.MasterNamespace(), "ClusterRole/"+ref.Name, policyv1alpha1.PolicyRoleBinding{RoleName: ref.Name,
+				RoleRef: &policyv1alpha1.PolicyRoleReference{APIGroup: rbacv1.GroupName, Kind: ref.Kind, Name: ref.Name}})
+			return
+		}
+		p := policies[d.Ref.Namespace]
+		if p == nil {
+			p = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: d.Ref.Namespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
+			policies[d.Ref.Namespace] = p
+			in.Policies = append(in.Policies, p)
+		}
+		p.Roles[d.Ref.Name] = policyv1alpha1.PolicyRole{Rules: d.Policy}
+		bind(ns, d.Ref.Namespace, d.Ref.Name, policyv1alpha1.PolicyRoleBinding{RoleName: d.Ref.Name})
+	}
+	for _, d := range roles[ruleset.ScopeMaster] {
+		bindPolicy(ix.MasterNamespace(), d)
+	}
+	for _, d := range roles[ruleset.ScopePolicy] {
+		bindPolicy(namespace, d)
 	}
 	for i, d := range roles[ruleset.ScopeCluster] {
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{

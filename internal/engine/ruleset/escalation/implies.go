@@ -8,8 +8,8 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset/matching"
 )
 
-// SameCondition tells whether the condition of wanted holds only where that of held does, by comparing the texts: every
-// part of held has to be in wanted too, which may have more. A condition about the caller says something else for
+// SameCondition reports whether the condition of wanted holds only where that of held does, by comparing the texts:
+// every part of held has to be in wanted too, which may have more. A condition about the caller says something else for
 // somebody else, so that one that asks who that is (or which node) implies nothing.
 func SameCondition(wanted, held *policyv1alpha1.PolicyRule) bool {
 	for _, text := range []struct{ wanted, held string }{{wanted.Where, held.Where}, {wanted.When, held.When}} {
@@ -39,8 +39,8 @@ func restrictionsImply(wanted, held *policyv1alpha1.AttributeRestrictions) bool 
 	return matching.Subset(held.LabelsContain, wanted.LabelsContain)
 }
 
-// mentions tells whether an identifier occurs in an expression, as a word. It may be in a string or a field name: then
-// the answer is yes as well, which is the safe side.
+// mentions reports whether an identifier occurs in an expression, as a word. It may be in a string or a field name:
+// then the answer is yes as well, which is the safe side.
 func mentions(expression, identifier string) bool { return wordAt(expression, identifier) >= 0 }
 
 // wordAt is where a word begins in an expression first, or -1.

@@ -122,7 +122,7 @@ func (h *proof) placesBy(w *matching.Rule, p *matching.Pattern) []*place {
 	return out
 }
 
-// reachesThrough tells whether a rule can reach connect subresources by naming their parents.
+// reachesThrough reports whether a rule can reach connect subresources by naming their parents.
 func reachesThrough(w *matching.Rule) bool {
 	return w.Verbs.Proxy || w.Verbs.Parent != [matching.Families]matching.VerbBit{}
 }
@@ -170,7 +170,7 @@ func (h *proof) placesOf(w *matching.Rule, p matching.Pattern) iter.Seq[place] {
 	}
 }
 
-// possible tells whether a resource could have a kind one day.
+// possible reports whether a resource could have a kind one day.
 func (h *proof) possible(group, resource, kind string) bool {
 	if resource == "*" {
 		return false // RBAC's word for a review about everything
@@ -266,7 +266,7 @@ func (h *proof) patternsAt(w *matching.Rule, at *place) (mine []*matching.Patter
 	return mine
 }
 
-// reaches tells whether the pattern is about the place itself (1) or only, for exec and proxy, about its parent (2).
+// reaches reports whether the pattern is about the place itself (1) or only, for exec and proxy, about its parent (2).
 func reaches(p *matching.Pattern, q *matching.Request) byte {
 	if !p.Names(q) {
 		return 0

@@ -17,9 +17,9 @@ import (
 // that the rule does not take away again (PO-12). Without that, one deny for everybody would end all delegation.
 type sharedDenies map[*ruleset.Definition]bool
 
-// has tells whether a rule of the role is such a deny. One that asks who the caller is can mean the writer alone.
+// has reports whether a rule of the role is such a deny. One that asks who the caller is can mean the writer alone.
 func (s sharedDenies) has(d *ruleset.Definition, i int) bool {
-	return s[d] && d.Policy[i].Deny && impersonal(&d.Policy[i])
+	return s[d] && i < len(d.Policy) && d.Policy[i].Deny && impersonal(&d.Policy[i])
 }
 
 // maxShares limits for how many sets of shared denies a grant is checked; beyond that, what all grantees share counts.
@@ -110,7 +110,7 @@ func certainly(s ruleset.Subject) []ruleset.Subject {
 // strangers are those who have not logged in.
 var strangers = []ruleset.Subject{{Name: user.Anonymous}, {Group: true, Name: user.AllUnauthenticated}}
 
-// boundToStrangers tells whether a role is bound to somebody who has not logged in, anywhere.
+// boundToStrangers reports whether a role is bound to somebody who has not logged in, anywhere.
 func boundToStrangers(ix *ruleset.Index, ref ruleset.RoleRef) bool {
 	return slices.ContainsFunc(strangers, func(s ruleset.Subject) bool { return ix.BoundAnywhere(ref, s) })
 }
@@ -120,7 +120,7 @@ func masterBeforeRBAC(tiers []ruleset.Tier) bool {
 	return rbac < 0 || slices.Contains(tiers[:rbac], ruleset.TierMaster)
 }
 
-// impersonal tells whether a rule says the same whoever the caller is.
+// impersonal reports whether a rule says the same whoever the caller is.
 func impersonal(r *policyv1alpha1.PolicyRule) bool {
 	a := r.AttributeRestrictions
 	return len(r.Unrecognized) == 0 && !personal(r.Where) && !personal(r.When) && (a == nil || !a.SameNodeRestriction && len(a.Unrecognized) == 0)
@@ -129,7 +129,7 @@ func impersonal(r *policyv1alpha1.PolicyRule) bool {
 // aboutTheRequest are the fields of request that do not depend on who makes it.
 var aboutTheRequest = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 
-// personal tells whether an expression may ask who the caller is: it mentions the request other than by a field that
+// personal reports whether an expression may ask who the caller is: it mentions the request other than by a field that
 // says nothing about that, or the authorizer. It compares words, so that saying yes is the safe side.
 func personal(expression string) bool {
 	if mentions(expression, "authorizer") {

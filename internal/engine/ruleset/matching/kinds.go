@@ -161,8 +161,8 @@ func builtins(all []Served) (out []Served) {
 	return out
 }
 
-// Settled tells whether a resource cannot get a kind that it does not have, or has none, while this server runs: it is
-// served, its group is this server's own, or another resource of the group has the kind.
+// Settled reports whether a resource cannot get a kind that it does not have, or has none, while this server runs: it
+// is served, its group is this server's own, or another resource of the group has the kind.
 func (k *Kinds) Settled(group, resource, kind string) bool {
 	if k == nil {
 		return false
@@ -171,7 +171,7 @@ func (k *Kinds) Settled(group, resource, kind string) bool {
 		slices.ContainsFunc(k.named[kind], func(s Served) bool { return s.Group == group && strings.EqualFold(s.Kind, kind) })
 }
 
-// Expand turns a name into patterns on plurals, and tells whether anything of that name is served.
+// Expand turns a name into patterns on plurals, and reports whether anything of that name is served.
 //
 // Where matching more gives access, in an allow rule or an exception of a deny rule, the name is that of the built-in
 // resources of that plural or kind, so that nobody can make it mean more by serving a resource of the same name. If

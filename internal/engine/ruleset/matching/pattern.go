@@ -64,8 +64,8 @@ func ParseKind(entry string) (Pattern, error) {
 	return p, nil
 }
 
-// Excludes tells whether a negated pattern takes the request out of its rule. A negated resource takes its subresources
-// with it: whoever writes -serviceaccounts does not mean to leave serviceaccounts/token.
+// Excludes reports whether a negated pattern takes the request out of its rule. A negated resource takes its
+// subresources with it: whoever writes -serviceaccounts does not mean to leave serviceaccounts/token.
 func (p *Pattern) Excludes(q *Request) bool {
 	if !p.Names(q) {
 		return false
@@ -79,7 +79,7 @@ func (p *Pattern) Excludes(q *Request) bool {
 	return true
 }
 
-// Names tells whether the pattern is about the request's resource, whatever its subresource.
+// Names reports whether the pattern is about the request's resource, whatever its subresource.
 func (p *Pattern) Names(q *Request) bool {
 	return (p.AnyRes || p.Res == q.Resource) && p.InGroup(q.Group) && p.real(q)
 }
@@ -94,7 +94,7 @@ func (p *Pattern) InGroup(group string) bool {
 // real is false for patterns about a future that is not the request's: see request.kind.
 func (p *Pattern) real(q *Request) bool { return p.Kind == "" || p.Kind == q.Kind }
 
-// overlaps tells whether the pattern and a request that itself has wildcards (a review that asks for all resources)
+// overlaps reports whether the pattern and a request that itself has wildcards (a review that asks for all resources)
 // have anything in common. It is only used where saying yes is the safe side.
 func (p *Pattern) overlaps(q *Request) bool {
 	if !p.AnyRes && q.Resource != "*" && p.Res != q.Resource {

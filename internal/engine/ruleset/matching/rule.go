@@ -53,8 +53,8 @@ type Cell struct {
 	Rule *Rule
 }
 
-// Check tells whether the rule applies to a request that has the cell's resource. Everything unknown counts against the
-// caller: an allow rule with names does not match a request without one, unless somebody looks at the name of each
+// Check reports whether the rule applies to a request that has the cell's resource. Everything unknown counts against
+// the caller: an allow rule with names does not match a request without one, unless somebody looks at the name of each
 // object, and a deny rule may.
 func (c *Cell) Check(q *Request) Fit {
 	r := c.Rule
@@ -140,14 +140,14 @@ func (r *Rule) named(q *Request) Fit {
 	return Applies
 }
 
-// NamesTarget tells whether a deny rule names the object that a proxy request is about, however either of them spells
+// NamesTarget reports whether a deny rule names the object that a proxy request is about, however either of them spells
 // it (PO-20). An allow rule means only what it says: the name of a pod is not all of its ports.
 func (r *Rule) NamesTarget(target string) bool {
 	return Contains(r.Names, target) ||
 		slices.ContainsFunc(r.Names, func(n string) bool { return connect.Name(connect.Proxy, n) == target })
 }
 
-// Subset tells whether every entry of small is in large.
+// Subset reports whether every entry of small is in large.
 func Subset(small, large []string) bool {
 	return !slices.ContainsFunc(small, func(s string) bool { return !slices.Contains(large, s) })
 }

@@ -220,7 +220,7 @@ func (v *VerbSet) Matches(q *Request) bool {
 	return v.other(q)
 }
 
-// MatchesParent tells whether the verbs reach a connect subresource although the rule names only its parent.
+// MatchesParent reports whether the verbs reach a connect subresource although the rule names only its parent.
 func (v *VerbSet) MatchesParent(q *Request) bool {
 	if q.Bit != 0 {
 		return v.Parent[q.Family]&q.Bit != 0
@@ -245,7 +245,7 @@ func (v *VerbSet) other(q *Request) bool {
 	return v.star || v.Proxy && q.Family == familyProxy
 }
 
-// Name tells whether the verb of the request is named, by itself or by the pattern of its prefix.
+// Name reports whether the verb of the request is named, by itself or by the pattern of its prefix.
 func (v *VerbSet) Name(q *Request) bool {
 	return v.prefixes&q.Special != 0 || slices.Contains(v.Named, q.Verb)
 }
@@ -272,8 +272,8 @@ func (v *VerbSet) overlaps(q *Request) bool {
 	return false
 }
 
-// connects tells whether the verbs reach a connect subresource of either family as well; a question about all resources
-// or groups can be about one.
+// connects reports whether the verbs reach a connect subresource of either family as well; a question about all
+// resources or groups can be about one.
 func (v *VerbSet) connects(q *Request) bool {
 	for f := familyExec; f < Families; f++ {
 		asked := *q

@@ -14,7 +14,7 @@ type Roster[T any] struct {
 	more [][]T
 }
 
-// Empty tells whether nothing is in it.
+// Empty reports whether nothing is in it.
 func (r Roster[T]) Empty() bool { return len(r.first) == 0 }
 
 // Len is the number of elements.

@@ -196,7 +196,7 @@ func (n *setNode[K, M]) each(visit func(M) bool) bool {
 	return n.eachPlace(func(_ int, p place[M]) bool { return visit(p.member) })
 }
 
-// eachPlace visits the places that are taken until visit returns false, and tells whether it never did.
+// eachPlace visits the places that are taken until visit returns false, and reports whether it never did.
 func (n *setNode[K, M]) eachPlace(visit func(int, place[M]) bool) bool {
 	var none M
 	for i, p := range n.places {

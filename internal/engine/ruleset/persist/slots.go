@@ -34,7 +34,7 @@ func (s *Slots[K, V]) Refs(id uint32) int32 { return s.chunks[id/chunkSize].meta
 // Key is what the number was given for; the zero value for a number that is free.
 func (s *Slots[K, V]) Key(id uint32) K { return s.chunks[id/chunkSize].meta[id%chunkSize].key }
 
-// Missing tells whether a number is referred to and has no value.
+// Missing reports whether a number is referred to and has no value.
 func (s *Slots[K, V]) Missing(id uint32) bool {
 	return int(id) < s.used && s.Refs(id) > 0 && s.Get(id) == nil
 }

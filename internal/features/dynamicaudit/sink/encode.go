@@ -17,7 +17,7 @@ import (
 	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
-// encoder writes one event as audit.k8s.io/v1 JSON, once for each level that somebody wants. It does not change or keep
+// encoder writes one event as audit.k8s.io/v1 JSON, once for each level that is wanted. It does not change or keep
 // the event, which the server reuses; bodies are checked and compacted once, whatever the number of levels. Its results
 // are valid until the next reset.
 type encoder struct {
@@ -134,7 +134,7 @@ func (c *body) of(obj *runtime.Unknown) []byte {
 // bodies of real requests have a few dozen.
 const maxDepth = 512
 
-// tooDeep tells whether JSON is nested deeper than maxDepth.
+// tooDeep reports whether JSON is nested deeper than maxDepth.
 func tooDeep(text []byte) bool {
 	if bytes.Count(text, []byte{'['})+bytes.Count(text, []byte{'{'}) <= maxDepth {
 		return false

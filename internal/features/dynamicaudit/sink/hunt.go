@@ -110,7 +110,7 @@ func (d *delivery) settled() {
 }
 
 // control is an event with nothing of a caller's in it. A sink that has taken nothing since the search began is asked
-// with it whether it takes any event: only then is it the event that is at fault. To whoever reads the sink it says
+// with it whether it takes any event: only then is it the event that is at fault. To readers of the sink it says
 // what happened.
 func control(now time.Time) []byte {
 	at := now.UTC().Format("2006-01-02T15:04:05.000000Z07:00")

@@ -7,8 +7,8 @@ import (
 )
 
 // identityKey is the annotation with the identity of an event: the same in every sink and at every repetition of a
-// delivery, and never that of another event. The audit-ID is none: a caller chooses it by a header of his request, and
-// may choose that of somebody else's.
+// delivery, and never that of another event. The audit-ID is none: a caller chooses it by a header of the request, and
+// may choose that of another request.
 const identityKey = "audit.proviso.dev/event-id"
 
 var (

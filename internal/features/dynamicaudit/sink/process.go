@@ -36,7 +36,7 @@ func (r *Router) ProcessEvents(events ...*auditinternal.Event) bool {
 	return accepted
 }
 
-// Unheard tells that nobody wants any event now: whoever has to read events first need not.
+// Unheard reports that no sink wants events now, so they need not be read.
 func (r *Router) Unheard() bool {
 	return r.cfg.Static == nil && len(r.routes.Load().receivers) == 0
 }

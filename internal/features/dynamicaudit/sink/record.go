@@ -10,8 +10,8 @@ import (
 //
 //	magic 4 | length 4 | sequence 8 | time 8 | checksum of the event 4 | checksum of the header so far 4
 //
-// The header's own checksum tells whether the length can be trusted: if it can, a damaged event is skipped exactly; if
-// it cannot, the reader looks for the next magic. The first byte of magic is never part of JSON text, so an intact
+// The header's own checksum reports whether the length can be trusted: if it can, a damaged event is skipped exactly;
+// if it cannot, the reader looks for the next magic. The first byte of magic is never part of JSON text, so an intact
 // event is never mistaken for a header. Sequence numbers have no gaps when written: a gap when read is what was lost.
 const headerSize = 32
 

@@ -247,7 +247,7 @@ func (s *spool) oldestFirst() uint64 {
 	return s.next
 }
 
-// commit waits until the event is on stable storage. Whoever comes first syncs for all who have written by then.
+// commit waits until the event is on stable storage. The first caller syncs for all that have written by then.
 func (s *spool) commit(seq uint64) error {
 	s.syncMu.Lock()
 	defer s.syncMu.Unlock()

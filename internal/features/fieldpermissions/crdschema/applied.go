@@ -12,8 +12,8 @@ import (
 // although another manager owns it. So it is kept in the form of the server, and shown in that of the author.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// liftApplied brings it into the form of the server, and tells whether there was anything to do. What cannot be read is
-// left to kubectl.
+// liftApplied brings it into the form of the server, and reports whether there was anything to do. What cannot be read
+// is left to kubectl.
 func liftApplied(root any) bool {
 	return rewriteApplied(root, KeyPrefix, func(object any) bool {
 		l := lift(object)

@@ -165,7 +165,7 @@ func (w *write) invalid(errs field.ErrorList) error {
 	return apierrors.NewInvalid(definitionKind, w.new.Name, errs)
 }
 
-// Validate refuses what does not follow the rules, whoever put it there.
+// Validate refuses what does not follow the rules, whichever component put it there.
 func (p *Plugin) Validate(ctx context.Context, attrs admission.Attributes, _ admission.ObjectInterfaces) error {
 	w, ok := writeOf(attrs)
 	if !ok || w.hasSent == w.hasStored && w.sent == w.stored {

@@ -70,7 +70,7 @@ func (e entry) check() error {
 	return nil
 }
 
-// checkKey tells whether a key is one of ours and its value of the right type.
+// checkKey reports whether a key is one of ours and its value of the right type.
 func checkKey(key string, value any) error {
 	if !slices.Contains(keys, key) {
 		return fmt.Errorf("must be one of %s", strings.Join(keys, ", "))
@@ -111,7 +111,7 @@ func (r record) size() int {
 	return n
 }
 
-// fits tells whether a record is small enough to be stored.
+// fits reports whether a record is small enough to be stored.
 func (r record) fits() error {
 	if n := r.size(); n > maxEntries {
 		return fmt.Errorf("definition declares permissions for %d fields: the limit is %d", n, maxEntries)

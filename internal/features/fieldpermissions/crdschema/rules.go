@@ -118,7 +118,7 @@ func (r record) checkVersions(crd *apiextensions.CustomResourceDefinition, versi
 	return nil
 }
 
-// hasPermission tells whether a version declares a permission somewhere, in the same way.
+// hasPermission reports whether a version declares a permission somewhere, in the same way.
 func (r record) hasPermission(version string, e entry) bool {
 	for _, have := range r[version] {
 		if reflect.DeepEqual(have, e) {

@@ -88,7 +88,7 @@ func (p place) label(version string) string {
 // maxNamed is how many fields a warning names.
 const maxNamed = 5
 
-// warning tells the author of a write that he did not remove what he left out.
+// warning tells the author of a write that leaving a field out did not remove it.
 func (s settlement) warning() string {
 	named, more := s.kept, ""
 	if len(named) > maxNamed {
@@ -111,7 +111,7 @@ func storageVersion(crd *apiextensions.CustomResourceDefinition) string {
 	return ""
 }
 
-// hasPlace tells whether the schema of a version describes a field.
+// hasPlace reports whether the schema of a version describes a field.
 func hasPlace(crd *apiextensions.CustomResourceDefinition, version string, at place) bool {
 	validation, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil || validation == nil || validation.OpenAPIV3Schema == nil {

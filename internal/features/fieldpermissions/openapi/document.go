@@ -41,7 +41,7 @@ type writer struct {
 	places  map[string]*place
 }
 
-// place is a property of a schema, at any depth, and what there is to say about it.
+// place is a property of a schema, at any depth, and what to say about it.
 type place struct {
 	schema  string
 	inside  fieldperm.Path

@@ -22,7 +22,7 @@ const root = "/openapi/v3"
 // Filter adds notes to the documents below /openapi/v3.
 type Filter struct {
 	Next http.Handler
-	// Notary knows what there is to say.
+	// Notary knows what to say.
 	Notary Notary
 
 	mu sync.Mutex
@@ -30,7 +30,7 @@ type Filter struct {
 	made map[string]*version
 }
 
-// Notary knows what there is to say about a group version at the moment of a request.
+// Notary knows what to say about a group version at the moment of a request.
 type Notary interface {
 	// Notes are nil if there is nothing.
 	Notes(ctx context.Context, gv schema.GroupVersion) *Notes
@@ -111,7 +111,7 @@ func (f *Filter) document(r *http.Request, name string, notes *Notes) *version {
 	return v
 }
 
-// serve answers as upstream does: what is asked for by its hash may be kept for ever, and whoever has another hash is
+// serve answers as upstream does: what is asked for by its hash may be kept for ever, and a client with another hash is
 // sent on.
 func (v *version) serve(w http.ResponseWriter, r *http.Request) {
 	if asked := r.URL.Query().Get("hash"); asked != "" {

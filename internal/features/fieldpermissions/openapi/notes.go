@@ -19,7 +19,7 @@ type Kind struct {
 	Guarded  []fieldperm.Guarded
 }
 
-// Notes are what there is to say in the document of a group version.
+// Notes are what to say in the document of a group version.
 type Notes struct {
 	GroupVersion schema.GroupVersion
 	Kinds        []Kind

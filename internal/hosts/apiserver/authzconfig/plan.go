@@ -110,7 +110,7 @@ func (p *Plan) ModesAssumed() string {
 	return "--authorization-mode is not given: Node,RBAC is used, behind Policy. kube-apiserver would allow everything (AlwaysAllow). Give --authorization-mode or --authorization-config to decide yourself"
 }
 
-// Has tells whether the chain has an authorizer of a type.
+// Has reports whether the chain has an authorizer of a type.
 func (p *Plan) Has(mode string) bool {
 	return slices.ContainsFunc(p.authorizers, func(a authzconfig.AuthorizerConfiguration) bool { return string(a.Type) == mode })
 }

@@ -22,7 +22,7 @@ const quietness = 2
 
 // Config says which controllers run, and as whom.
 type Config struct {
-	// RestConfig reaches the server, as somebody who may do everything: the loopback client of the same process. Its
+	// RestConfig reaches the server, as a user who may do everything: the loopback client of the same process. Its
 	// user agent is extended by the name of each controller.
 	RestConfig *rest.Config
 	// RootCA is the certificate of the server's authority in PEM form, published to every namespace.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 )
 
-// informerSet gives the controllers that follow every resource whole objects where somebody looks into them, and their
-// metadata only elsewhere: most of what is stored is never looked into, and need not be kept in memory twice.
+// informerSet gives the controllers that follow every resource whole objects where one of them looks into them, and
+// their metadata only elsewhere: most of what is stored is never looked into, and need not be kept in memory twice.
 type informerSet struct {
 	typed    informers.SharedInformerFactory
 	metadata metadatainformer.SharedInformerFactory

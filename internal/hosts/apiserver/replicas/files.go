@@ -12,7 +12,7 @@ import (
 type Files struct {
 	// ClientCA is --client-ca-file, which may change while the server runs.
 	ClientCA string
-	// SigningKey and AcceptedKeys are those of service account tokens. SigningKey is empty if somebody else signs, and
+	// SigningKey and AcceptedKeys are those of service account tokens. SigningKey is empty if another server signs, and
 	// says which keys are good.
 	SigningKey   string
 	AcceptedKeys []string

@@ -297,7 +297,7 @@ func (m *Member) refresh(ctx context.Context) error {
 	return nil
 }
 
-// follow notices when somebody changes the record.
+// follow notices when the record changes.
 func (m *Member) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		for change := range m.client.Watch(ctx, m.recordKey(), clientv3.WithRev(m.at+1)) {
@@ -306,7 +306,7 @@ func (m *Member) follow(ctx context.Context) {
 			}
 			for _, event := range slices.Backward(change.Events) {
 				if event.Type == clientv3.EventTypeDelete {
-					break // whoever starts next makes it again
+					break // the next server that starts makes it again
 				}
 				var record Settings
 				if err := m.decode(event.Kv.Value, &record); err != nil {

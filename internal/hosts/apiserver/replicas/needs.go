@@ -98,7 +98,7 @@ func (e *UnknowingError) Error() string {
 	return fmt.Sprintf("%s cannot be stored: the replica on %s runs a release that does not know that, and would decide otherwise: upgrade it first", e.What, strings.Join(e.Hosts, " and on "))
 }
 
-// Need says, before something is stored, that whoever serves has to know it. It is an error if a replica runs that does
+// Need says, before something is stored, that every replica has to know it. It is an error if a replica runs that does
 // not. One that starts later reads the record and does not serve; one that started meanwhile is found by looking again.
 func (m *Member) Need(ctx context.Context, what string, dryRun bool) error {
 	if m.client == nil {
@@ -126,7 +126,7 @@ func (m *Member) Need(ctx context.Context, what string, dryRun bool) error {
 	return m.allKnow(ctx, what)
 }
 
-// NoNeed says that nothing of it is stored. It stays needed for some minutes: somebody may be about to store it.
+// NoNeed says that nothing of it is stored. It stays needed for some minutes: another replica may be about to store it.
 func (m *Member) NoNeed(ctx context.Context, what string) error {
 	if m.client == nil {
 		return nil

@@ -13,12 +13,12 @@ type Settings struct {
 	MasterNamespace string `json:"masterNamespace"`
 	// Gates are the feature gates of our systems.
 	Gates map[string]bool `json:"gates"`
-	// Needs is what whoever serves has to know, and when that was said last.
+	// Needs is what every replica has to know, and when that was said last.
 	Needs map[string]int64 `json:"needs"`
 }
 
 // differences lists, in words, where s is not what the record says. A gate that one of the two does not know belongs to
-// another release and is no difference.
+// another release and does not count as a difference.
 func (s Settings) differences(record Settings) []string {
 	var all []string
 	if s.MasterNamespace != record.MasterNamespace {
@@ -32,7 +32,7 @@ func (s Settings) differences(record Settings) []string {
 	return all
 }
 
-// missing tells whether s has a gate that the record does not know: a newer release adds it.
+// missing reports whether s has a gate that the record does not know: a newer release adds it.
 func (s Settings) missing(record Settings) bool {
 	for gate := range s.Gates {
 		if _, known := record.Gates[gate]; !known {

@@ -13,11 +13,11 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Trust is what a server accepts as proof of who somebody is, by fingerprint.
+// Trust is what a server accepts as proof of identity, by fingerprint.
 type Trust struct {
 	// ClientCAs are the authorities of client certificates, with a name to show. Empty if it accepts none.
 	ClientCAs map[string]string `json:"clientCAs,omitempty"`
-	// SigningKey signs its service account tokens, AcceptedKeys verify tokens. Empty if somebody else signs.
+	// SigningKey signs its service account tokens, AcceptedKeys verify tokens. Empty if another server signs.
 	SigningKey   string   `json:"signingKey,omitempty"`
 	AcceptedKeys []string `json:"acceptedKeys,omitempty"`
 }
@@ -49,7 +49,7 @@ func keyFingerprint(key crypto.PublicKey) (string, error) {
 
 // check says why a server must not start beside the others, or nil. To rotate step by step stays possible: it is enough
 // to share one authority with one of them, and to sign with a key that one of them accepts. A server without
-// authorities, or whose tokens somebody else signs, has nothing that could differ.
+// authorities, or whose tokens another server signs, has nothing that could differ.
 func (t Trust) check(others []entry) error {
 	theirs, keys := map[string]string{}, map[string]bool{}
 	var hosts []string

@@ -123,7 +123,7 @@ func appendDocuments(all []Document, name string, data []byte) ([]Document, erro
 		for i, item := range items {
 			content, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("%s: items[%d] is no object", place, i)
+				return nil, fmt.Errorf("%s: items[%d] is not an object", place, i)
 			}
 			one := &unstructured.Unstructured{Object: content}
 			all = append(all, Document{source.Text{Name: fmt.Sprintf("%s, item %d", place, i), Object: one, Read: &source.Reading{}}})

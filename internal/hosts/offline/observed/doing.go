@@ -105,7 +105,7 @@ func Succeeded(r *auditlog.Request) bool {
 	return r.Decision != "forbid" && r.Code != 401 && r.Code != 403 && (r.Decision == "allow" || r.Code != 0)
 }
 
-// impersonations are what acting as somebody needs. Groups that the server adds by itself need no right.
+// impersonations are what acting as another user needs. Groups that the server adds by itself need no right.
 func impersonations(who *user.DefaultInfo) (uses []suggest.Use) {
 	if account, ok := strings.CutPrefix(who.Name, "system:serviceaccount:"); ok {
 		namespace, name, _ := strings.Cut(account, ":")

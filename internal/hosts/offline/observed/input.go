@@ -2,6 +2,7 @@ package observed
 
 import (
 	"context"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -21,7 +22,7 @@ func Input(ctx context.Context, host *offline.Host) (in suggest.Input, err error
 	if err != nil {
 		return in, err
 	}
-	in = suggest.Input{Index: host.Snapshot().Rules, Resources: u.Resources,
+	in = suggest.Input{Index: host.Snapshot().Rules.Throughout(ruleset.From(time.Now())), Resources: u.Resources,
 		Verbs: verbs.All(), Namespaces: u.Namespaces,
 		Exclusive: exclusives(host), Holds: holding(ctx, host)}
 	if in.Guards, err = guarding(host); err != nil {

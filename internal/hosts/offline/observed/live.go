@@ -66,7 +66,7 @@ func askLive(ctx context.Context, client *http.Client, u *url.URL) (*http.Respon
 	return client.Do(req)
 }
 
-// wholeLines copies lines until the time is over, which is no error. A line that was cut off by that is left out.
+// wholeLines copies lines until the time is over, which is not an error. A line that was cut off by that is left out.
 func wholeLines(ctx context.Context, from io.Reader, to io.Writer) error {
 	lines := bufio.NewReaderSize(from, 1<<16)
 	var line []byte

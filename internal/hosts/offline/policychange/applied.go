@@ -10,7 +10,7 @@ import (
 	"proviso.dev/proviso/internal/state/source"
 )
 
-// Applied is what there is after a change: objects of the same identity are replaced, or deleted; prune deletes every
+// Applied is the policy after a change: objects of the same identity are replaced, or deleted; prune deletes every
 // other object of policy. A role that a dump holds in its container is the same as the role by itself.
 func Applied(before, change []manifests.Document, remove, prune bool) ([]manifests.Document, error) {
 	changed, there := map[string]bool{}, map[string]bool{}

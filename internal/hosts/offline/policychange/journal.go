@@ -56,8 +56,8 @@ func documentOf(content json.RawMessage, name string) (manifests.Document, error
 	return manifests.Document{Text: source.Text{Name: name, Object: object}}, nil
 }
 
-// AsOf is the policy as it was right after a revision: what there is, without the changes since. What was too large to
-// be kept cannot be undone, and is an error.
+// AsOf is the policy as it was right after a revision: the current one, without the changes since. What was too large
+// to be kept cannot be undone, and is an error.
 func AsOf(now []manifests.Document, entries []journal.Entry, revision uint64) ([]manifests.Document, error) {
 	since := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.At() > revision })
 	if since < 0 {
@@ -215,7 +215,7 @@ func RevisionOf(name string, history *journal.History) (uint64, error) {
 	}
 	revision, err := strconv.ParseUint(name, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no revision: want a number of proviso history, or now", name)
+		return 0, fmt.Errorf("%q is not a revision: want a number from proviso history, or now", name)
 	}
 	switch {
 	case history.Hidden > 0:

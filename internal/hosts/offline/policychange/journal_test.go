@@ -110,7 +110,7 @@ func TestAsOfLimits(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 	known := &journal.History{Entries: []journal.Entry{{Revision: 20}, {Revision: 30}}}
-	for name, want := range map[string]string{"19": "begins at revision 20", "x": "is no revision", "20": "", "25": "", "30": "", "31": "the newest change is revision 30", "99999999": "there is no revision", "now": ""} {
+	for name, want := range map[string]string{"19": "begins at revision 20", "x": "is not a revision", "20": "", "25": "", "30": "", "31": "the newest change is revision 30", "99999999": "there is no revision", "now": ""} {
 		if _, err := RevisionOf(name, known); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", name, err)
 		}

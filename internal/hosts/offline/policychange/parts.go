@@ -16,7 +16,7 @@ import (
 )
 
 // Parts are a policy as people write it: the roles and role bindings by themselves, and their containers empty. So each
-// can be taken back alone, and somebody who may not read the containers has the same.
+// can be taken back alone, and a user who may not read the containers has the same.
 func Parts(documents []manifests.Document) (parts []manifests.Document) {
 	for _, d := range documents {
 		parts = append(parts, partsOf(d)...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
@@ -31,6 +32,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 	if out.Unknown, err = unknown(before, after); err != nil {
 		return nil, err
 	}
+	out.Unknown = append(out.Unknown, later(in.Before, in.After, time.Now())...)
 	known := map[string]bool{}
 	for _, d := range stored[0] {
 		known[d.Source()] = true

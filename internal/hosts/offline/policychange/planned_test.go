@@ -109,3 +109,37 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}`
 		t.Errorf("%q, want %q", report.Unknown, want)
 	}
 }
+
+// TM-6, NI-8: a change that matters only at another instant is said, with the instant, and never that nobody gains.
+func TestPlanSaysWhatMattersLater(t *testing.T) {
+	bound := func(user, more string) string {
+		return `apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: ` + user + `, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}
+userNames: [` + user + `]
+` + more
+	}
+	const gets = `{verbs: [get], apiGroups: [""], resources: [pods]}`
+	later, end := `notBefore: "2996-01-01T00:00:00Z"`, `notAfter: "2997-01-01T00:00:00Z"`
+	for name, tc := range map[string]struct {
+		before, after string
+		want          string
+		changes       int
+	}{
+		"begins later":          {bound("ann", ""), bound("ann", "") + "\n---\n" + bound("bob", later), "from 2996-01-01T00:00:00Z on", 0},
+		"does not end any more": {bound("ann", "") + "\n---\n" + bound("bob", end), bound("ann", "") + "\n---\n" + bound("bob", ""), "from 2997-01-01T00:00:00Z on", 0},
+		"is over":               {bound("ann", ""), bound("ann", "") + "\n---\n" + bound("bob", `notAfter: "1997-01-01T00:00:00Z"`), "", 0},
+		"until then, from now":  {bound("ann", ""), bound("ann", "") + "\n---\n" + bound("bob", end), "", 1},
+		"ends in both":          {bound("ann", end), bound("ann", end) + "\n---\n" + bound("bob", ""), "", 1},
+	} {
+		text := role("r", "", gets) + "\n---\n"
+		report, err := Compare(t.Context(), documents(t, text+tc.before), documents(t, text+tc.after), "master")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(report.Unknown, "\n"); len(report.Changes) != tc.changes || (said != "") != (tc.want != "") || !strings.Contains(said, tc.want) {
+			t.Errorf("%s: %d changes, %q, want %d and %q", name, len(report.Changes), said, tc.changes, tc.want)
+		}
+	}
+}

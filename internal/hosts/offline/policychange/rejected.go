@@ -81,7 +81,11 @@ func (v validator) binding(b *authz.RoleBinding) *authz.RoleBinding {
 	for _, container := range []string{b.Namespace, v.master} {
 		if p, ok := stored[*policyv1alpha1.PolicyBinding](v.before, snapshot.PolicyBindings, b.Namespace+"/"+container); ok {
 			if old, found := p.RoleBindings[b.Name]; found {
-				return &authz.RoleBinding{RoleRef: authz.RoleRef{Namespace: p.PolicyRef.Namespace, Name: old.RoleName}}
+				ref := authz.RoleRef{Namespace: p.PolicyRef.Namespace, Name: old.RoleName}
+				if old.RoleRef != nil {
+					ref = authz.RoleRef{APIGroup: old.RoleRef.APIGroup, Kind: old.RoleRef.Kind, Name: old.RoleRef.Name}
+				}
+				return &authz.RoleBinding{RoleRef: ref}
 			}
 		}
 	}
@@ -102,7 +106,7 @@ func stored[T any](host *offline.Host, kind snapshot.Kind, key string) (none T, 
 	return one, ok
 }
 
-// asProtection reads the kinds that are no roles and bindings; nil for others.
+// asProtection reads the kinds that are not roles or bindings; nil for others.
 func asProtection(d manifests.Document) runtime.Object {
 	var object runtime.Object
 	switch d.Object.GroupVersionKind().GroupKind().String() {

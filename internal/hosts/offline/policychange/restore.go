@@ -253,7 +253,7 @@ func resourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource,
 			return kind.GroupVersionResource, nil
 		}
 	}
-	return schema.GroupVersionResource{}, fmt.Errorf("%s is no policy", gvk.Kind)
+	return schema.GroupVersionResource{}, fmt.Errorf("%s is not a policy kind", gvk.Kind)
 }
 
 // kindOf is the kind that a resource's objects have.

@@ -48,7 +48,7 @@ func clear(err error) error {
 	return errors.New(text)
 }
 
-// meant names the word that somebody may have meant.
+// meant names the word that the author may have meant.
 func meant(got string, words []string) string {
 	best, at := "", 3
 	for _, w := range words {

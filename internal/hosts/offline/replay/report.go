@@ -101,7 +101,7 @@ func (f *Flip) add(more *Flip) {
 	}
 	f.Count += more.Count
 	for _, name := range more.Names {
-		// The smallest names, whoever has seen them first, so that the report is always the same.
+		// The smallest names, in whichever order they came, so the report is always the same.
 		if at, found := slices.BinarySearch(f.Names, name); name != "" && !found && at < maxNames {
 			f.Names = slices.Insert(f.Names, at, name)
 			f.Names = f.Names[:min(len(f.Names), maxNames)]

@@ -78,14 +78,14 @@ var ErrUnsynced = errors.New("the sidecar has not read its policy yet")
 
 // pin gives a call the policy of this moment.
 func (d *Decider) pin(ctx context.Context) (context.Context, *snapshot.Snapshot, error) {
-	snap := d.cfg.Store.Current()
+	snap, instant := d.cfg.Store.Now()
 	if !snap.Synced {
 		return ctx, nil, ErrUnsynced
 	}
-	return requestctx.With(ctx, snap), snap, nil
+	return requestctx.At(ctx, snap, instant), snap, nil
 }
 
-// stale is why there is nothing to decide by any more. Whoever was allowed something may have lost it meanwhile.
+// stale is why there is nothing to decide by any more. A user who was allowed something may have lost it meanwhile.
 func (d *Decider) stale() string { return d.cfg.Age.Stale() }
 
 // Answer is what the authorization webhook says. The zero value denies.
@@ -154,8 +154,8 @@ func (d *Decider) unwatched(connection string, attrs authorizer.Attributes) erro
 	return d.cfg.Interlock.Watched(connection)
 }
 
-// checked tells whether admission may refuse a request that is allowed, without any condition: for the sake of a field
-// or an attribute, of what else would be deleted, of what RBAC hands out, or of our own groups and the master
+// checked reports whether admission may refuse a request that is allowed, without any condition: for the sake of a
+// field or an attribute, of what else would be deleted, of what RBAC hands out, or of our own groups and the master
 // namespace.
 func (d *Decider) checked(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) bool {
 	u, namespace := attrs.GetUser(), attrs.GetNamespace()

@@ -23,9 +23,9 @@ import (
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
-// Admit answers admission: nil, or why the request is refused (SC-6). ErrUnsynced is no answer. It has no effects, and
-// decides from the review alone: for each request that authorization can have been asked about, what authorization said
-// to it, and then what the enforcer of a server would have said.
+// Admit answers admission: nil, or why the request is refused (SC-6). ErrUnsynced is not an answer. It has no effects,
+// and decides from the review alone: for each request that authorization can have been asked about, what authorization
+// said to it, and then what the enforcer of a server would have said.
 func (d *Decider) Admit(ctx context.Context, r *admissionv1.AdmissionRequest) error {
 	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 	refuse := func(reason string) error { return apierrors.NewForbidden(resource, r.Name, errors.New(reason)) }
@@ -172,7 +172,7 @@ func callerOf(info *authenticationv1.UserInfo) user.Info {
 	return u
 }
 
-// attributes are one admission. Its objects are read when somebody looks at them: for most requests nobody does.
+// attributes are one admission. Its objects are read on demand: most requests do not need them.
 type attributes struct {
 	admission.Attributes
 	objects     admission.ObjectInterfaces

@@ -22,7 +22,7 @@ const (
 	maxGrants = 256
 	// maxUsers bounds the users that are remembered one by one.
 	maxUsers = 1024
-	// crowdBits is how many bits remember the users beyond: by verb, one bit each. With n of them, somebody else is
+	// crowdBits is how many bits remember the users beyond: by verb, one bit each. With n of them, another user is
 	// taken for one of them in n of 2^20 cases.
 	crowdBits = 1 << 20
 )

@@ -26,7 +26,7 @@ type Grants interface {
 	Confirm(ctx context.Context, namespace string, obj, old runtime.Object) error
 }
 
-// aggregator writes into cluster roles what other cluster roles hold. Whoever wrote those was checked.
+// aggregator writes into cluster roles what other cluster roles hold. The authors of those were checked.
 const aggregator = "system:serviceaccount:kube-system:clusterrole-aggregation-controller"
 
 // grantKinds are the objects that hand out rights, each with an empty one.

@@ -19,7 +19,7 @@ type Exempt struct {
 	Users, Groups []string
 }
 
-// Has tells whether somebody is exempt.
+// Has reports whether a user is exempt.
 func (e Exempt) Has(u user.Info) bool {
 	if u == nil {
 		return false

@@ -72,7 +72,7 @@ export function History({ at, session, world }) {
         <${More} items=${entries} first=${50} wrap=${inRow} words="changes" render=${(e) => html`<tr key=${e.revision} data-revision=${e.revision}><td class="num">${e.time.replace("T", " ").slice(0, 19)}</td><td>${e.user}</td><td>${e.verb} ${nameOf(e)}</td><td>${inside(e)}</td>
           <td>${e.revision > 0 && html`<button type="button" class="quiet" aria-expanded=${open === e.revision} aria-label=${"Undo change " + e.revision} onClick=${() => setOpen(open === e.revision ? 0 : e.revision)}>Undo…</button>`}</td></tr>
           ${open === e.revision && html`<tr key=${"undo" + e.revision}><td colspan="5"><${Undone} revision=${e.revision} namespace=${e.namespace || ""} session=${session} done=${() => ask(question(q))} /></td></tr>`}`} /></tbody></table></div>`}
-      ${answer.partial && html`<p class="hint">You see the changes of policy that you may read; there may be others.</p>`}
+      ${answer.partial && html`<p class="hint">Only changes of policy that you may read are shown.</p>`}
       <${Notes} notes=${state.result.notes} /><${Terminal} command=${state.result.command} />
     </div>`}
   </section>`;

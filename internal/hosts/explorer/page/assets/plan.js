@@ -121,7 +121,7 @@ export function Plan({ at, session }) {
       ${plan.withoutEffect?.length > 0 && html`<div class="card"><div class="top"><h3>Without effect</h3></div><ul class="notes">${plan.withoutEffect.map((r, i) => html`<li key=${i}>${r.rule || r.role || ""} ${r.why || r.reason || ""}</li>`)}</ul></div>`}
       ${session.allowApply && !remove && html`<p class="row"><button type="button" class="primary" disabled=${applied.busy || applied.done} onClick=${apply}>Apply this</button><span class="dim">as ${session.user}</span></p>
         ${applied.done && html`<p role="status" class="done">Applied: ${applied.done.join(", ")}</p>`}<${Trouble} error=${applied.error} />`}
-      ${!session.allowApply && html`<p class="dim">This explorer only reads. Start it with --allow-apply to apply a plan.</p>`}
+      ${!session.allowApply && html`<p class="dim">This explorer is read-only. Start it with --allow-apply to apply a plan.</p>`}
       <${Notes} notes=${state.result.notes} />
       <${Terminal} command=${state.result.command} note="The change is read from standard input." />
     </div>`}

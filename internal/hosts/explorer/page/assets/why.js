@@ -45,7 +45,7 @@ export function Trace({ trace }) {
 }
 
 const Remedy = ({ of }) => html`<section class="remedy" aria-label="What would change it"><h2>What would change it</h2>
-  ${of.change?.length > 0 && html`<p>The smallest change of the object with which it is allowed:</p><ul class="change">${of.change.map((c) => html`<li key=${c.path}><code>${c.path}${c.value && ": " + c.value}</code>${!c.value && " (remove it)"}</li>`)}</ul>`}
+  ${of.change?.length > 0 && html`<p>The smallest change of the object that would be allowed:</p><ul class="change">${of.change.map((c) => html`<li key=${c.path}><code>${c.path}${c.value && ": " + c.value}</code>${!c.value && " (remove it)"}</li>`)}</ul>`}
   ${of.remove?.length > 0 && html`<p>Denied by ${of.remove.length === 1 ? "this rule" : "these rules"}. Take the subject out of the binding, or the rule out of the role:</p><ul class="rules">${of.remove.map((r, i) => html`<${Rule} key=${i} of=${r} />`)}</ul>`}
   ${of.grant && html`<p>The smallest grant that is missing:</p><pre class="yaml">${of.grant}</pre>
     <p class="row"><${Copy} text=${of.grant} label="Copy YAML" /><button type="button" class="quiet" onClick=${() => go("plan", { yaml: of.grant })}>See its plan</button></p>`}

@@ -1,0 +1,293 @@
+package streams
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/verbs"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Recheck is which streams are looked at when the policy changes.
+type Recheck string
+
+// The values of the flag.
+const (
+	// Off looks at none of them.
+	Off Recheck = "Off"
+	// Conditional looks at those that were allowed under a condition.
+	Conditional Recheck = "Conditional"
+	// All looks at all of them.
+	All Recheck = "All"
+)
+
+const (
+	// lookAgain is how often the clock is looked at.
+	lookAgain = 250 * time.Millisecond
+	// askAgain is how often conditions on request.time are asked again: their edges are not known.
+	askAgain = 10 * time.Second
+	// patience is how long an authorizer may take to answer; then it says no.
+	patience = 700 * time.Millisecond
+	// closing is how long a handler has to end by itself before its connection is closed.
+	closing = 200 * time.Millisecond
+	// askers is how many are asked at a time.
+	askers = 8
+)
+
+// Config is what streams are ended by.
+type Config struct {
+	Gate    *authorize.Gate
+	Store   *snapshot.Store
+	Local   authorize.Local
+	Recheck Recheck
+}
+
+// Streams are the requests that last.
+type Streams struct {
+	cfg Config
+
+	mu   sync.Mutex
+	open map[*stream]bool
+	// some is told when there is one again.
+	some chan struct{}
+}
+
+// New makes it. Nothing ends before it runs.
+func New(cfg Config) *Streams {
+	return &Streams{cfg: cfg, open: map[*stream]bool{}, some: make(chan struct{}, 1)}
+}
+
+// stream is one of them.
+type stream struct {
+	attrs authorizer.Attributes
+	// policy is what it was allowed by, at the instant of which it was last known to be allowed.
+	policy *snapshot.Snapshot
+	asked  time.Time
+	// follows tells that it ends with changes of policy, too.
+	follows bool
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex
+	ended    bool
+	hijacked func()
+}
+
+// Wrap gives requests that last a context and a connection that can be ended. It stands behind authorization.
+func (s *Streams) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		holder := requestctx.From(r.Context())
+		if !s.concerns(holder) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		one := &stream{attrs: holder.Attributes(), policy: holder.Snapshot, asked: holder.Instant, follows: s.follows(holder), cancel: cancel}
+		s.enter(one)
+		defer s.leave(one)
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(&writer{w, one}), r.WithContext(ctx))
+	})
+}
+
+// concerns reports whether a request lasts, and may end before its client wants it to. Nothing ends for system:masters
+// and the server itself.
+func (s *Streams) concerns(holder *requestctx.State) bool {
+	if holder == nil || holder.Attributes() == nil || holder.Snapshot == nil {
+		return false
+	}
+	attrs := holder.Attributes()
+	u := attrs.GetUser()
+	switch {
+	case u == nil || u.GetName() == user.APIServerUser || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup):
+		return false
+	case !s.lasts(attrs):
+		return false
+	}
+	return s.follows(holder) || EndsByTime(holder)
+}
+
+// lasts tells the requests that no admission ends, or that go on after it.
+func (s *Streams) lasts(attrs authorizer.Attributes) bool {
+	if !attrs.IsResourceRequest() {
+		return false
+	}
+	if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None || attrs.GetSubresource() == "log" {
+		return true
+	}
+	if attrs.GetVerb() == verbs.Watch && s.cfg.Gate.Honours(attrs) != nil {
+		return true // the storage does not follow it
+	}
+	return !s.cfg.Local.Local(attrs.GetAPIGroup(), attrs.GetAPIVersion())
+}
+
+// follows reports whether changes of policy end the request, too.
+func (s *Streams) follows(holder *requestctx.State) bool {
+	switch s.cfg.Recheck {
+	case All:
+		return true
+	case Conditional:
+		return !holder.Get(requestctx.Request).IsAllowed()
+	}
+	return false
+}
+
+// EndsByTime reports whether time alone can end the right to a request.
+func EndsByTime(holder *requestctx.State) bool {
+	if holder == nil || holder.Snapshot == nil || holder.Attributes() == nil {
+		return false // the server's own
+	}
+	rules := holder.Snapshot.Rules
+	if rules.AsksTime() || !rules.IsTimed() {
+		return rules.AsksTime()
+	}
+	edges := rules.Edges(holder.Attributes().GetUser())
+	return len(edges) > 0 && edges[len(edges)-1].After(holder.Instant)
+}
+
+func (s *Streams) enter(one *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[one] = true; len(s.open) > 1 {
+		return // it is awake
+	}
+	select {
+	case s.some <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Streams) leave(one *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, one)
+}
+
+func (s *Streams) all() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*stream, 0, len(s.open))
+	for one := range s.open {
+		all = append(all, one)
+	}
+	return all
+}
+
+// Run ends streams until the context is done. While there is none it sleeps.
+func (s *Streams) Run(ctx context.Context) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		next := s.cfg.Store.Next()
+		due := s.due()
+		s.check(ctx, due)
+		var clock <-chan time.Time
+		if len(s.all()) > 0 {
+			clock = tick.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-next:
+		case <-s.some:
+		case <-clock:
+		}
+	}
+}
+
+// question is a stream to be asked about, and by what.
+type question struct {
+	*stream
+	policy *snapshot.Snapshot
+	at     time.Time
+}
+
+// due are the streams that another policy, or the time, may end.
+func (s *Streams) due() (questions []question) {
+	current, now := s.cfg.Store.Now()
+	for _, one := range s.all() {
+		policy := one.policy
+		if one.follows {
+			policy = current
+		}
+		if now.IsZero() {
+			policy = policy.Unknown()
+		} else {
+			policy = policy.At(now)
+		}
+		asks := policy.Rules.AsksTime() && now.Sub(one.asked) >= askAgain
+		if policy.Rules == one.policy.Rules && policy.Served == one.policy.Served && !asks {
+			continue
+		}
+		if !asks && policy.Served == one.policy.Served && one.policy.Rules != nil && one.policy.Rules.SameFor(one.attrs.GetUser(), policy.Rules) {
+			one.policy = policy
+			continue
+		}
+		questions = append(questions, question{one, policy, now})
+	}
+	return questions
+}
+
+// check ends the streams that are not allowed any more.
+func (s *Streams) check(ctx context.Context, questions []question) {
+	var asking sync.WaitGroup
+	turns := make(chan struct{}, askers)
+	for _, q := range questions {
+		turns <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-turns }()
+			if !s.allowed(ctx, q) {
+				q.end()
+				return
+			}
+			q.stream.policy, q.asked = q.policy, q.at
+		})
+	}
+	asking.Wait()
+}
+
+// allowed decides once more, without the object: what was decided on that stays.
+func (s *Streams) allowed(ctx context.Context, q question) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, attrs := range []authorizer.Attributes{q.attrs, s.created(q.attrs)} {
+		if attrs == nil {
+			continue
+		}
+		v := s.cfg.Gate.Decide(requestctx.At(ctx, q.policy, q.at), attrs)
+		if v.AtAuthorization() != authorizer.DecisionAllow || ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// created is the check for create that a connection needs beside its own verb; nil if it does not.
+func (s *Streams) created(attrs authorizer.Attributes) authorizer.Attributes {
+	if connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) == connect.None || attrs.GetVerb() == verbs.Create || !s.cfg.Gate.UniformConnect() {
+		return nil
+	}
+	return authorize.WithVerb(attrs, verbs.Create)
+}
+
+// end cancels the request, and closes its connection if the handler has taken that over and does not end.
+func (o *stream) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	o.ended = true
+	o.cancel()
+	if o.hijacked != nil {
+		time.AfterFunc(closing, o.hijacked)
+	}
+}

@@ -1,0 +1,35 @@
+package streams
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+)
+
+// writer lets a stream know of the connection that a handler takes over.
+type writer struct {
+	http.ResponseWriter
+	stream *stream
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack implements http.Hijacker. It is asked only where the connection can be taken over.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	hijacker, ok := w.ResponseWriter.(http.Hijacker)
+	if !ok {
+		return nil, nil, errors.New("the connection cannot be taken over")
+	}
+	w.stream.mu.Lock()
+	defer w.stream.mu.Unlock()
+	if w.stream.ended {
+		return nil, nil, errors.New("the right to this connection has ended")
+	}
+	conn, buffered, err := hijacker.Hijack()
+	if err == nil {
+		w.stream.hijacked = func() { _ = conn.Close() }
+	}
+	return conn, buffered, err
+}

@@ -1,0 +1,110 @@
+package snapshot
+
+import (
+	"time"
+
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+// Clock tells the time.
+type Clock interface {
+	// Now is the time, and whether it can be trusted. While it cannot, what begins or ends allows nothing, and denies.
+	Now() (now time.Time, known bool)
+}
+
+// SystemClock is the clock of the machine, which is trusted.
+type SystemClock struct{}
+
+// Now implements Clock.
+func (SystemClock) Now() (time.Time, bool) { return time.Now(), true }
+
+// reading is the time that a clock told. The zero value is a time that is not known.
+type reading struct {
+	at    time.Time
+	known bool
+}
+
+func read(c Clock) (r reading) {
+	r.at, r.known = c.Now()
+	return r
+}
+
+// Now implements Clock.
+func (r reading) Now() (time.Time, bool) { return r.at, r.known }
+
+// At is the snapshot at an instant: the same policy, with the bindings that count then. Without any that begin or end
+// it is the snapshot itself.
+func (s *Snapshot) At(t time.Time) *Snapshot {
+	if s.HoldsAt(t) {
+		return s
+	}
+	if s.views != nil {
+		if known := s.views.Load(); known != nil && known.HoldsAt(t) {
+			return known
+		}
+	}
+	view := *s
+	view.Rules, view.Shadow.Rules = s.Rules.At(t), s.Shadow.Rules.At(t)
+	if s.views != nil {
+		s.views.Store(&view)
+	}
+	return &view
+}
+
+// HoldsAt reports whether the snapshot holds at an instant, too.
+func (s *Snapshot) HoldsAt(t time.Time) bool {
+	return s.Rules.HoldsAt(t) && s.Shadow.Rules.HoldsAt(t)
+}
+
+// Unknown is the snapshot for a time that is not known: what begins or ends allows nothing, and denies.
+func (s *Snapshot) Unknown() *Snapshot {
+	if !s.IsTimed() {
+		return s
+	}
+	view := *s
+	view.Rules, view.Shadow.Rules = s.Rules.Unknown(), s.Shadow.Rules.Unknown()
+	return &view
+}
+
+// Throughout is the snapshot of what holds in all of a span.
+func (s *Snapshot) Throughout(span ruleset.Span) *Snapshot {
+	if !s.Rules.IsTimed() {
+		return s
+	}
+	view := *s
+	view.Rules = s.Rules.Throughout(span)
+	return &view
+}
+
+// IsTimed reports whether some binding begins or ends.
+func (s *Snapshot) IsTimed() bool { return s.Rules.IsTimed() || s.Shadow.Rules.IsTimed() }
+
+// lookAgain is how often the clock is looked at while something begins or ends: it may be set.
+const lookAgain = 500 * time.Millisecond
+
+// askAgain is how often conditions on request.time are asked again: their edges are not known.
+const askAgain = 10 * time.Second
+
+// passes reports whether time alone can make another snapshot of it.
+func (s *Snapshot) passes() bool { return s.IsTimed() || s.Rules.AsksTime() }
+
+// untilEdge is how long to wait until the snapshot may have ceased to hold.
+func (s *Store) untilEdge(published *Snapshot) time.Duration {
+	wait := lookAgain
+	now, known := s.clock.Now()
+	for _, ix := range []*ruleset.Index{published.Rules, published.Shadow.Rules} {
+		if edge, found := ix.Until(); found && known {
+			wait = min(wait, max(edge.Sub(now.Round(0)), 0))
+		}
+	}
+	return wait
+}
+
+// holds reports whether a snapshot that was published holds at this instant.
+func (s *Store) holds(published *Snapshot) bool {
+	now, known := s.clock.Now()
+	if known != published.time.known || published.Rules.AsksTime() && now.Sub(published.time.at) >= askAgain {
+		return false
+	}
+	return !known || published.HoldsAt(now)
+}

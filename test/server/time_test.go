@@ -1,0 +1,322 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// grantFor binds a user to a ClusterRole of RBAC until an instant.
+func grantFor(t *testing.T, admin dynamic.Interface, namespace, user, role string, until time.Time) {
+	t.Helper()
+	b := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authorization.proviso.dev/v1alpha1", "kind": "RoleBinding", "metadata": map[string]any{"name": user, "namespace": namespace},
+		"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}, "userNames": []any{user}, "notAfter": until.UTC().Format(time.RFC3339)}}
+	if _, err := admin.Resource(policyBind).Namespace(namespace).Apply(t.Context(), user, b, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fakeKubelet answers logs that never end, and connections that stay open.
+func fakeKubelet(t *testing.T, client kubernetes.Interface, namespace, node string) {
+	t.Helper()
+	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			_, _ = io.WriteString(w, "first line\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		conn, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+		_, _ = io.Copy(io.Discard, buffered)
+	}))
+	t.Cleanup(kubelet.Close)
+	host, port, err := net.SplitHostPort(kubelet.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
+	made.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number)
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}, AutomountServiceAccountToken: new(bool)}}
+	if pod, err = client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodRunning
+	if _, err := client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// upgrade opens a connection to a pod and returns when it is over.
+func upgrade(t *testing.T, config *rest.Config, path string, opened chan<- struct{}) (ended time.Time, err error) {
+	t.Helper()
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return ended, err
+	}
+	to, err := url.Parse(config.Host)
+	if err != nil {
+		return ended, err
+	}
+	secure.NextProtos = []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", to.Host, secure)
+	if err != nil {
+		return ended, err
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n", path, to.Host)
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return ended, err
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		return ended, fmt.Errorf("answered %s", resp.Status)
+	}
+	close(opened)
+	_, _ = io.Copy(io.Discard, in)
+	return time.Now(), nil
+}
+
+// TM-1, TM-3, TM-5: a right ends with the second. Requests are refused from then on, a body that arrives later is not
+// admitted, and watches, logs and connections end within a second. Others go on.
+func TestARightEnds(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	admin, client := dynamic.NewForConfigOrDie(s.admin), kubernetes.NewForConfigOrDie(s.admin)
+	furnish(t, client, "tm-a")
+	fakeKubelet(t, client, "tm-a", "tm-node")
+	end := time.Now().Add(8 * time.Second).Truncate(time.Second)
+	grantFor(t, admin, "tm-a", "tma", "cluster-admin", end)
+	grantFor(t, admin, "tm-a", "tmb", "cluster-admin", end.Add(time.Hour))
+	reads, other := newReader(t, s.as("tma")), newReader(t, s.as("tmb"))
+	s.await("the right", func() (bool, error) {
+		return reads.get("/api/v1/namespaces/tm-a/configmaps/one").code == http.StatusOK && other.get("/api/v1/namespaces/tm-a/configmaps/one").code == http.StatusOK, nil
+	})
+
+	type ended struct {
+		what string
+		at   time.Time
+		text string
+		err  error
+	}
+	over := make(chan ended, 5)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream := func(what string, as *rest.Config, path string, began chan<- struct{}) {
+		httpClient, err := rest.HTTPClientFor(as)
+		if err != nil {
+			over <- ended{what: what, err: err}
+			return
+		}
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, as.Host+path, nil)
+		resp, err := httpClient.Do(req)
+		if err != nil {
+			over <- ended{what: what, err: err}
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("answered %s", resp.Status)
+		}
+		close(began)
+		text, _ := io.ReadAll(resp.Body)
+		over <- ended{what, time.Now(), string(text), err}
+	}
+	begun := map[string]chan struct{}{"watch": make(chan struct{}), "log": make(chan struct{}), "exec": make(chan struct{})}
+	go stream("watch", s.as("tma"), "/api/v1/namespaces/tm-a/configmaps?watch=true", begun["watch"])
+	go stream("log", s.as("tma"), "/api/v1/namespaces/tm-a/pods/web/log?follow=true&container=c", begun["log"])
+	go func() {
+		at, err := upgrade(t, s.as("tma"), "/api/v1/namespaces/tm-a/pods/web/exec?command=sh&stdin=true&container=c", begun["exec"])
+		over <- ended{"exec", at, "", err}
+	}()
+	elsewhere := make(chan struct{})
+	go stream("log of another", s.as("tmb"), "/api/v1/namespaces/tm-a/pods/web/log?follow=true&container=c", elsewhere)
+	// A body that is slow: it began while the right was there.
+	body, feed := io.Pipe()
+	slow := make(chan *http.Response, 1)
+	go func() {
+		httpClient, err := rest.HTTPClientFor(s.as("tma"))
+		if err == nil {
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.admin.Host+"/api/v1/namespaces/tm-a/configmaps", body)
+			req.Header.Set("Content-Type", "application/json")
+			if resp, err := httpClient.Do(req); err == nil {
+				slow <- resp
+				return
+			}
+		}
+		slow <- nil
+	}()
+	_, _ = io.WriteString(feed, `{"apiVersion": "v1", "kind": "ConfigMap", `)
+	for what, ch := range begun {
+		select {
+		case <-ch:
+		case got := <-over:
+			t.Fatalf("%s: %s, %v", got.what, got.text, got.err)
+		case <-ctx.Done():
+			t.Fatalf("%s did not begin", what)
+		}
+	}
+	<-elsewhere
+	if left := time.Until(end); left < 0 {
+		t.Skip("the machine is too slow: the right has ended before everything began")
+	}
+	time.Sleep(time.Until(end)) // an instant is what is tested
+	if got := reads.get("/api/v1/namespaces/tm-a/configmaps/one"); got.code != http.StatusForbidden {
+		t.Errorf("after its end the right still counts: %d", got.code)
+	}
+	_, _ = io.WriteString(feed, `"metadata": {"name": "late"}}`)
+	_ = feed.Close()
+	if resp := <-slow; resp == nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a body that arrived after the end: %v", resp)
+	}
+	if _, err := client.CoreV1().ConfigMaps("tm-a").Get(t.Context(), "late", metav1.GetOptions{}); err == nil {
+		t.Error("it was stored")
+	}
+	for range 3 {
+		select {
+		case got := <-over:
+			if got.err != nil || got.what == "log of another" || got.at.Before(end) {
+				t.Errorf("%s ended %s before the end: %v", got.what, end.Sub(got.at), got.err)
+			}
+			if got.what == "watch" && !strings.Contains(got.text, `"code":410`) {
+				t.Errorf("the watch ends with %q", got.text)
+			}
+			t.Logf("%s ended %s after the edge", got.what, got.at.Sub(end))
+		case <-ctx.Done():
+			t.Fatal("streams outlive the right")
+		}
+	}
+	if got := other.get("/api/v1/namespaces/tm-a/configmaps/one"); got.code != http.StatusOK {
+		t.Errorf("another one's right ended too: %d", got.code)
+	}
+	select {
+	case got := <-over:
+		t.Errorf("%s ended: %v", got.what, got.err)
+	default:
+	}
+}
+
+// TM-6: reviews answer about an instant, and say when the answer changes next.
+func TestReviewsOfAnInstant(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	admin, client := dynamic.NewForConfigOrDie(s.admin), kubernetes.NewForConfigOrDie(s.admin)
+	furnish(t, client, "tm-b")
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
+	grantFor(t, admin, "tm-b", "tmd", "cluster-admin", end)
+	ask := func(resource, kind string, spec map[string]any) map[string]any {
+		t.Helper()
+		spec["verb"], spec["resourceKind"] = "delete", "configmaps"
+		of := policyBind
+		of.Resource = resource
+		got, err := admin.Resource(of).Namespace("tm-b").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authorization.proviso.dev/v1alpha1", "kind": kind, "spec": spec}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _, _ := unstructured.NestedMap(got.Object, "status")
+		return status
+	}
+	s.await("the right", func() (bool, error) {
+		return ask("subjectaccessreviews", "SubjectAccessReview", map[string]any{"userName": "tmd"})["allowed"] == true, nil
+	})
+	for at, allowed := range map[time.Time]bool{{}: true, end.Add(-time.Second): true, end: false, end.Add(time.Hour): false} {
+		spec := map[string]any{"userName": "tmd"}
+		who := map[string]any{}
+		if !at.IsZero() {
+			spec["time"], who["time"] = at.UTC().Format(time.RFC3339), at.UTC().Format(time.RFC3339)
+		}
+		status := ask("subjectaccessreviews", "SubjectAccessReview", spec)
+		until, _ := status["until"].(string)
+		if status["allowed"] != allowed || (until != "") != allowed {
+			t.Errorf("at %v: %v", at, status)
+		}
+		if changes, err := time.Parse(time.RFC3339, until); allowed && (err != nil || !changes.Equal(end)) {
+			t.Errorf("until %q, want %v", until, end)
+		}
+		users, _, _ := unstructured.NestedStringSlice(ask("resourceaccessreviews", "ResourceAccessReview", who), "userNames")
+		if slices.Contains(users, "tmd") != allowed {
+			t.Errorf("who can at %v: %v", at, users)
+		}
+	}
+}
+
+// TM-1, PA-12: a role that guards a protected attribute is guarded against bindings of Policy, too; and who is bound by
+// one is a member while it counts.
+func TestGuardedRolesBoundByPolicy(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	admin, client := dynamic.NewForConfigOrDie(s.admin), kubernetes.NewForConfigOrDie(s.admin)
+	furnish(t, client, "tm-c")
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tm-marker"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	protection := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "ClusterProtectedAttribute", "metadata": map[string]any{"name": "tm-marked"},
+		"attributeKind": "Label", "attributeName": "tm.example/marked", "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tm-marker"}}}
+	of := schema.GroupVersionResource{Group: "policy.proviso.dev", Version: "v1alpha1", Resource: "clusterprotectedattributes"}
+	if _, err := admin.Resource(of).Create(t.Context(), protection, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	grantPolicy(t, admin, "tm-c", "tme", "tme", map[string]any{"verbs": []any{"*"}, "resourceKinds": []any{"rolebindings.authorization.proviso.dev", "configmaps"}})
+	tme := dynamic.NewForConfigOrDie(s.as("tme"))
+	join := func(by dynamic.Interface, until time.Time) error {
+		b := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authorization.proviso.dev/v1alpha1", "kind": "RoleBinding", "metadata": map[string]any{"name": "join", "namespace": "tm-c"},
+			"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tm-marker"}, "userNames": []any{"tme"}, "notAfter": until.UTC().Format(time.RFC3339)}}
+		_, err := by.Resource(policyBind).Namespace("tm-c").Create(t.Context(), b, metav1.CreateOptions{})
+		return err
+	}
+	mark := func(name string) error {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "labels": map[string]any{"tm.example/marked": "yes"}}}}
+		_, err := tme.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("tm-c").Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err
+	}
+	s.await("the protection", func() (bool, error) {
+		err := mark("a")
+		return err != nil && strings.Contains(err.Error(), "tm-marked"), nil
+	})
+	if err := join(tme, time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "guards protected attributes") {
+		t.Errorf("a user who holds nothing joins: %v", err)
+	}
+	if err := join(admin, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.await("membership", func() (bool, error) { return mark("b") == nil, nil })
+}
