@@ -11,7 +11,7 @@ set -o errexit -o nounset -o pipefail
 CODE_GENERATOR="v0.37.1" # of k8s.io/code-generator
 OPENAPI_GENERATOR="k8s.io/kube-openapi/cmd/openapi-gen@v0.0.0-20260721132016-d427ff9ee9ad"
 MODULE="proviso.dev/proviso"
-GROUPS_OF_API=(policy/v1alpha1 authorization/v1alpha1 auditregistration/v1alpha1)
+GROUPS_OF_API=(policy/v1alpha1 authorization/v1alpha1 auditregistration/v1alpha1 access/v1alpha1)
 # Types that take the place of Kubernetes' own. Their definitions are apart, since a server serves one or the other.
 REPLACED_API=(authorizationreview/v1 authorizationreview/v1alpha1)
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -40,7 +41,7 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	})
 	// Keys that are not known are kept until they are refused by name. Upstream records before that which fields were
 	// written, and would log an error of its own about a key that the schema does not have.
-	for _, name := range []string{policy.PolicyRule{}.OpenAPIModelName(), policy.AttributeRestrictions{}.OpenAPIModelName()} {
+	for _, name := range []string{policy.PolicyRule{}.OpenAPIModelName(), policy.AttributeRestrictions{}.OpenAPIModelName(), access.TokenRule{}.OpenAPIModelName()} {
 		change(defs, name, func(s *spec.Schema) { s.AddExtension("x-kubernetes-preserve-unknown-fields", true) })
 	}
 	return defs

@@ -8,33 +8,57 @@ package openapi
 import (
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
-	v1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	v1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	auditregistrationv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authorizationv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.AuditClass{}.OpenAPIModelName():                              schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref),
-		v1alpha1.AuditClassList{}.OpenAPIModelName():                          schema_proviso_api_auditregistration_v1alpha1_AuditClassList(ref),
-		v1alpha1.AuditClassSpec{}.OpenAPIModelName():                          schema_proviso_api_auditregistration_v1alpha1_AuditClassSpec(ref),
-		v1alpha1.AuditSink{}.OpenAPIModelName():                               schema_proviso_api_auditregistration_v1alpha1_AuditSink(ref),
-		v1alpha1.AuditSinkList{}.OpenAPIModelName():                           schema_proviso_api_auditregistration_v1alpha1_AuditSinkList(ref),
-		v1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName():                  schema_proviso_api_auditregistration_v1alpha1_AuditSinkReplicaStatus(ref),
-		v1alpha1.AuditSinkSpec{}.OpenAPIModelName():                           schema_proviso_api_auditregistration_v1alpha1_AuditSinkSpec(ref),
-		v1alpha1.AuditSinkStatus{}.OpenAPIModelName():                         schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref),
-		v1alpha1.GroupResourceSelector{}.OpenAPIModelName():                   schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref),
-		v1alpha1.NamespaceSelector{}.OpenAPIModelName():                       schema_proviso_api_auditregistration_v1alpha1_NamespaceSelector(ref),
-		v1alpha1.NonResourceSelector{}.OpenAPIModelName():                     schema_proviso_api_auditregistration_v1alpha1_NonResourceSelector(ref),
-		v1alpha1.Policy{}.OpenAPIModelName():                                  schema_proviso_api_auditregistration_v1alpha1_Policy(ref),
-		v1alpha1.PolicyRule{}.OpenAPIModelName():                              schema_proviso_api_auditregistration_v1alpha1_PolicyRule(ref),
-		v1alpha1.ResourceSelector{}.OpenAPIModelName():                        schema_proviso_api_auditregistration_v1alpha1_ResourceSelector(ref),
-		v1alpha1.Rule{}.OpenAPIModelName():                                    schema_proviso_api_auditregistration_v1alpha1_Rule(ref),
-		v1alpha1.ServiceReference{}.OpenAPIModelName():                        schema_proviso_api_auditregistration_v1alpha1_ServiceReference(ref),
-		v1alpha1.SubjectSelector{}.OpenAPIModelName():                         schema_proviso_api_auditregistration_v1alpha1_SubjectSelector(ref),
-		v1alpha1.Webhook{}.OpenAPIModelName():                                 schema_proviso_api_auditregistration_v1alpha1_Webhook(ref),
-		v1alpha1.WebhookClientConfig{}.OpenAPIModelName():                     schema_proviso_api_auditregistration_v1alpha1_WebhookClientConfig(ref),
-		v1alpha1.WebhookThrottleConfig{}.OpenAPIModelName():                   schema_proviso_api_auditregistration_v1alpha1_WebhookThrottleConfig(ref),
+		v1alpha1.AccessApproval{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessApproval(ref),
+		v1alpha1.AccessDecision{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessDecision(ref),
+		v1alpha1.AccessGrant{}.OpenAPIModelName():                             schema_proviso_api_access_v1alpha1_AccessGrant(ref),
+		v1alpha1.AccessLimits{}.OpenAPIModelName():                            schema_proviso_api_access_v1alpha1_AccessLimits(ref),
+		v1alpha1.AccessRequest{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_AccessRequest(ref),
+		v1alpha1.AccessRequestList{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_AccessRequestList(ref),
+		v1alpha1.AccessRequestSpec{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref),
+		v1alpha1.AccessRequestStatus{}.OpenAPIModelName():                     schema_proviso_api_access_v1alpha1_AccessRequestStatus(ref),
+		v1alpha1.AccessRoleRef{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_AccessRoleRef(ref),
+		v1alpha1.AccessRule{}.OpenAPIModelName():                              schema_proviso_api_access_v1alpha1_AccessRule(ref),
+		v1alpha1.AccessRuleList{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessRuleList(ref),
+		v1alpha1.AccessRuleRef{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_AccessRuleRef(ref),
+		v1alpha1.AccessRuleSpec{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessRuleSpec(ref),
+		v1alpha1.ApprovalRule{}.OpenAPIModelName():                            schema_proviso_api_access_v1alpha1_ApprovalRule(ref),
+		v1alpha1.NarrowedToken{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_NarrowedToken(ref),
+		v1alpha1.NarrowedTokenSpec{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_NarrowedTokenSpec(ref),
+		v1alpha1.NarrowedTokenStatus{}.OpenAPIModelName():                     schema_proviso_api_access_v1alpha1_NarrowedTokenStatus(ref),
+		v1alpha1.ReasonRule{}.OpenAPIModelName():                              schema_proviso_api_access_v1alpha1_ReasonRule(ref),
+		v1alpha1.Subjects{}.OpenAPIModelName():                                schema_proviso_api_access_v1alpha1_Subjects(ref),
+		v1alpha1.TokenRevocation{}.OpenAPIModelName():                         schema_proviso_api_access_v1alpha1_TokenRevocation(ref),
+		v1alpha1.TokenRevocationList{}.OpenAPIModelName():                     schema_proviso_api_access_v1alpha1_TokenRevocationList(ref),
+		v1alpha1.TokenRevocationSpec{}.OpenAPIModelName():                     schema_proviso_api_access_v1alpha1_TokenRevocationSpec(ref),
+		v1alpha1.TokenRule{}.OpenAPIModelName():                               schema_proviso_api_access_v1alpha1_TokenRule(ref),
+		auditregistrationv1alpha1.AuditClass{}.OpenAPIModelName():             schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref),
+		auditregistrationv1alpha1.AuditClassList{}.OpenAPIModelName():         schema_proviso_api_auditregistration_v1alpha1_AuditClassList(ref),
+		auditregistrationv1alpha1.AuditClassSpec{}.OpenAPIModelName():         schema_proviso_api_auditregistration_v1alpha1_AuditClassSpec(ref),
+		auditregistrationv1alpha1.AuditSink{}.OpenAPIModelName():              schema_proviso_api_auditregistration_v1alpha1_AuditSink(ref),
+		auditregistrationv1alpha1.AuditSinkList{}.OpenAPIModelName():          schema_proviso_api_auditregistration_v1alpha1_AuditSinkList(ref),
+		auditregistrationv1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName(): schema_proviso_api_auditregistration_v1alpha1_AuditSinkReplicaStatus(ref),
+		auditregistrationv1alpha1.AuditSinkSpec{}.OpenAPIModelName():          schema_proviso_api_auditregistration_v1alpha1_AuditSinkSpec(ref),
+		auditregistrationv1alpha1.AuditSinkStatus{}.OpenAPIModelName():        schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref),
+		auditregistrationv1alpha1.GroupResourceSelector{}.OpenAPIModelName():  schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref),
+		auditregistrationv1alpha1.NamespaceSelector{}.OpenAPIModelName():      schema_proviso_api_auditregistration_v1alpha1_NamespaceSelector(ref),
+		auditregistrationv1alpha1.NonResourceSelector{}.OpenAPIModelName():    schema_proviso_api_auditregistration_v1alpha1_NonResourceSelector(ref),
+		auditregistrationv1alpha1.Policy{}.OpenAPIModelName():                 schema_proviso_api_auditregistration_v1alpha1_Policy(ref),
+		auditregistrationv1alpha1.PolicyRule{}.OpenAPIModelName():             schema_proviso_api_auditregistration_v1alpha1_PolicyRule(ref),
+		auditregistrationv1alpha1.ResourceSelector{}.OpenAPIModelName():       schema_proviso_api_auditregistration_v1alpha1_ResourceSelector(ref),
+		auditregistrationv1alpha1.Rule{}.OpenAPIModelName():                   schema_proviso_api_auditregistration_v1alpha1_Rule(ref),
+		auditregistrationv1alpha1.ServiceReference{}.OpenAPIModelName():       schema_proviso_api_auditregistration_v1alpha1_ServiceReference(ref),
+		auditregistrationv1alpha1.SubjectSelector{}.OpenAPIModelName():        schema_proviso_api_auditregistration_v1alpha1_SubjectSelector(ref),
+		auditregistrationv1alpha1.Webhook{}.OpenAPIModelName():                schema_proviso_api_auditregistration_v1alpha1_Webhook(ref),
+		auditregistrationv1alpha1.WebhookClientConfig{}.OpenAPIModelName():    schema_proviso_api_auditregistration_v1alpha1_WebhookClientConfig(ref),
+		auditregistrationv1alpha1.WebhookThrottleConfig{}.OpenAPIModelName():  schema_proviso_api_auditregistration_v1alpha1_WebhookThrottleConfig(ref),
 		authorizationv1alpha1.AuthorizerTrace{}.OpenAPIModelName():            schema_proviso_api_authorization_v1alpha1_AuthorizerTrace(ref),
 		authorizationv1alpha1.BlockedSubject{}.OpenAPIModelName():             schema_proviso_api_authorization_v1alpha1_BlockedSubject(ref),
 		authorizationv1alpha1.Condition{}.OpenAPIModelName():                  schema_proviso_api_authorization_v1alpha1_Condition(ref),
@@ -95,6 +119,1370 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	}
 }
 
+func schema_proviso_api_access_v1alpha1_AccessApproval(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessApproval is one approval.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"by": {
+						SchemaProps: spec.SchemaProps{
+							Description: "by is the name of the user who approved.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"identity": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "identity are the values of the rule's identityExtra that the user had.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is when.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"ruleGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ruleGeneration is the generation of the rule that was approved.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"comment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "comment is what the user said.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"by", "time", "ruleGeneration"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessDecision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessDecision approves, denies or revokes an access request.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"requestUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestUID is the uid of the request that is meant.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is Approve or Deny. A revocation has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"comment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "comment is kept with the decision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"requestUID"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessGrant(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessGrant is what was granted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"roleRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "roleRef is the role.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRoleRef{}.OpenAPIModelName()),
+						},
+					},
+					"specialVerbs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "specialVerbs says whether the grant has verbs that hand out rights.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"roleRef"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.AccessRoleRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessLimits(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessLimits are limits for each requester.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"active": {
+						SchemaProps: spec.SchemaProps{
+							Description: "active is how many requests by the rule one user may have that are pending or have not ended.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"perDay": {
+						SchemaProps: spec.SchemaProps{
+							Description: "perDay is how many requests by the rule one user may make within 24 hours.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRequest(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRequest asks for the role of an AccessRule, for the caller, in its namespace; in the master namespace, for the whole cluster. Its spec never changes. Deleting it gives up what it granted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what is asked for.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRequestSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what became of it. It is set by the server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRequestStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.AccessRequestSpec{}.OpenAPIModelName(), v1alpha1.AccessRequestStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRequestList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRequestList is a list of access requests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the access requests.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AccessRequest{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.AccessRequest{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRequestSpec is what is asked for.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ruleRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ruleRef is the AccessRule that the request is made by.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRuleRef{}.OpenAPIModelName()),
+						},
+					},
+					"durationSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "durationSeconds is how long the role is wanted, from the later of notBefore and the last approval.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"notBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notBefore is when it is to begin, in whole seconds. Left out, it begins with the last approval.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason says why, for those who approve and for the record.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"verbs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "verbs limits what is granted to these verbs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resourceKinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceKinds limits what is granted to these resources, as in rules of Policy: pods, pods/exec, deployments.apps or Deployment.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resourceNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceNames limits what is granted to objects with these names.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"once": {
+						SchemaProps: spec.SchemaProps{
+							Description: "once ends the grant with the first write that it made possible.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"requester": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requester is who asks. It is set by the server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/api/authentication/v1.UserInfo"),
+						},
+					},
+				},
+				Required: []string{"ruleRef", "durationSeconds"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/api/authentication/v1.UserInfo", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AccessRuleRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRequestStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRequestStatus is what became of a request.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state is a summary of the conditions at the time of reading.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are Approved, Denied, Active and Ended.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("k8s.io/apimachinery/pkg/apis/meta/v1.Condition"),
+									},
+								},
+							},
+						},
+					},
+					"approvals": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "approvals are those that were given. Approvals of an earlier generation of the rule do not count.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AccessApproval{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "from is when the grant begins.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"until": {
+						SchemaProps: spec.SchemaProps{
+							Description: "until is when the grant ends: at that instant it does not count any more.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"granted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "granted is the role and the conditions under which it was granted. Changes that widen the rule do not change it.",
+							Ref:         ref(v1alpha1.AccessGrant{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Condition", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AccessApproval{}.OpenAPIModelName(), v1alpha1.AccessGrant{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRoleRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRoleRef names a role.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is rbac.authorization.k8s.io if the role is a ClusterRole of RBAC, and left out otherwise.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is ClusterRole if the role is a ClusterRole of RBAC, and left out otherwise.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of a role of Policy: the master namespace, which is the default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the role.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRule says who may ask for which role, where, for how long, and who has to approve it. Writing one takes what binding the role takes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what can be asked for, by whom.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRuleSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.AccessRuleSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRuleList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRuleList is a list of access rules.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the access rules.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AccessRule{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.AccessRule{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRuleRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRuleRef names an AccessRule.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the AccessRule.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid is the uid of the AccessRule. It is set by the server.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRuleSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRuleSpec is what can be asked for, by whom.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"subjects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subjects are those who may ask.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Subjects{}.OpenAPIModelName()),
+						},
+					},
+					"roleRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "roleRef is the role that is asked for: a ClusterRole of RBAC, or a role of the master policy.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AccessRoleRef{}.OpenAPIModelName()),
+						},
+					},
+					"namespaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaces are the names of the namespaces that can be asked for; \"*\" is all of them, and the name of the master namespace is the whole cluster.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"namespaceSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceSelector selects the namespaces that can be asked for by their labels, in place of namespaces. A namespace whose labels change leaves the active grants of the rule.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"),
+						},
+					},
+					"maxDurationSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxDurationSeconds is the longest time that can be asked for.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"pendingSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pendingSeconds is how long a request waits for its approvals before it is denied: 86400, a day, if left out.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason says what the reason of a request has to be.",
+							Ref:         ref(v1alpha1.ReasonRule{}.OpenAPIModelName()),
+						},
+					},
+					"approvals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "approvals say who has to approve a request. A rule has either approvals or breakGlass.",
+							Ref:         ref(v1alpha1.ApprovalRule{}.OpenAPIModelName()),
+						},
+					},
+					"breakGlass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "breakGlass lets requests become active without an approval, once every sink of auditSinks has been told.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"auditSinks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "auditSinks are the AuditSinks that are told of each request by a rule with breakGlass, and get every request that such a grant made possible.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"whenSinkDown": {
+						SchemaProps: spec.SchemaProps{
+							Description: "whenSinkDown is Deny (the default), or Spool to let a request become active once its event is in the spool of each sink.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits are limits for each requester.",
+							Ref:         ref(v1alpha1.AccessLimits{}.OpenAPIModelName()),
+						},
+					},
+					"specialVerbs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "specialVerbs lets grants of this rule hand out rights: escalate, bind, deny, approve and impersonate. Otherwise grants do not have these verbs, whatever the role says.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"subjects", "roleRef", "maxDurationSeconds"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector", v1alpha1.AccessLimits{}.OpenAPIModelName(), v1alpha1.AccessRoleRef{}.OpenAPIModelName(), v1alpha1.ApprovalRule{}.OpenAPIModelName(), v1alpha1.ReasonRule{}.OpenAPIModelName(), v1alpha1.Subjects{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_ApprovalRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ApprovalRule says who has to approve a request.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is how many different people have to approve.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"subjects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subjects are those whose approval counts. A service account counts if it is listed by its name.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Subjects{}.OpenAPIModelName()),
+						},
+					},
+					"identityExtra": {
+						SchemaProps: spec.SchemaProps{
+							Description: "identityExtra is a key of the users' extra that tells people apart: two users with a common value are one person.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"count", "subjects"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Subjects{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_NarrowedToken(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NarrowedToken asks for a token of the caller that can do less. It is answered and never stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the token can do.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.NarrowedTokenSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status has the token.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.NarrowedTokenStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.NarrowedTokenSpec{}.OpenAPIModelName(), v1alpha1.NarrowedTokenStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_NarrowedTokenSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NarrowedTokenSpec is what a token can do.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rules are what the token can do, of what the caller can do. Without a rule it can do nothing.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TokenRule{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"expirationSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expirationSeconds is how long the token lives. It never lives longer than the credential that asks.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"audience": {
+						SchemaProps: spec.SchemaProps{
+							Description: "audience is who, besides this server, may confirm the token by a TokenReview that names it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description says what the token is for, in at most 256 bytes. Refusals and audit events show it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"includeGrants": {
+						SchemaProps: spec.SchemaProps{
+							Description: "includeGrants lets the token use what was granted by AccessRequests.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.TokenRule{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_NarrowedTokenStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NarrowedTokenStatus has the token.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"token": {
+						SchemaProps: spec.SchemaProps{
+							Description: "token is the token.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is what audit events and revocations call it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expirationTimestamp": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expirationTimestamp is when the token ends.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_ReasonRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReasonRule says what the reason of a request has to be.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"required": {
+						SchemaProps: spec.SchemaProps{
+							Description: "required refuses requests without a reason.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"pattern": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pattern is a regular expression that the reason has to match, such as ^INC-[0-9]+.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_Subjects(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Subjects are users and groups.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"userNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "userNames are names of users; a service account is system:serviceaccount:NAMESPACE:NAME.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"groupNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "groupNames are names of groups.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_TokenRevocation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenRevocation ends narrowed tokens before their time.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec says which tokens are meant. It cannot be changed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TokenRevocationSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.TokenRevocationSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_TokenRevocationList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenRevocationList is a list of token revocations.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the token revocations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TokenRevocation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.TokenRevocation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_TokenRevocationSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenRevocationSpec says which tokens are meant: those that tokenIDs or userNames name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"tokenIDs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tokenIDs are ids of tokens.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"userNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "userNames are names of users, all of whose tokens are meant.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"issuedBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "issuedBefore limits it to tokens that were issued before. Left out, the server sets it to now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_TokenRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenRule is a rule of Policy with the namespaces that it holds for.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"deny": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deny makes this rule refuse what it matches instead of allowing it. A deny rule wins over every allow rule of the same tier. A deny rule that has a condition (where, when or attributeRestrictions) must name write or connect verbs only, since it could not be enforced on reads.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"verbs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\" and \"granular:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"apiGroups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroups limits the rule to resources of these API groups. \"\" is the core group, \"*\" any group. Left out, the rule holds for all groups.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resourceKinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceKinds are the resources this rule is about: plurals (pods, pods/exec, deployments.apps) or kinds (Pod, DeploymentConfig), in any case. \"*\" means all of them. A leading \"-\" takes a kind out of this rule; a list of only such entries means \"all but these\". A kind that is not served yet is accepted, shown in the status, and matches once it is served. A name without an API group means the built-in resources that have it, or else the custom ones, and none of a guarded group; in deny rules and after \"-\" it means every plural and every kind of that name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resourceNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceNames limits the rule to objects with these names. Left out, the rule holds for all names. A request that does not say a name (create, list, watch, deletecollection, unless it selects one by metadata.name) is never allowed by a rule with names. It can be denied by one: create and deletecollection are denied for the objects that have one of the names, list and watch always, since their objects cannot be checked one by one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nonResourceURLs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nonResourceURLs are paths outside the resource API, such as /metrics. A trailing \"*\" matches every path that begins so. They take effect in the master namespace only, since such requests have no namespace. A rule has either resourceKinds or nonResourceURLs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"where": {
+						SchemaProps: spec.SchemaProps{
+							Description: "where is a CEL expression about \"resource\", the object itself: `resource.spec.storageClassName == \"dev\"`. In an allow rule it must hold for the stored object and for the new one, whichever exist; in a deny rule it applies if any version matches or cannot be evaluated. It also lets list and watch through when the request's selectors imply it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"when": {
+						SchemaProps: spec.SchemaProps{
+							Description: "when is a CEL expression about the raw request: request, object, oldObject, options, operation, namespaceObject. Use it for bodies of another kind than the resource (Scale, Eviction, Binding, connect options) and for conditions that compare old and new.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersion is the version in which where and when see the object, such as \"v1\". Left out, it is the preferred served version of the object's group.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"attributeRestrictions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "attributeRestrictions narrow the rule to changes or objects of a certain form, without writing CEL.",
+							Ref:         ref(policyv1alpha1.AttributeRestrictions{}.OpenAPIModelName()),
+						},
+					},
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description says in one line what the rule is for. It is shown in refusals and in access reviews.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce (the default), Warn or Shadow. A rule that is not enforced is evaluated and decides nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the caller is told, too. Writing it takes the same rights as writing it enforced.\n\nPossible enum values:\n - `\"Enforce\"` lets the rule decide. It is what leaving enforcement out means.\n - `\"Shadow\"` records what the rule would change.\n - `\"Warn\"` records what the rule would change, and warns the caller.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Enforce", "Shadow", "Warn"},
+						},
+					},
+					"namespaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaces limits the rule to these namespaces. Left out, it holds everywhere.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"verbs"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.AttributeRestrictions{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -127,7 +1515,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref common.Referen
 						SchemaProps: spec.SchemaProps{
 							Description: "spec defines the class.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.AuditClassSpec{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.AuditClassSpec{}.OpenAPIModelName()),
 						},
 					},
 					"ignorable": {
@@ -154,7 +1542,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClass(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.AuditClassSpec{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", auditregistrationv1alpha1.AuditClassSpec{}.OpenAPIModelName()},
 	}
 }
 
@@ -193,7 +1581,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClassList(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.AuditClass{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.AuditClass{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -204,7 +1592,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClassList(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.AuditClass{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", auditregistrationv1alpha1.AuditClass{}.OpenAPIModelName()},
 	}
 }
 
@@ -227,7 +1615,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClassSpec(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Rule{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.Rule{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -238,7 +1626,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditClassSpec(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Rule{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.Rule{}.OpenAPIModelName()},
 	}
 }
 
@@ -274,7 +1662,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSink(ref common.Referenc
 						SchemaProps: spec.SchemaProps{
 							Description: "spec defines the sink.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.AuditSinkSpec{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.AuditSinkSpec{}.OpenAPIModelName()),
 						},
 					},
 					"ignorable": {
@@ -300,14 +1688,14 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSink(ref common.Referenc
 						SchemaProps: spec.SchemaProps{
 							Description: "status says whether the sink is active and what it has delivered. It is set by the server.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.AuditSinkStatus{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.AuditSinkStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.AuditSinkSpec{}.OpenAPIModelName(), v1alpha1.AuditSinkStatus{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", auditregistrationv1alpha1.AuditSinkSpec{}.OpenAPIModelName(), auditregistrationv1alpha1.AuditSinkStatus{}.OpenAPIModelName()},
 	}
 }
 
@@ -346,7 +1734,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkList(ref common.Refe
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.AuditSink{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.AuditSink{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -357,7 +1745,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkList(ref common.Refe
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.AuditSink{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", auditregistrationv1alpha1.AuditSink{}.OpenAPIModelName()},
 	}
 }
 
@@ -450,20 +1838,20 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkSpec(ref common.Refe
 						SchemaProps: spec.SchemaProps{
 							Description: "policy says which requests are recorded and at which level.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Policy{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.Policy{}.OpenAPIModelName()),
 						},
 					},
 					"webhook": {
 						SchemaProps: spec.SchemaProps{
 							Description: "webhook is where the events are sent. A sink without one is inactive.",
-							Ref:         ref(v1alpha1.Webhook{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Policy{}.OpenAPIModelName(), v1alpha1.Webhook{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.Policy{}.OpenAPIModelName(), auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()},
 	}
 }
 
@@ -591,7 +1979,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -601,7 +1989,7 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkStatus(ref common.Re
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/apimachinery/pkg/apis/meta/v1.Condition", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Condition", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", auditregistrationv1alpha1.AuditSinkReplicaStatus{}.OpenAPIModelName()},
 	}
 }
 
@@ -632,7 +2020,7 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.ResourceSelector{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.ResourceSelector{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -658,7 +2046,7 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NamespaceSelector{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.NamespaceSelector{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -668,7 +2056,7 @@ func schema_proviso_api_auditregistration_v1alpha1_GroupResourceSelector(ref com
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.NamespaceSelector{}.OpenAPIModelName(), v1alpha1.ResourceSelector{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.NamespaceSelector{}.OpenAPIModelName(), auditregistrationv1alpha1.ResourceSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -755,7 +2143,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Policy(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.PolicyRule{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.PolicyRule{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -765,7 +2153,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Policy(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PolicyRule{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.PolicyRule{}.OpenAPIModelName()},
 	}
 }
 
@@ -879,7 +2267,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.SubjectSelector{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.SubjectSelector{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -916,7 +2304,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.GroupResourceSelector{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.GroupResourceSelector{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -934,7 +2322,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NonResourceSelector{}.OpenAPIModelName()),
+										Ref: ref(auditregistrationv1alpha1.NonResourceSelector{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -971,7 +2359,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.GroupResourceSelector{}.OpenAPIModelName(), v1alpha1.NonResourceSelector{}.OpenAPIModelName(), v1alpha1.SubjectSelector{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.GroupResourceSelector{}.OpenAPIModelName(), auditregistrationv1alpha1.NonResourceSelector{}.OpenAPIModelName(), auditregistrationv1alpha1.SubjectSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -1072,14 +2460,14 @@ func schema_proviso_api_auditregistration_v1alpha1_Webhook(ref common.ReferenceC
 					"throttle": {
 						SchemaProps: spec.SchemaProps{
 							Description: "throttle limits how fast batches of events are sent.",
-							Ref:         ref(v1alpha1.WebhookThrottleConfig{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.WebhookThrottleConfig{}.OpenAPIModelName()),
 						},
 					},
 					"clientConfig": {
 						SchemaProps: spec.SchemaProps{
 							Description: "clientConfig says how the receiver is reached.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.WebhookClientConfig{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.WebhookClientConfig{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -1087,7 +2475,7 @@ func schema_proviso_api_auditregistration_v1alpha1_Webhook(ref common.ReferenceC
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.WebhookClientConfig{}.OpenAPIModelName(), v1alpha1.WebhookThrottleConfig{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.WebhookClientConfig{}.OpenAPIModelName(), auditregistrationv1alpha1.WebhookThrottleConfig{}.OpenAPIModelName()},
 	}
 }
 
@@ -1108,7 +2496,7 @@ func schema_proviso_api_auditregistration_v1alpha1_WebhookClientConfig(ref commo
 					"service": {
 						SchemaProps: spec.SchemaProps{
 							Description: "service is the receiver as a service of the cluster.",
-							Ref:         ref(v1alpha1.ServiceReference{}.OpenAPIModelName()),
+							Ref:         ref(auditregistrationv1alpha1.ServiceReference{}.OpenAPIModelName()),
 						},
 					},
 					"caBundle": {
@@ -1122,7 +2510,7 @@ func schema_proviso_api_auditregistration_v1alpha1_WebhookClientConfig(ref commo
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ServiceReference{}.OpenAPIModelName()},
+			auditregistrationv1alpha1.ServiceReference{}.OpenAPIModelName()},
 	}
 }
 

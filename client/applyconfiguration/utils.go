@@ -6,10 +6,12 @@ import (
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
-	v1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	v1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	auditregistrationv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authorizationv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	auditregistrationv1alpha1 "proviso.dev/proviso/client/applyconfiguration/auditregistration/v1alpha1"
+	accessv1alpha1 "proviso.dev/proviso/client/applyconfiguration/access/v1alpha1"
+	applyconfigurationauditregistrationv1alpha1 "proviso.dev/proviso/client/applyconfiguration/auditregistration/v1alpha1"
 	applyconfigurationauthorizationv1alpha1 "proviso.dev/proviso/client/applyconfiguration/authorization/v1alpha1"
 	internal "proviso.dev/proviso/client/applyconfiguration/internal"
 	applyconfigurationpolicyv1alpha1 "proviso.dev/proviso/client/applyconfiguration/policy/v1alpha1"
@@ -19,43 +21,75 @@ import (
 // apply configuration type exists for the given GroupVersionKind.
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
-	// Group=auditregistration.k8s.io, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditClass"):
-		return &auditregistrationv1alpha1.AuditClassApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditClassSpec"):
-		return &auditregistrationv1alpha1.AuditClassSpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditSink"):
-		return &auditregistrationv1alpha1.AuditSinkApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditSinkReplicaStatus"):
-		return &auditregistrationv1alpha1.AuditSinkReplicaStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditSinkSpec"):
-		return &auditregistrationv1alpha1.AuditSinkSpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("AuditSinkStatus"):
-		return &auditregistrationv1alpha1.AuditSinkStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("GroupResourceSelector"):
-		return &auditregistrationv1alpha1.GroupResourceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
-		return &auditregistrationv1alpha1.NamespaceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NonResourceSelector"):
-		return &auditregistrationv1alpha1.NonResourceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Policy"):
-		return &auditregistrationv1alpha1.PolicyApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
-		return &auditregistrationv1alpha1.PolicyRuleApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ResourceSelector"):
-		return &auditregistrationv1alpha1.ResourceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Rule"):
-		return &auditregistrationv1alpha1.RuleApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ServiceReference"):
-		return &auditregistrationv1alpha1.ServiceReferenceApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("SubjectSelector"):
-		return &auditregistrationv1alpha1.SubjectSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Webhook"):
-		return &auditregistrationv1alpha1.WebhookApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("WebhookClientConfig"):
-		return &auditregistrationv1alpha1.WebhookClientConfigApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("WebhookThrottleConfig"):
-		return &auditregistrationv1alpha1.WebhookThrottleConfigApplyConfiguration{}
+	// Group=access.proviso.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessApproval"):
+		return &accessv1alpha1.AccessApprovalApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessGrant"):
+		return &accessv1alpha1.AccessGrantApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessLimits"):
+		return &accessv1alpha1.AccessLimitsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequest"):
+		return &accessv1alpha1.AccessRequestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequestSpec"):
+		return &accessv1alpha1.AccessRequestSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequestStatus"):
+		return &accessv1alpha1.AccessRequestStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRoleRef"):
+		return &accessv1alpha1.AccessRoleRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRule"):
+		return &accessv1alpha1.AccessRuleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRuleRef"):
+		return &accessv1alpha1.AccessRuleRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRuleSpec"):
+		return &accessv1alpha1.AccessRuleSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ApprovalRule"):
+		return &accessv1alpha1.ApprovalRuleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReasonRule"):
+		return &accessv1alpha1.ReasonRuleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Subjects"):
+		return &accessv1alpha1.SubjectsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TokenRevocation"):
+		return &accessv1alpha1.TokenRevocationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TokenRevocationSpec"):
+		return &accessv1alpha1.TokenRevocationSpecApplyConfiguration{}
+
+		// Group=auditregistration.k8s.io, Version=v1alpha1
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditClass"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditClassApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditClassSpec"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditClassSpecApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditSink"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditSinkApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditSinkReplicaStatus"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditSinkReplicaStatusApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditSinkSpec"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditSinkSpecApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("AuditSinkStatus"):
+		return &applyconfigurationauditregistrationv1alpha1.AuditSinkStatusApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("GroupResourceSelector"):
+		return &applyconfigurationauditregistrationv1alpha1.GroupResourceSelectorApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
+		return &applyconfigurationauditregistrationv1alpha1.NamespaceSelectorApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("NonResourceSelector"):
+		return &applyconfigurationauditregistrationv1alpha1.NonResourceSelectorApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("Policy"):
+		return &applyconfigurationauditregistrationv1alpha1.PolicyApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
+		return &applyconfigurationauditregistrationv1alpha1.PolicyRuleApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("ResourceSelector"):
+		return &applyconfigurationauditregistrationv1alpha1.ResourceSelectorApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("Rule"):
+		return &applyconfigurationauditregistrationv1alpha1.RuleApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("ServiceReference"):
+		return &applyconfigurationauditregistrationv1alpha1.ServiceReferenceApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("SubjectSelector"):
+		return &applyconfigurationauditregistrationv1alpha1.SubjectSelectorApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("Webhook"):
+		return &applyconfigurationauditregistrationv1alpha1.WebhookApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("WebhookClientConfig"):
+		return &applyconfigurationauditregistrationv1alpha1.WebhookClientConfigApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("WebhookThrottleConfig"):
+		return &applyconfigurationauditregistrationv1alpha1.WebhookThrottleConfigApplyConfiguration{}
 
 		// Group=authorization.proviso.dev, Version=v1alpha1
 	case authorizationv1alpha1.SchemeGroupVersion.WithKind("Role"):

@@ -9,6 +9,7 @@ import (
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
+	accessv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/access/v1alpha1"
 	auditregistrationv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/auditregistration/v1alpha1"
 	authorizationv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/policy/v1alpha1"
@@ -16,6 +17,7 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
+	AccessV1alpha1() accessv1alpha1.AccessV1alpha1Interface
 	AuditregistrationV1alpha1() auditregistrationv1alpha1.AuditregistrationV1alpha1Interface
 	AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV1alpha1Interface
 	PolicyV1alpha1() policyv1alpha1.PolicyV1alpha1Interface
@@ -24,9 +26,15 @@ type Interface interface {
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
+	accessV1alpha1            *accessv1alpha1.AccessV1alpha1Client
 	auditregistrationV1alpha1 *auditregistrationv1alpha1.AuditregistrationV1alpha1Client
 	authorizationV1alpha1     *authorizationv1alpha1.AuthorizationV1alpha1Client
 	policyV1alpha1            *policyv1alpha1.PolicyV1alpha1Client
+}
+
+// AccessV1alpha1 retrieves the AccessV1alpha1Client
+func (c *Clientset) AccessV1alpha1() accessv1alpha1.AccessV1alpha1Interface {
+	return c.accessV1alpha1
 }
 
 // AuditregistrationV1alpha1 retrieves the AuditregistrationV1alpha1Client
@@ -88,6 +96,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.accessV1alpha1, err = accessv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.auditregistrationV1alpha1, err = auditregistrationv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -121,6 +133,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.accessV1alpha1 = accessv1alpha1.New(c)
 	cs.auditregistrationV1alpha1 = auditregistrationv1alpha1.New(c)
 	cs.authorizationV1alpha1 = authorizationv1alpha1.New(c)
 	cs.policyV1alpha1 = policyv1alpha1.New(c)

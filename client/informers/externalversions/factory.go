@@ -14,6 +14,7 @@ import (
 	wait "k8s.io/apimachinery/pkg/util/wait"
 	cache "k8s.io/client-go/tools/cache"
 	versioned "proviso.dev/proviso/client/clientset/versioned"
+	access "proviso.dev/proviso/client/informers/externalversions/access"
 	auditregistration "proviso.dev/proviso/client/informers/externalversions/auditregistration"
 	authorization "proviso.dev/proviso/client/informers/externalversions/authorization"
 	internalinterfaces "proviso.dev/proviso/client/informers/externalversions/internalinterfaces"
@@ -311,9 +312,14 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	Access() access.Interface
 	Auditregistration() auditregistration.Interface
 	Authorization() authorization.Interface
 	Policy() policy.Interface
+}
+
+func (f *sharedInformerFactory) Access() access.Interface {
+	return access.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Auditregistration() auditregistration.Interface {

@@ -7,7 +7,8 @@ import (
 
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
-	v1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	v1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	auditregistrationv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authorizationv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -38,10 +39,18 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=auditregistration.k8s.io, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithResource("auditclasses"):
+	// Group=access.proviso.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("accessrequests"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Access().V1alpha1().AccessRequests().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("accessrules"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Access().V1alpha1().AccessRules().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("tokenrevocations"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Access().V1alpha1().TokenRevocations().Informer()}, nil
+
+		// Group=auditregistration.k8s.io, Version=v1alpha1
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithResource("auditclasses"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Auditregistration().V1alpha1().AuditClasses().Informer()}, nil
-	case v1alpha1.SchemeGroupVersion.WithResource("auditsinks"):
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithResource("auditsinks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Auditregistration().V1alpha1().AuditSinks().Informer()}, nil
 
 		// Group=authorization.proviso.dev, Version=v1alpha1

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/testing"
 	applyconfiguration "proviso.dev/proviso/client/applyconfiguration"
 	clientset "proviso.dev/proviso/client/clientset/versioned"
+	accessv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/access/v1alpha1"
+	fakeaccessv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/access/v1alpha1/fake"
 	auditregistrationv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/auditregistration/v1alpha1"
 	fakeauditregistrationv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/auditregistration/v1alpha1/fake"
 	authorizationv1alpha1 "proviso.dev/proviso/client/clientset/versioned/typed/authorization/v1alpha1"
@@ -123,6 +125,11 @@ var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
+
+// AccessV1alpha1 retrieves the AccessV1alpha1Client
+func (c *Clientset) AccessV1alpha1() accessv1alpha1.AccessV1alpha1Interface {
+	return &fakeaccessv1alpha1.FakeAccessV1alpha1{Fake: &c.Fake}
+}
 
 // AuditregistrationV1alpha1 retrieves the AuditregistrationV1alpha1Client
 func (c *Clientset) AuditregistrationV1alpha1() auditregistrationv1alpha1.AuditregistrationV1alpha1Interface {

@@ -8,6 +8,7 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	auditregistrationv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authorizationv1alpha1 "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -17,6 +18,7 @@ var Scheme = runtime.NewScheme()
 var Codecs = serializer.NewCodecFactory(Scheme)
 var ParameterCodec = runtime.NewParameterCodec(Scheme)
 var localSchemeBuilder = runtime.SchemeBuilder{
+	accessv1alpha1.AddToScheme,
 	auditregistrationv1alpha1.AddToScheme,
 	authorizationv1alpha1.AddToScheme,
 	policyv1alpha1.AddToScheme,
