@@ -200,13 +200,13 @@ func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
 	})
 }
 
-// requesterRules are what people may do with their own requests, without any other right (TM-9).
+// requesterRules are what people may do with their own requests, without any other right (TM-9). That they are their
+// own is looked at where they are stored.
 func requesterRules() []policy.PolicyRule {
-	resource := []string{"accessrequests." + access.GroupName}
+	resource := "accessrequests." + access.GroupName
 	return []policy.PolicyRule{
-		{Verbs: []string{"create"}, ResourceKinds: append(resource, "accessrequests."+access.GroupName+"/revocation")},
-		{Verbs: []string{"get", "list", "watch", "delete", "-deletecollection"}, ResourceKinds: resource,
-			Where: `resource.spec.requester.username == request.user`, Description: "their own requests"},
+		{Verbs: []string{"create"}, ResourceKinds: []string{resource, resource + "/revocation"}},
+		{Verbs: []string{"get", "list", "watch", "delete", "-deletecollection"}, ResourceKinds: []string{resource}},
 	}
 }
 
