@@ -55,7 +55,7 @@ func newAccessRequestCommand(streams genericiooptions.IOStreams) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "request RULE --for DURATION [--reason TEXT]",
 		Short: "Ask for the role of an AccessRule in a namespace",
-		Example: `  # Ask to be admin in prod for an hour, and wait until somebody has approved it
+		Example: `  # Ask to be admin in prod for an hour, and wait until it is approved
   proviso access request prod-admin -n prod --for 1h --reason "INC-4711 disk full" --wait
 
   # Ask for one delete of one config map
@@ -100,7 +100,7 @@ func (o *accessOptions) request(ctx context.Context, spec access.AccessRequestSp
 	if !wait {
 		return o.show(r)
 	}
-	_, _ = fmt.Fprintf(o.streams.ErrOut, "%s is %s; waiting for a decision\n", requestName(r), r.Status.State)
+	_, _ = terminal.Fprintf(o.streams.ErrOut, "%s is %s; waiting for a decision\n", requestName(r), r.Status.State)
 	for r.Status.State == access.AccessPending {
 		if err := pause(ctx, time.Second); err != nil {
 			return err
@@ -137,7 +137,7 @@ func why(r *access.AccessRequest) string {
 		if c.Status == metav1.ConditionTrue && (c.Type == access.ConditionDenied || c.Type == access.ConditionEnded) {
 			text := " (" + c.Reason
 			if c.Message != "" {
-				text += ", " + terminal.Text(c.Message)
+				text += ", " + c.Message
 			}
 			return text + ")"
 		}
@@ -151,7 +151,7 @@ func (o *accessOptions) show(r *access.AccessRequest) error {
 	case o.format == "json" || o.format == "yaml":
 		return o.print(o.streams.Out, r)
 	case o.format == "name":
-		_, err := fmt.Fprintf(o.streams.Out, "accessrequest.%s/%s\n", access.GroupName, r.Name)
+		_, err := terminal.Fprintf(o.streams.Out, "accessrequest.%s/%s\n", access.GroupName, r.Name)
 		return err
 	}
 	text := fmt.Sprintf("%s is %s", requestName(r), r.Status.State)
@@ -163,7 +163,7 @@ func (o *accessOptions) show(r *access.AccessRequest) error {
 	default:
 		text += why(r)
 	}
-	_, err := fmt.Fprintln(o.streams.Out, text)
+	_, err := terminal.Fprintln(o.streams.Out, text)
 	return err
 }
 
@@ -223,24 +223,24 @@ func (o *accessOptions) list(all *access.AccessRequestList) error {
 		return o.print(o.streams.Out, all)
 	case o.format == "name":
 		for _, r := range all.Items {
-			if _, err := fmt.Fprintf(o.streams.Out, "accessrequest.%s/%s\n", access.GroupName, r.Name); err != nil {
+			if _, err := terminal.Fprintf(o.streams.Out, "accessrequest.%s/%s\n", access.GroupName, r.Name); err != nil {
 				return err
 			}
 		}
 		return nil
 	case len(all.Items) == 0:
-		_, err := fmt.Fprintln(o.streams.Out, "There are no requests that you may see.")
+		_, err := terminal.Fprintln(o.streams.Out, "There are no requests that you may see.")
 		return err
 	}
 	return table(o.streams.Out, cutLines("yaml"), nil, func(w io.Writer) {
-		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tRULE\tUSER\tSTATE\tFOR\tUNTIL\tREASON")
+		_, _ = terminal.Fprintln(w, "NAMESPACE\tNAME\tRULE\tUSER\tSTATE\tFOR\tUNTIL\tREASON")
 		for _, r := range all.Items {
 			until := ""
 			if r.Status.Until != nil {
 				until = spellTime(r.Status.Until.Time)
 			}
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Namespace, r.Name, r.Spec.RuleRef.Name, terminal.Text(r.Spec.Requester.Username), r.Status.State,
-				time.Duration(r.Spec.DurationSeconds)*time.Second, until, terminal.Text(r.Spec.Reason))
+			_, _ = terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Namespace, r.Name, r.Spec.RuleRef.Name, r.Spec.Requester.Username, r.Status.State,
+				time.Duration(r.Spec.DurationSeconds)*time.Second, until, r.Spec.Reason)
 		}
 	})
 }

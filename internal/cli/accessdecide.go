@@ -11,14 +11,15 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/platform/terminal"
 )
 
 // newDecisionCommand returns `proviso access approve` or `deny`.
 func newDecisionCommand(streams genericiooptions.IOStreams, verb string, said access.AccessVerdict) *cobra.Command {
 	o, comment, uid := newAccessOptions(streams), "", ""
-	short := "Approve a request of somebody else"
+	short := "Approve a request of another user"
 	if said == access.Deny {
-		short = "Deny a request of somebody else"
+		short = "Deny a request of another user"
 	}
 	cmd := &cobra.Command{
 		Use:     verb + " NAME",
@@ -125,7 +126,7 @@ func (o *accessOptions) revokeAll(ctx context.Context, user, comment string) err
 		}
 	}
 	if n == 0 {
-		_, err := fmt.Fprintln(o.streams.Out, "Nothing is open.")
+		_, err := terminal.Fprintln(o.streams.Out, "Nothing is open.")
 		return err
 	}
 	return errors.Join(errs...)

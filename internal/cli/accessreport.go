@@ -69,7 +69,7 @@ type grantReport struct {
 	Request  string        `json:"request"`
 	Done     []reportEntry `json:"done"`
 	Outlives []reportEntry `json:"outlives"`
-	// Unreadable are lines that are no audit events.
+	// Unreadable are lines that are not audit events.
 	Unreadable int `json:"unreadable,omitempty"`
 }
 
@@ -191,29 +191,29 @@ func (d *deed) outlives() string {
 func (o *accessOptions) printReport(g grantReport) error {
 	out := o.streams.Out
 	if len(g.Done) == 0 {
-		_, err := fmt.Fprintf(out, "Nothing in the log was made possible by %s.\n", g.Request)
+		_, err := terminal.Fprintf(out, "Nothing in the log was made possible by %s.\n", g.Request)
 		return err
 	}
-	_, _ = fmt.Fprintf(out, "%d requests were made possible by %s.\n\n", len(g.Done), g.Request)
+	_, _ = terminal.Fprintf(out, "%d requests were made possible by %s.\n\n", len(g.Done), g.Request)
 	err := table(out, "", nil, func(w io.Writer) {
-		_, _ = fmt.Fprintln(w, "TIME\tCODE\tWHAT")
+		_, _ = terminal.Fprintln(w, "TIME\tCODE\tWHAT")
 		for _, e := range g.Done {
-			_, _ = fmt.Fprintf(w, "%s\t%d\t%s\n", spellTime(e.Time), e.Code, terminal.Text(e.What))
+			_, _ = terminal.Fprintf(w, "%s\t%d\t%s\n", spellTime(e.Time), e.Code, e.What)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	if len(g.Outlives) == 0 {
-		_, err = fmt.Fprintln(out, "\nNothing of it outlives the grant by itself.")
+		_, err = terminal.Fprintln(out, "\nNothing of it outlives the grant by itself.")
 		return err
 	}
-	_, _ = fmt.Fprintln(out, "\nWhat outlives the grant:")
+	_, _ = terminal.Fprintln(out, "\nWhat outlives the grant:")
 	for _, e := range g.Outlives {
-		_, _ = fmt.Fprintf(out, "  %s: %s\n", terminal.Text(e.What), e.Why)
+		_, _ = terminal.Fprintf(out, "  %s: %s\n", e.What, e.Why)
 	}
 	if g.Unreadable > 0 {
-		_, err = fmt.Fprintf(out, "\n%d lines are no audit events.\n", g.Unreadable)
+		_, err = terminal.Fprintf(out, "\n%d lines are not audit events.\n", g.Unreadable)
 	}
 	return err
 }

@@ -104,7 +104,7 @@ func code(err error) int32 {
 	return 0
 }
 
-// TM-9, TM-10, TM-11, TM-12, TM-14, PO-22: somebody asks, a colleague approves, it counts at once and until it is
+// TM-9, TM-10, TM-11, TM-12, TM-14, TM-15, PO-22: a user asks, a colleague approves, it counts at once and until it is
 // revoked; and the audit event says what made it possible.
 func TestAccessIsAskedForAndApproved(t *testing.T) {
 	t.Parallel()
@@ -115,6 +115,9 @@ func TestAccessIsAskedForAndApproved(t *testing.T) {
 	if got := reads.get("/api/v1/namespaces/ac-a/configmaps/one").code; got != http.StatusForbidden {
 		t.Fatalf("before anything was granted: %d", got)
 	}
+	w.await("the advice", func() (bool, error) {
+		return strings.Contains(reads.get("/api/v1/namespaces/ac-a/configmaps/one").body, "proviso access request ac-a -n ac-a"), nil
+	})
 	if _, err := w.ask(t, alice, "ac-a", nil); code(err) != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), "spec.reason") {
 		t.Errorf("without a reason: %v", err)
 	}

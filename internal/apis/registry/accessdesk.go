@@ -13,6 +13,8 @@ import (
 
 // AccessDesk knows what those who ask, approve and revoke have to do with the rest of the server.
 type AccessDesk interface {
+	// Serve is given the requests that are stored, once.
+	Serve(AccessRequests)
 	// Now is the time, and whether it is known.
 	Now() (time.Time, bool)
 	// Namespace finds a namespace with its labels.

@@ -15,8 +15,8 @@ import (
 )
 
 // APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
-// authorization.proviso.dev, auditregistration.k8s.io and access.proviso.dev, in this order. After InstallAPIGroups, ServeClusterReviews
-// adds the reviews without a namespace.
+// authorization.proviso.dev, auditregistration.k8s.io and access.proviso.dev, in this order. After InstallAPIGroups,
+// ServeClusterReviews adds the reviews without a namespace.
 func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func openAccess(o *opened, cfg Config, opts generic.RESTOptionsGetter) accessSto
 
 func (s accessStores) resources(cfg Config, where places, policies *containers[*policy.Policy, *authz.Role], bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]) map[string]rest.Storage {
 	requests := &accessRequests{stored: s.requests, status: s.requests.status(), rules: s.rules, usages: s.usages, where: where, desk: cfg.Access}
-	if cfg.AccessRequests != nil {
-		cfg.AccessRequests(requests)
+	if cfg.Access != nil {
+		cfg.Access.Serve(requests)
 	}
 	bound := &roleBindings{cfg: cfg, policies: policies, bindings: bindings}
 	return map[string]rest.Storage{

@@ -24,12 +24,12 @@ const (
 	VerbApprove = "approve"
 )
 
-// Roles is the index in which what Standing returns has roles.
+// Roles is the index in which what Stands returns has roles.
 func (ix *Index) Roles() *ruleset.Index { return ix.roles }
 
-// Standing is who a request stands for in Roles, by what was granted to its caller and counts at an instant, and by
+// Stands is who a request stands for in Roles, by what was granted to its caller and counts at an instant, and by
 // what those may do who may ask. Grants that end with the first write come last.
-func (ix *Index) Standing(attrs authorizer.Attributes, at time.Time) (standing []ruleset.Subject) {
+func (ix *Index) Stands(attrs authorizer.Attributes, at time.Time) (standing []ruleset.Subject) {
 	if ix == nil || attrs.GetUser() == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func isRequests(attrs authorizer.Attributes) bool {
 	return attrs.IsResourceRequest() && attrs.GetAPIGroup() == access.GroupName && attrs.GetResource() == "accessrequests" && (attrs.GetSubresource() == "" || attrs.GetSubresource() == "revocation")
 }
 
-// MayAsk reports whether the request is the question whether somebody may ask by a rule, and the answer.
+// MayAsk reports whether the request is the question whether its caller may ask by a rule, and the answer.
 func (ix *Index) MayAsk(attrs authorizer.Attributes) (asked bool, rule *access.AccessRule) {
 	if !attrs.IsResourceRequest() || attrs.GetVerb() != VerbRequest || attrs.GetAPIGroup() != access.GroupName || attrs.GetResource() != "accessrules" {
 		return false, nil
@@ -110,7 +110,7 @@ func (ix *Index) MayAsk(attrs authorizer.Attributes) (asked bool, rule *access.A
 	return true, nil
 }
 
-// ByWhat is the grant that stands for somebody in Roles; nil if it is none.
+// ByWhat is the grant that a subject of Roles stands for; nil if it stands for none.
 func (ix *Index) ByWhat(subject ruleset.Subject) *Grant {
 	key, ok := strings.CutPrefix(subject.Name, ofGrant)
 	if !ok || ix == nil {

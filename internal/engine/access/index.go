@@ -33,8 +33,14 @@ type Input struct {
 	// namespace; nil if there is none.
 	ClusterRoles []*rbacv1.ClusterRole
 	Policy       *policy.Policy
-	// Namespaces finds a namespace; false if it does not exist.
-	Namespaces func(name string) (metav1.Object, bool)
+	// Namespaces knows the namespaces.
+	Namespaces Namespaces
+}
+
+// Namespaces knows the namespaces.
+type Namespaces interface {
+	// Namespace finds a namespace that is not being deleted; false if there is none.
+	Namespace(name string) (metav1.Object, bool)
 }
 
 // Grant is a request that was approved and has not ended.
@@ -55,7 +61,7 @@ func (g *Grant) Key() string { return g.Namespace + "/" + g.Name }
 // Index is what can be asked for and what is granted. It is immutable. The nil index grants nothing.
 type Index struct {
 	master     string
-	namespaces func(string) (metav1.Object, bool)
+	namespaces Namespaces
 	rules      []*access.AccessRule // by name
 	grants     map[string][]*Grant  // by user
 	keys       map[string]*Grant    // by namespace and name
@@ -66,7 +72,7 @@ type Index struct {
 	holds ruleset.Span
 }
 
-// What stands for somebody in the index of roles.
+// The subjects in the index of roles.
 const (
 	ofGrant     = "grant:"
 	ofNarrowing = "narrowing:"
@@ -138,7 +144,7 @@ func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.
 	if namespace == ix.master {
 		return slices.Contains(rule.Spec.Namespaces, ix.master)
 	}
-	ns, ok := ix.namespaces(namespace)
+	ns, ok := ix.namespaces.Namespace(namespace)
 	if !ok || asked != nil && asked.GetAnnotations()[policy.AnnotationNamespaceUID] != string(ns.GetUID()) {
 		return false
 	}
@@ -158,7 +164,7 @@ func Covers(rule *access.AccessRule, ns metav1.Object, master string) bool {
 	return slices.Contains(rule.Spec.Namespaces, ns.GetName()) || slices.Contains(rule.Spec.Namespaces, "*")
 }
 
-// bindings are roles by what stands for somebody.
+// bindings are roles by subject.
 type bindings map[string]policy.PolicyRoleBinding
 
 func (b bindings) bind(who string, role access.AccessRoleRef) {

@@ -16,7 +16,9 @@ import (
 
 var noon = time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
 
-func namespaces(name string) (metav1.Object, bool) {
+type prod struct{}
+
+func (prod) Namespace(name string) (metav1.Object, bool) {
 	return &metav1.ObjectMeta{Name: name, UID: "uid-of-prod", Labels: map[string]string{"stage": name}}, name == "prod"
 }
 
@@ -40,7 +42,7 @@ func testRequest() *access.AccessRequest {
 }
 
 func build(rule *access.AccessRule, requests ...*access.AccessRequest) *Index {
-	return Build(Input{MasterNamespace: "master", Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: namespaces,
+	return Build(Input{MasterNamespace: "master", Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: prod{},
 		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}}})
 }
 
@@ -51,7 +53,7 @@ func asking(verb, namespace, resource string) authorizer.AttributesRecord {
 // allowed reports whether grants allow a request.
 func allowed(ix *Index, attrs authorizer.Attributes, at time.Time) bool {
 	var q ruleset.Query
-	standing := ix.Standing(attrs, at)
+	standing := ix.Stands(attrs, at)
 	if len(standing) == 0 {
 		return false
 	}

@@ -40,7 +40,7 @@ func Identity(rule *access.AccessRule, extra map[string][]string) []string {
 	return extra[rule.Spec.Approvals.IdentityExtra]
 }
 
-// person is somebody by the names that they have.
+// person is a human by the names that they have.
 type person struct {
 	user     string
 	identity []string
@@ -50,7 +50,7 @@ func (p person) is(o person) bool {
 	return p.user == o.user || slices.ContainsFunc(p.identity, func(v string) bool { return slices.Contains(o.identity, v) })
 }
 
-// IsRequester reports whether somebody is the person who asked.
+// IsRequester reports whether a user is the person who asked.
 func IsRequester(rule *access.AccessRule, r *access.AccessRequest, name string, extra map[string][]string) bool {
 	return person{name, Identity(rule, extra)}.is(requester(rule, r))
 }

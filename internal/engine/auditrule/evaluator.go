@@ -17,8 +17,13 @@ type Evaluator struct {
 	Static audit.PolicyRuleEvaluator
 	// Index returns the current index, never nil.
 	Index func() *Index
-	// Needed reports whether a request has an event at least at Metadata, whatever anybody wants; nil needs none.
-	Needed func(authorizer.Attributes) bool
+	// Needs knows requests that have an event whatever anybody wants; nil if there are none.
+	Needs Needs
+}
+
+// Needs knows requests that have an event, at Metadata at least, whatever anybody wants.
+type Needs interface {
+	Watched(authorizer.Attributes) bool
 }
 
 var _ audit.PolicyRuleEvaluator = &Evaluator{}
@@ -38,7 +43,7 @@ func SinkWantsStage(stage auditinternal.Stage) bool {
 // EvaluatePolicyRule implements audit.PolicyRuleEvaluator. It allocates nothing of its own.
 func (e *Evaluator) EvaluatePolicyRule(attrs authorizer.Attributes) audit.RequestAuditConfig {
 	sinks := e.Index().Max(attrs)
-	if sinks == None && e.Needed != nil && e.Needed(attrs) {
+	if sinks == None && e.Needs != nil && e.Needs.Watched(attrs) {
 		sinks = Metadata
 	}
 	static := audit.RequestAuditConfig{Level: auditinternal.LevelNone}

@@ -39,6 +39,9 @@ var (
 	_ enforce.Grants      = (*desk)(nil)
 )
 
+// Serve implements registry.AccessDesk. The registry is made once.
+func (d *desk) Serve(r registry.AccessRequests) { _ = d.requests.Keep(r) }
+
 // Now implements registry.AccessDesk.
 func (d *desk) Now() (time.Time, bool) { return d.kernel.Store.Clock().Now() }
 

@@ -33,10 +33,7 @@ func New(k *feature.Kernel) (feature.System, error) {
 		return s, nil
 	}
 	d := &desk{kernel: k}
-	s.Registry = func(c *registry.Config) {
-		c.Access = d
-		c.AccessRequests = func(r registry.AccessRequests) { _ = d.requests.Keep(r) } // the registry is made once
-	}
+	s.Registry = func(c *registry.Config) { c.Access = d }
 	s.Enforce = func(c *enforce.Config) { c.Grants = d }
 	s.Background = func(from snapshot.Source) ([]feature.Runner, error) {
 		clerk, err := newClerk(d, from)

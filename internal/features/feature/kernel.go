@@ -80,8 +80,8 @@ type Kernel struct {
 type Sinks interface {
 	// Check is why a sink does not get events at the moment; nil if it does.
 	Check(name string) error
-	// Tell gives the event that will end a request, which has the annotation authorize.AnnotationAsked, to sinks, whatever they want. What it returns waits until each of
-	// them has it, or has it in its spool.
+	// Tell gives the event that will end a request, which has the annotation authorize.AnnotationAsked, to sinks,
+	// whatever they want. What it returns waits until each of them has it, or has it in its spool.
 	Tell(asked string, sinks []string, spooled bool) func(context.Context) error
 }
 

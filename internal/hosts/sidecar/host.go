@@ -89,9 +89,7 @@ func compose(p parts) (*composed, error) {
 	if p.spool != "" {
 		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
 	}
-	// Asking and approving are off here: impersonation cannot be seen (TM-16).
-	lineup := features.All().With(func(f featuregate.Feature) bool { return f != accessrequests.Gate })
-	if c.systems, err = lineup.Build(c.kernel, cfg); err != nil {
+	if c.systems, err = lineup().Build(c.kernel, cfg); err != nil {
 		return nil, err
 	}
 	if err := features.Install(c.kernel, c.systems); err != nil {
@@ -107,6 +105,11 @@ func compose(p parts) (*composed, error) {
 		Grants: &policyreview.RBACWrites{Escalation: escalation, Roles: p.roles},
 	})
 	return c, err
+}
+
+// lineup are the systems beside a stock server. Asking and approving are off: impersonation cannot be seen (TM-16).
+func lineup() features.Lineup {
+	return features.All().With(func(f featuregate.Feature) bool { return f != accessrequests.Gate })
 }
 
 // logged logs what is wrong with an object: the sidecar writes no events in the cluster.

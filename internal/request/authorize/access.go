@@ -70,7 +70,7 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 		}
 		return authorizer.ConditionsAwareDecisionAllow("AccessRule "+rule.Name+" lists the user, or a group of theirs", nil), nil
 	}
-	standing := snap.Access.Standing(attrs, at)
+	standing := snap.Access.Stands(attrs, at)
 	if len(standing) == 0 {
 		return none, nil
 	}
@@ -116,7 +116,7 @@ func (a *Access) RulesFor(ctx context.Context, u user.Info, _ string) ([]authori
 // Granted are the grants that may have made a request possible which this link has allowed.
 func (a *Access) Granted(ctx context.Context, attrs authorizer.Attributes) (grants []*access.Grant) {
 	snap, at := a.now(ctx)
-	for _, who := range snap.Access.Standing(attrs, at) {
+	for _, who := range snap.Access.Stands(attrs, at) {
 		g := snap.Access.ByWhat(who)
 		if g == nil {
 			continue

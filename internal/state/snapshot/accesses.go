@@ -122,7 +122,7 @@ func (a *Accesses) rolesDiffer(in *ruleset.Index) bool {
 // build is nil if there is no rule: then nothing can be asked for, and nothing is granted.
 func (a *Accesses) build(roles *ruleset.Index) *access.Index {
 	a.roles = map[ruleset.RoleRef]*ruleset.Definition{}
-	in := access.Input{MasterNamespace: a.cfg.MasterNamespace, Kinds: a.served.Kinds(), CompileRule: a.cfg.CompileRule, Limits: a.cfg.Limits, Namespaces: a.namespace}
+	in := access.Input{MasterNamespace: a.cfg.MasterNamespace, Kinds: a.served.Kinds(), CompileRule: a.cfg.CompileRule, Limits: a.cfg.Limits, Namespaces: a}
 	for _, r := range Of[*accessv1alpha1.AccessRule](a.rules) {
 		if policycodec.Quarantined(r) == "" {
 			in.Rules = append(in.Rules, r)
@@ -159,8 +159,8 @@ func roleOf(ref accessv1alpha1.AccessRoleRef) ruleset.RoleRef {
 	return ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// namespace finds a namespace that is not being deleted.
-func (a *Accesses) namespace(name string) (metav1.Object, bool) {
+// Namespace implements access.Namespaces.
+func (a *Accesses) Namespace(name string) (metav1.Object, bool) {
 	if a.namespaces == nil {
 		return nil, false
 	}

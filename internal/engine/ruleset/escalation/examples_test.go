@@ -15,7 +15,7 @@ import (
 
 // PO-12: what people are told, and what people can do.
 func TestCoversByExample(t *testing.T) {
-	specials := []string{"*", "escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
+	specials := []string{"*", "escalate", "bind", "deny", "approve", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
 	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"clark":  {{Verbs: specials, ResourceKinds: []string{"*"}}, {Verbs: specials, NonResourceURLs: []string{"*"}}},
 		"edwina": {{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles", "-secrets"}}},
@@ -23,7 +23,7 @@ func TestCoversByExample(t *testing.T) {
 		"nodes":  {{Verbs: []string{"proxy"}, ResourceKinds: []string{"nodes"}}},
 		"namer":  {{Verbs: []string{"get"}, ResourceKinds: []string{"gizmos", "Gizmo"}}},
 		"gadget": {{Verbs: []string{"get"}, ResourceKinds: []string{"*", "-gadgets"}}},
-		"verbs":  {{Verbs: []string{"get", "list", "watch", "create", "update", "delete", "exec", "proxy", "escalate", "bind", "deny", "impersonate", "unsafe-delete-ignore-read-errors"}, ResourceKinds: []string{"*"}}},
+		"verbs":  {{Verbs: []string{"get", "list", "watch", "create", "update", "delete", "exec", "proxy", "escalate", "bind", "deny", "approve", "impersonate", "unsafe-delete-ignore-read-errors"}, ResourceKinds: []string{"*"}}},
 		"urls":   {{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/", "/logs*"}}},
 		"create": {{Verbs: []string{"create"}, ResourceKinds: []string{"pods.", "pods./exec"}}, {Deny: true, Verbs: []string{"get"}, ResourceKinds: []string{"nodes"}}, {Verbs: []string{"get"}, ResourceKinds: []string{"*"}}},
 		"denied": {{Verbs: specials, ResourceKinds: []string{"*"}}, {Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"deployments.apps"}, When: "a"}},
@@ -57,7 +57,7 @@ func TestCoversByExample(t *testing.T) {
 		{name: "editor cannot grant the exception", who: "edwina", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"secrets"}}}, want: "get secrets: no rule allows it"},
 		{name: "editor cannot grant without the exception", who: "edwina", policy: rules{{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles"}}}, want: "secrets"},
 		{name: "editor cannot grant special verbs", who: "edwina", policy: rules{{Verbs: []string{"bind"}, ResourceKinds: []string{"pods"}}}, want: "bind pods"},
-		{name: "RBAC's star has the special verbs", who: "edwina", rbac: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"pods"}}}, want: "bind pods: no rule allows it"},
+		{name: "RBAC's star has the special verbs", who: "edwina", rbac: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"pods"}}}, want: "approve pods: no rule allows it"},
 		{name: "exec through the parent", who: "noexec", policy: rules{{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}}}, want: "pods/exec: no rule allows it"},
 		{name: "get beside exec", who: "noexec", policy: rules{{Verbs: []string{"get"}, ResourceKinds: []string{"pods"}}}},
 		{name: "proxy of nodes is not proxy of all", who: "nodes", policy: rules{{Verbs: []string{"proxy"}, ResourceKinds: []string{"*/proxy"}}}, want: "pods/proxy: no rule allows it"},

@@ -281,7 +281,7 @@ func TestSpoolConcurrently(t *testing.T) {
 				defer wg.Done()
 				for i := range each {
 					e := fmt.Sprintf("%d-%d", w, i)
-					if err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err != nil {
+					if _, err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err != nil {
 						t.Error(err)
 					}
 				}

@@ -15,7 +15,7 @@ import (
 	"proviso.dev/proviso/internal/request/authorize"
 )
 
-// told knows of events that somebody waits for (TM-13).
+// told knows of events that a request waits for (TM-13).
 type told struct {
 	// some is how many there are, so that other events cost nothing.
 	some    atomic.Int32
