@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/protectedattributes"
 )
@@ -24,6 +25,7 @@ type Config struct {
 	Policies    policies.Config
 	Attributes  protectedattributes.Config
 	Fields      fieldpermissions.Config
+	Hidden      hiddenfields.Config
 	Auditing    dynamicaudit.Config
 }
 
@@ -48,6 +50,7 @@ func All() Lineup {
 			return protectedattributes.New(k, c.Attributes)
 		}},
 		{fieldpermissions.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return fieldpermissions.New(k, c.Fields) }},
+		{hiddenfields.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return hiddenfields.New(k, c.Hidden) }},
 		{dynamicaudit.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return dynamicaudit.New(k, c.Auditing) }},
 	}
 }

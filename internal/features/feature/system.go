@@ -51,6 +51,8 @@ type System struct {
 
 	// Enforce adds to what the enforcer checks, before there is one.
 	Enforce func(*enforce.Config)
+	// First run first in mutating admission, before upstream's plugins.
+	First []Mutator
 	// Mutators run last in mutating admission. Two of one name are one.
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).

@@ -1,0 +1,150 @@
+package fieldperm
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RevealPrefix makes a permission's name into the verb that shows a hidden field.
+const RevealPrefix = "reveal:"
+
+// Hidden is a field that readers see only with a verb.
+type Hidden struct {
+	// Permission is the name; RevealPrefix in front of it is the verb. Source is who declares it.
+	Permission, Source string
+	// Field is where objects of the resource have it. It does not end with empty brackets.
+	Field Path
+	// Keys shows the keys of a map, with empty values.
+	Keys bool
+	// Exclusive tells that the general right to write the object does not cover the field.
+	Exclusive bool
+}
+
+// Verb is the verb that shows the field.
+func (h Hidden) Verb() string { return RevealPrefix + h.Permission }
+
+// HidesAny reports whether any field of any resource is hidden.
+func (t *Table) HidesAny() bool { return t != nil && len(t.hidden) > 0 }
+
+// Hidden lists the hidden fields of a resource, those of what it carries included.
+func (t *Table) Hidden(r Resource) []Hidden {
+	if !t.HidesAny() {
+		return nil
+	}
+	if fields, ok := t.hidden[r]; ok {
+		return fields
+	}
+	return t.hidden[Resource{}]
+}
+
+// conceal lists what is hidden of every resource that differs from any other.
+func (t *Table) conceal() {
+	hides := slices.DeleteFunc(slices.Clone(t.perms), func(p *permission) bool { return !p.ReadExclusive })
+	if len(hides) == 0 {
+		return
+	}
+	t.hidden = map[Resource][]Hidden{{}: nil}
+	for _, p := range hides {
+		for _, r := range p.Resources {
+			t.hidden[r] = nil
+		}
+	}
+	for r := range carriers {
+		t.hidden[r] = nil
+	}
+	for r := range t.hidden {
+		for _, p := range hides {
+			t.hidden[r] = append(t.hidden[r], p.hiddenIn(r)...)
+		}
+	}
+}
+
+// hiddenIn lists where an object of a resource has the field: in itself and in the templates that it carries.
+func (p *permission) hiddenIn(r Resource) []Hidden {
+	var all []Hidden
+	add := func(at Path) {
+		for len(at) > 1 && at[len(at)-1].Any {
+			at = at[:len(at)-1]
+		}
+		all = append(all, Hidden{Permission: p.Permission, Source: p.Source, Field: at, Keys: p.KeepKeys, Exclusive: p.Exclusive})
+	}
+	if p.appliesTo(r) {
+		add(p.Field)
+	}
+	for _, at := range p.hiddenInTemplates(r) {
+		add(at)
+	}
+	return all
+}
+
+func (p *permission) hiddenInTemplates(r Resource) []Path {
+	var all []Path
+	for _, c := range carriers[r] {
+		if c.at == nil {
+			continue
+		}
+		inner := p.hiddenInTemplates(c.inner)
+		if !c.inside && p.appliesTo(c.inner) {
+			inner = append(inner, p.Field)
+		}
+		for _, at := range inner {
+			if at.hasPrefix(specPath) || at.hasPrefix(metadataPath) {
+				all = append(all, at.under(c.at))
+			}
+		}
+	}
+	return all
+}
+
+// validateHidden checks what a hidden field may not be.
+func (d *Declaration) validateHidden() error {
+	if !d.ReadExclusive {
+		if d.KeepKeys {
+			return fmt.Errorf("keep must come with readExclusive: true")
+		}
+		return nil
+	}
+	needed := append(slices.Clone(neededOfAll), d.neededOfSome()...)
+	for _, at := range needed {
+		if d.Field.leadsTo(at) || at.leadsTo(d.Field) {
+			return fmt.Errorf("field %s cannot be hidden: the server needs %s to serve the object", d.Field, at)
+		}
+	}
+	return nil
+}
+
+// neededOfSome are the fields that subresources of the declared resources are made of.
+func (d *Declaration) neededOfSome() []Path {
+	var all []Path
+	for _, r := range d.Resources {
+		for of, paths := range scaled {
+			if r.All() || r == of {
+				all = append(append(all, paths...), selectorPath)
+			}
+		}
+		if r.All() || r == pods {
+			all = append(all, neededOfPods...)
+		}
+	}
+	return all
+}
+
+var (
+	selectorPath = path(".spec.selector")
+	// neededOfAll identify an object, or say to clients what has become of it.
+	neededOfAll = []Path{
+		path(".apiVersion"), path(".kind"), path(".metadata.name"), path(".metadata.namespace"), path(".metadata.uid"),
+		path(".metadata.resourceVersion"), path(".metadata.managedFields"), path(".metadata.deletionTimestamp"),
+		path(".metadata.generation"), path(".metadata.creationTimestamp"),
+	}
+	// neededOfPods say where the log of a container is.
+	neededOfPods = []Path{
+		nodeNamePath, path(".spec.containers[].name"), path(".spec.initContainers[].name"), path(".spec.ephemeralContainers[].name"),
+	}
+)
+
+// Overlaps reports whether one of two fields is at the other one, or below it.
+func (p Path) Overlaps(q Path) bool { return p.leadsTo(q) || q.leadsTo(p) }
+
+// LeadsTo reports whether a field is at this path or below it, however fields and entries are written.
+func (p Path) LeadsTo(q Path) bool { return p.leadsTo(q) }
