@@ -3,6 +3,8 @@ package fieldperm
 import (
 	"fmt"
 	"slices"
+
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
 // RevealPrefix makes a permission's name into the verb that shows a hidden field.
@@ -148,3 +150,38 @@ func (p Path) Overlaps(q Path) bool { return p.leadsTo(q) || q.leadsTo(p) }
 
 // LeadsTo reports whether a field is at this path or below it, however fields and entries are written.
 func (p Path) LeadsTo(q Path) bool { return p.leadsTo(q) }
+
+// OverlapsAny reports whether the field overlaps with one of several.
+func (p Path) OverlapsAny(all []Path) bool { return slices.ContainsFunc(all, p.Overlaps) }
+
+// Scales are the fields that the scale subresource of a resource is made of.
+func (t *Table) Scales(r Resource) []Path {
+	if t == nil {
+		return nil
+	}
+	return t.scaled[r]
+}
+
+// CheckHidden reports why a field cannot be hidden by the schema of its kind; nil if it can. Elements of a list are
+// shown without the field, or not at all: one of them cannot be told from others by a reader who does not see its key.
+func CheckHidden(p Path, t typed.ParseableType) error {
+	tr := t.TypeRef
+	for i, e := range p {
+		atom, ok := t.Schema.Resolve(tr)
+		if !ok {
+			return nil
+		}
+		if e.Bracket && !e.Any && atom.List != nil {
+			return fmt.Errorf("field %s is a list: write empty brackets, which hide the field in all elements", p[:i])
+		}
+		if i > 0 && p[i-1].Any && i == len(p)-1 && slices.Contains(ListKeys(p[:i-1], t), e.Name) {
+			return fmt.Errorf("field %s cannot be hidden: the elements of %s are told apart by it", p, p[:i-1])
+		}
+		next, err := descend(p[:i], e, atom)
+		if err != nil {
+			return nil // what has no schema has every field
+		}
+		tr = next
+	}
+	return nil
+}

@@ -63,6 +63,9 @@ func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value
 	if err != nil {
 		return n, err
 	}
+	if reflect.DeepEqual(made.Interface(), any(stored)) {
+		return o, nil // as it is written
+	}
 	text, err := json.Marshal(made.Interface())
 	if err != nil {
 		return n, err
@@ -72,7 +75,7 @@ func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value
 
 // inList puts the field back into the elements of a list. An element that is no longer there is a removal.
 func (b *back) inList(o, n, so, sn reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
-	if !at[0].Bracket || n.Type().Elem().Kind() == reflect.Uint8 || so.Len() != o.Len() || sn.Len() != n.Len() {
+	if o.Len() == 0 && n.Len() == 0 || !at[0].Bracket || n.Type().Elem().Kind() == reflect.Uint8 || so.Len() != o.Len() || sn.Len() != n.Len() {
 		return n, nil
 	}
 	step := append(fieldperm.Path{fieldperm.Any()}, at[1:]...)

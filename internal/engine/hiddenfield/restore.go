@@ -51,11 +51,15 @@ func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {
 	for _, f := range s {
 		b := back{hidden: f, keyed: keyed}
 		o, so, sn := contentOf(old), contentOf(shownOld), contentOf(shownNew)
-		if out, err = b.within(o, out, so, sn, f.Field, nil); err != nil {
+		if _, err = b.within(o, contentOf(new), so, sn, f.Field, nil); err != nil {
 			return Restored{}, err
 		}
 		if b.set {
 			set = append(set, f)
+		}
+		// What was put back for one field may hold another one.
+		if out, err = b.within(o, out, so, sn, f.Field, nil); err != nil {
+			return Restored{}, err
 		}
 	}
 	made, err := objectOf(out, new)

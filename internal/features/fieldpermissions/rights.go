@@ -83,6 +83,8 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 		if r, err := fieldperm.ParseResource(name); err == nil && !r.All() {
 			if err := f.checkPath(at, r); err != nil {
 				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
+			} else if err := f.checkHidden(spec, at, r); err != nil {
+				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
 			}
 		}
 	}
