@@ -338,3 +338,22 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 }
+
+// HF-8: objects, lists and patches of audit events are redacted.
+func TestRedact(t *testing.T) {
+	set := hidden(t, false, ".data")
+	for in, want := range map[string]string{
+		`{"kind":"Secret","metadata":{"name":"x"},"data":{"a":"secret"}}`:                   `{"kind":"Secret","metadata":{"annotations":{"proviso.dev/hidden":".data"},"name":"x"}}`,
+		`{"kind":"SecretList","items":[{"data":{"a":"secret"},"type":"x"}]}`:                `{"items":[{"type":"x"}],"kind":"SecretList"}`,
+		`{"data":{"a":"secret"},"type":"x"}`:                                                `{"type":"x"}`,
+		`[{"op":"add","path":"/data/a","value":"secret"}]`:                                  `[{"op":"add","path":"/data/a"}]`,
+		`[{"op":"add","path":"","value":"secret"},{"op":"add","path":"/type","value":"x"}]`: `[{"op":"add","path":""},{"op":"add","path":"/type","value":"x"}]`,
+	} {
+		if got, ok := set.Redact([]byte(in)); !ok || string(got) != want {
+			t.Errorf("%s: %v %s", in, ok, got)
+		}
+	}
+	if _, ok := set.Redact([]byte("data: secret")); ok {
+		t.Error("what cannot be read is shown")
+	}
+}

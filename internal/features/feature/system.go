@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -62,6 +63,9 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
+	// Redact takes out of an audit event what sinks do not get; nil if that is nothing. It may be given nothing to take
+	// out, and then returns the event.
+	Redact func(*auditinternal.Event) *auditinternal.Event
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit
 

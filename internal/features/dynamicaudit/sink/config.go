@@ -6,6 +6,7 @@ import (
 
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
 
 // Config is what a Router needs. Zero values of everything but Dir mean the defaults.
@@ -14,6 +15,9 @@ type Config struct {
 	Dir string
 	// Static is the audit that the command line configures, if any.
 	Static *Static
+	// Redact takes out of an event what sinks do not get, and returns another one then; nil takes nothing out. The
+	// static backend gets the event as it is.
+	Redact func(*auditinternal.Event) *auditinternal.Event
 	// Services resolves sinks that are services of the cluster. Without it they stay inactive.
 	Services ServiceResolver
 

@@ -65,6 +65,9 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		}
 		if !wanted {
 			wanted, now = true, time.Now()
+			if r.cfg.Redact != nil {
+				ev = r.cfg.Redact(ev)
+			}
 			w.encoder.reset(ev)
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
