@@ -185,3 +185,17 @@ func CheckHidden(p Path, t typed.ParseableType) error {
 	}
 	return nil
 }
+
+// HidingResources are the resources that have hidden fields; the zero Resource stands for all that are not listed.
+func (t *Table) HidingResources() []Resource {
+	if !t.HidesAny() {
+		return nil
+	}
+	var all []Resource
+	for _, r := range sortedResources(t.hidden) {
+		if len(t.hidden[r]) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -160,8 +160,8 @@ func (s *sight) checkSet(ctx context.Context, a admission.Attributes, set hidden
 			return s.refuse(fmt.Errorf("a dry run that sets %s would tell whether it is the stored value, and takes %s (%s)", h.Field, h.Verb(), h.Source))
 		case isImmutable(a.GetOldObject(), by):
 			return s.refuse(fmt.Errorf("the object is immutable, and setting %s would tell whether it is the stored value: that takes %s (%s)", h.Field, h.Verb(), h.Source))
-		case !h.Exclusive && !s.holder.Get(requestctx.Request).IsGranular():
-			continue
+		case !h.Exclusive && s.holder.Get(requestctx.Request).IsAllowed():
+			continue // no right depends on what changes
 		}
 		verb := fieldperm.VerbPrefix + h.Permission
 		facts := readfilter.Facts(ctx, readfilter.State{Holder: s.holder, Attributes: s.attrs, Operation: readfilter.Operation, Object: a.GetOldObject(), Convert: by.converter(), Namespaces: s.filters.cfg.Namespaces})
