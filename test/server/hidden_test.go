@@ -19,12 +19,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"proviso.dev/proviso/internal/features/fieldpermissions"
 	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // hidingServer hides data of secrets, values of environments, and credentials of a custom resource.
-var hidingServer = &sharedServer{configure: func(o *apiserver.Options) { o.SwitchOn(fieldpermissions.Gate) }}
+var hidingServer = &sharedServer{configure: func(o *apiserver.Options) { o.AuditDynamic.AllowInsecureSinks = true }}
 
 const hidingRules = `
 apiVersion: policy.proviso.dev/v1alpha1

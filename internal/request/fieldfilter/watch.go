@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,13 +51,8 @@ func (w *watches) enter(ctx context.Context, f *Filters, seen *sight) (context.C
 	}
 }
 
-// checkEvery is how often rights are looked at that begin or end by themselves.
-const checkEvery = time.Second
-
-// Run ends watches as what is hidden changes.
+// Run ends watches as what is hidden changes. The store publishes also when a right begins or ends by itself.
 func (f *Filters) Run(ctx context.Context) {
-	clock := time.NewTicker(checkEvery)
-	defer clock.Stop()
 	last := f.cfg.Store.Current()
 	for {
 		next := f.cfg.Store.Next()
@@ -70,7 +64,6 @@ func (f *Filters) Run(ctx context.Context) {
 		last = now
 		select {
 		case <-next:
-		case <-clock.C:
 		case <-ctx.Done():
 			return
 		}
