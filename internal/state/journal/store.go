@@ -222,9 +222,15 @@ func Impersonated(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impersonatedKey{}, true)
 }
 
+// IsImpersonated reports whether a request is one of an impersonated user.
+func IsImpersonated(ctx context.Context) bool {
+	impersonated, _ := ctx.Value(impersonatedKey{}).(bool)
+	return impersonated
+}
+
 // isServer tells the requests of the server on itself.
 func isServer(ctx context.Context) bool {
-	if impersonated, _ := ctx.Value(impersonatedKey{}).(bool); impersonated {
+	if IsImpersonated(ctx) {
 		return false
 	}
 	who, ok := request.UserFrom(ctx)

@@ -87,10 +87,10 @@ func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 		return nil, err
 	}
 	of := shapeOf(kinds[0].GroupKind())
-	if of == nil {
+	list := ignorableOf(obj)
+	if of == nil || list == nil {
 		return nil, fmt.Errorf("%s is not a kind that is stored", kinds[0].Kind)
 	}
-	list := ignorableOf(obj)
 	if plain(data, of) {
 		return *list, nil
 	}

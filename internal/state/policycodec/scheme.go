@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -37,6 +38,7 @@ var apiGroups = []apiGroup{
 	{policy.SchemeGroupVersion, policy.AddToScheme, policy.KnownTypes},
 	{authz.SchemeGroupVersion, authz.AddToScheme, authz.KnownTypes},
 	{audit.SchemeGroupVersion, audit.AddToScheme, audit.KnownTypes},
+	{access.SchemeGroupVersion, access.AddToScheme, access.KnownTypes},
 }
 
 // GroupVersions are the versions that are served, in the order in which APIGroupInfos returns them.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/revision"
@@ -35,6 +36,8 @@ type Snapshot struct {
 	Protect *protectedattr.Index
 	// Fields is the table of field permissions; nil while that system is off.
 	Fields *fieldperm.Table
+	// Access is what can be asked for, and what was granted to those who asked; nil if nothing can be.
+	Access *access.Index
 	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
 	Shadow Shadow
 
