@@ -193,6 +193,7 @@ func TestHiddenFieldsSurviveWrites(t *testing.T) {
 		"a directive":       {base + "secrets/s", strategic, `{"data":{"$patch":"replace"}}`},
 		"an ancestor":       {safe + "/x", jsonPatch, `[{"op":"replace","path":"/spec","value":{}}]`},
 		"a removed element": {safe + "/x", mergePatch, `{"spec":{"boxes":[{"name":"one"}]}}`},
+		"a dry run as text": {base + "secrets/s?dryRun=All", mergePatch, `{"stringData":{"password":"secret"}}`},
 		"a dry run":         {base + "secrets/s?dryRun=All", mergePatch, `{"data":{"password":"c2VjcmV0"}}`},
 	} {
 		refused(t, what, f.as(t, "blind", http.MethodPatch, try[0], try[1], try[2]), "reveal:example.com/")

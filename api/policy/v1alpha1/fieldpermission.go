@@ -68,8 +68,8 @@ type FieldPermissionSpec struct {
 	// +optional
 	ReadExclusive bool `json:"readExclusive,omitempty"`
 
-	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map with
-	// empty values. It needs readExclusive.
+	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map
+	// with empty values. It needs readExclusive.
 	// +optional
 	Keep HiddenKeep `json:"keep,omitempty"`
 

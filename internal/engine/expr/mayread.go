@@ -14,8 +14,8 @@ var objectNames = map[string]bool{"object": true, "oldObject": true, "resource":
 var bareSyntax = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
 // MayRead reports whether an expression may read a field of the object: it names the field, something in it, or
-// something that it is in. An empty name of the field stands for every entry. An expression of which that cannot be told
-// may read every field.
+// something that it is in. An empty name of the field stands for every entry. An expression of which that cannot be
+// told may read every field.
 func MayRead(source string, field []string) bool {
 	env, err := bareSyntax()
 	if err != nil {

@@ -106,6 +106,11 @@ func (d *Declaration) validateHidden() error {
 		}
 		return nil
 	}
+	for _, r := range d.Resources {
+		if r.Resource == "events" && (r.Group == "" || r.Group == "events.k8s.io") {
+			return fmt.Errorf("fields of events cannot be hidden: two API groups serve them, in different places")
+		}
+	}
 	needed := append(slices.Clone(neededOfAll), d.neededOfSome()...)
 	for _, at := range needed {
 		if d.Field.leadsTo(at) || at.leadsTo(d.Field) {

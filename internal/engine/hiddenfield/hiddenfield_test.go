@@ -302,6 +302,32 @@ func TestPatches(t *testing.T) {
 	}
 }
 
+// HF-4: what a patch gives a value is known, however it is spelled.
+func TestTouched(t *testing.T) {
+	set := hidden(t, false, ".data")
+	for patch, want := range map[string]bool{
+		`{"data":{"x":"y"}}`: true, `{"stringData":{"x":"y"}}`: true, `{"metadata":{"labels":{"a":"b"}}}`: false,
+		`[{"op":"add","path":"/data","value":{}}]`: true, `[{"op":"add","path":"/stringData","value":{}}]`: true, `[{"op":"add","path":"/type","value":"x"}]`: false,
+	} {
+		if got := len(set.Touched([]byte(patch))) > 0; got != want {
+			t.Errorf("%s: %v", patch, got)
+		}
+	}
+}
+
+func BenchmarkShow(b *testing.B) {
+	set := hidden(b, false, ".data")
+	secret := &corev1.Secret{ObjectMeta: metadata(rand.New(rand.NewPCG(1, 1)), rand.New(rand.NewPCG(1, 2)), `{"f:data":{".":{},"f:a":{}},"f:type":{}}`), Data: map[string][]byte{"a": []byte("b")}}
+	delete(secret.Annotations, lastApplied)
+	memo := &Memo{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := set.Show(secret, memo); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // HF-4: an apply does not take over, share or remove what is hidden.
 func TestTakenOver(t *testing.T) {
 	set := hidden(t, false, ".data")

@@ -56,15 +56,26 @@ func (s Set) Touched(body []byte) Set {
 	}
 	var all Set
 	for _, f := range s {
-		touched := merged != nil && holds(reflect.ValueOf(merged), f.Field)
-		for _, o := range operations {
-			touched = touched || relate(pointer(text(o["path"])), f.Field) != apart
+		touched := false
+		for _, at := range spellings(f.Field) {
+			touched = touched || merged != nil && holds(reflect.ValueOf(merged), at)
+			for _, o := range operations {
+				touched = touched || relate(pointer(text(o["path"])), at) != apart
+			}
 		}
 		if touched {
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// spellings are the places that write a field: the data of a secret is also written as text.
+func spellings(at fieldperm.Path) []fieldperm.Path {
+	if at[0] != fieldperm.Field("data") {
+		return []fieldperm.Path{at}
+	}
+	return []fieldperm.Path{at, append(fieldperm.Path{fieldperm.Field("stringData")}, at[1:]...)}
 }
 
 // JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same

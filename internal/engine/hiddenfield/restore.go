@@ -34,7 +34,7 @@ type Restored struct {
 	Set Set
 }
 
-// Restore puts hidden values back into what somebody writes who does not see them: where the field is absent, or where
+// Restore puts hidden values back into what an author writes who does not see them: where the field is absent, or where
 // a key has the empty value that is shown. Both objects are in the version that the fields are declared for; neither
 // is changed.
 func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {

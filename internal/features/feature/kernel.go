@@ -109,8 +109,8 @@ type Needs interface {
 func (k *Kernel) Redact(ev *auditinternal.Event) *auditinternal.Event {
 	systems, _ := k.Systems.Get() // no request comes before they are made
 	for _, s := range systems {
-		if s.Redact != nil {
-			ev = s.Redact(ev)
+		if s.Redactor != nil {
+			ev = s.Redactor.Redact(ev)
 		}
 	}
 	return ev

@@ -65,9 +65,8 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
-	// Redact takes out of an audit event what sinks do not get; nil if that is nothing. It may be given nothing to take
-	// out, and then returns the event.
-	Redact func(*auditinternal.Event) *auditinternal.Event
+	// Redactor takes out of audit events what sinks do not get; nil if that is nothing.
+	Redactor Redactor
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit
 
@@ -75,6 +74,12 @@ type System struct {
 	Background func(snapshot.Source) ([]Runner, error)
 	// Shutdown is called when the host begins to end.
 	Shutdown func()
+}
+
+// Redactor takes out of audit events what sinks do not get.
+type Redactor interface {
+	// Redact returns another event, or the same if there is nothing to take out.
+	Redact(*auditinternal.Event) *auditinternal.Event
 }
 
 // Before lists what is refused before the chain is asked.

@@ -28,6 +28,8 @@ type rights struct {
 	chain   *authorize.Chain
 	schemas *schemaSet
 	cel     *expressions
+	// hides tells that fields can be hidden from readers here.
+	hides bool
 }
 
 // readDefinition finds what a custom resource definition says about field permissions.
@@ -74,6 +76,9 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 		if _, err := f.cel.Parameter(p.From); err != nil {
 			errs = append(errs, field.Invalid(path.Child("parameter", "from"), p.From, err.Error()))
 		}
+	}
+	if spec.ReadExclusive && !f.hides {
+		errs = append(errs, field.Forbidden(path.Child("readExclusive"), "this server cannot hide fields: it takes proviso serve with the feature gate HiddenFields, which is not available beside a stock API server"))
 	}
 	at, err := fieldperm.ParsePath(spec.Field)
 	if err != nil {

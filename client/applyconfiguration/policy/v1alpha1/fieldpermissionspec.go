@@ -32,8 +32,8 @@ type FieldPermissionSpecApplyConfiguration struct {
 	// readExclusive hides the field: a reader who does not hold "reveal:<permission>" on the resource gets objects
 	// without it, in every response.
 	ReadExclusive *bool `json:"readExclusive,omitempty"`
-	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map with
-	// empty values. It needs readExclusive.
+	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map
+	// with empty values. It needs readExclusive.
 	Keep *policyv1alpha1.HiddenKeep `json:"keep,omitempty"`
 	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
 	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the

@@ -66,8 +66,8 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		}
 		if !wanted {
 			wanted, now = true, time.Now()
-			if r.cfg.Redact != nil {
-				ev = r.cfg.Redact(ev)
+			if r.cfg.Redactor != nil {
+				ev = r.cfg.Redactor.Redact(ev)
 			}
 			w.encoder.reset(ev)
 		}
