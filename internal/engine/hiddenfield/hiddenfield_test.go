@@ -345,6 +345,7 @@ func TestTakenOver(t *testing.T) {
 		{"new", []metav1.ManagedFieldsEntry{entry("one", other)}, []metav1.ManagedFieldsEntry{entry("one", other), entry("two", data)}, false},
 		{"shared", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("one", data), entry("two", data)}, true},
 		{"taken", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("two", data)}, true},
+		{"shared as a whole", []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`)}, []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`), entry("two", `{"f:data":{}}`)}, true},
 		{"removed", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("one", other)}, true},
 	} {
 		if _, got := set.TakenOver(tc.old, tc.new); got != tc.want {
@@ -357,7 +358,7 @@ func TestTakenOver(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	set := hidden(t, false, ".data", ".spec.containers[].env[].value")
 	for field, want := range map[string]bool{
-		".data": true, ".data.x": true, ".database": false, ".type": false, `.spec.containers[name="a"].env[name="b"].value`: true, `.spec.containers[name="a"].image`: false,
+		".spec.containers": true, ".spec": true, ".spec.nodeName": false, ".data": true, ".data.x": true, ".database": false, ".type": false, `.spec.containers[name="a"].env[name="b"].value`: true, `.spec.containers[name="a"].image`: false,
 	} {
 		if _, got := set.InConflict(field); got != want {
 			t.Errorf("%s: %v", field, got)

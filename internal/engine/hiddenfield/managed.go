@@ -9,12 +9,10 @@ import (
 	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
-// matches reports whether a managed field is at a hidden field or below it.
-func matches(at fieldperm.Path, managed fieldpath.Path) bool {
-	if len(managed) < len(at) {
-		return false
-	}
-	for i, e := range at {
+// matches reports whether a managed field is at a hidden field or below it. One that is managed as a whole, such as an
+// atomic list, also matches if the hidden field is in it.
+func matches(at fieldperm.Path, managed fieldpath.Path, whole func(fieldpath.Path) bool) bool {
+	for i, e := range at[:min(len(at), len(managed))] {
 		name := managed[i].FieldName
 		switch {
 		case e.Any:
@@ -24,7 +22,19 @@ func matches(at fieldperm.Path, managed fieldpath.Path) bool {
 			return false
 		}
 	}
-	return true
+	return len(managed) >= len(at) || whole(managed)
+}
+
+// isWhole reports whether nothing below a path is in the set: who manages it manages all that is in it.
+func isWhole(all *fieldpath.Set, p fieldpath.Path) bool {
+	for _, e := range p {
+		child, ok := all.Children.Get(e)
+		if !ok {
+			return true
+		}
+		all = child
+	}
+	return all.Empty()
 }
 
 // split divides a set of managed fields into those that are shown and those that are hidden. The names of keys that are
@@ -33,7 +43,7 @@ func (s Set) split(all *fieldpath.Set) (shown, hidden *fieldpath.Set) {
 	shown, hidden = fieldpath.NewSet(), fieldpath.NewSet()
 	all.Iterate(func(p fieldpath.Path) {
 		for _, f := range s {
-			if !f.Keys && matches(f.Field, p) {
+			if !f.Keys && matches(f.Field, p, func(p fieldpath.Path) bool { return isWhole(all, p) }) {
 				hidden.Insert(p.Copy())
 				return
 			}

@@ -209,10 +209,26 @@ func (m merging) list(value []any, rest, from fieldperm.Path) error {
 	return nil
 }
 
+// isAbove reports whether the text of a conflict names a container of a hidden field.
+func isAbove(field string, hidden fieldperm.Path) bool {
+	p, err := fieldperm.ParsePath(field)
+	return err == nil && len(p) < len(hidden) && relate(namesOf(p), hidden) == above
+}
+
+func namesOf(p fieldperm.Path) (names []string) {
+	for _, e := range p {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
 // InConflict finds the hidden field that a conflict of server-side apply may be about. It errs towards hidden: where
 // the name of a field ends, the text of a conflict does not always tell.
 func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
 	for _, f := range s {
+		if isAbove(field, f.Field) {
+			return f, true // managed as a whole, with the hidden field in it
+		}
 		pattern := "^"
 		for _, e := range f.Field {
 			switch {
