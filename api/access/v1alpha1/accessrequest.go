@@ -8,7 +8,7 @@ import (
 
 // +genclient
 // +genclient:noStatus
-// +genclient:skipVerbs=update,patch,apply,deleteCollection
+// +genclient:skipVerbs=apply,deleteCollection
 // +genclient:method=Approve,verb=create,subresource=approval,input=AccessDecision,result=AccessRequest
 // +genclient:method=Revoke,verb=create,subresource=revocation,input=AccessDecision,result=AccessRequest
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -21,6 +21,8 @@ type AccessDesk interface {
 	IsImpersonated(ctx context.Context) bool
 	// ByGrant reports whether a request was made possible by a grant.
 	ByGrant(ctx context.Context) bool
+	// OnlyOwn reports whether a request was allowed to its caller as one who may ask: about their own requests.
+	OnlyOwn(ctx context.Context) bool
 	// CheckSinks checks the audit sinks of a rule with breakGlass.
 	CheckSinks(ctx context.Context, rule *access.AccessRule, path *field.Path) field.ErrorList
 	// Breaks begins to tell the sinks of a rule with breakGlass of a request that was stored; decide is called with

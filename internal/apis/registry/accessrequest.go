@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -37,8 +38,18 @@ func accessRequestKind() *kind[*access.AccessRequest] {
 			{name: "Until", description: "When the grant ends.", cell: func(r *access.AccessRequest) any { return instant(r.Status.Until) }},
 			{name: "Reason", description: "Why.", cell: func(r *access.AccessRequest) any { return r.Spec.Reason }},
 		},
-		prepare:       func(r, _ *access.AccessRequest) { r.Finalizers = nil },
-		validate:      func(_ context.Context, r, _ *access.AccessRequest) field.ErrorList { return validate.AccessRequest(r) },
+		prepare: func(r, old *access.AccessRequest) {
+			r.Finalizers = nil
+			if old != nil {
+				r.Status = old.Status
+			}
+		},
+		validate: func(_ context.Context, r, old *access.AccessRequest) field.ErrorList {
+			if old != nil && !equality.Semantic.DeepEqual(r.Spec, old.Spec) {
+				return field.ErrorList{field.Forbidden(field.NewPath("spec"), "never changes: withdraw the request and make another one")}
+			}
+			return validate.AccessRequest(r)
+		},
 		sameContent:   func(a, b *access.AccessRequest) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) },
 		contentFields: []string{"spec"},
 		copyContent:   func(to, from *access.AccessRequest) { to.Spec = from.Spec },
@@ -63,7 +74,8 @@ func instant(t *metav1.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// accessRequests is the storage of access requests. They are created, decided and deleted; nothing else changes them.
+// accessRequests is the storage of access requests. They are created, decided and deleted; nothing else changes them
+// but their labels and annotations.
 type accessRequests struct {
 	stored *storage[*access.AccessRequest]
 	// status changes the status of a request, by compare and swap.
@@ -80,6 +92,7 @@ var (
 	_ rest.Watcher              = &accessRequests{}
 	_ rest.Creater              = &accessRequests{}
 	_ rest.GracefulDeleter      = &accessRequests{}
+	_ rest.Patcher              = &accessRequests{}
 	_ rest.ShortNamesProvider   = &accessRequests{}
 	_ rest.CategoriesProvider   = &accessRequests{}
 	_ rest.SingularNameProvider = &accessRequests{}
@@ -117,22 +130,50 @@ func (s *accessRequests) Get(ctx context.Context, name string, options *metav1.G
 	if err != nil {
 		return nil, err
 	}
+	if !s.seen(ctx)(obj) {
+		return nil, apierrors.NewNotFound(s.stored.kind.resource(), name)
+	}
 	return s.shown(obj), nil
+}
+
+// seen tells which requests the caller may see.
+func (s *accessRequests) seen(ctx context.Context) func(runtime.Object) bool {
+	if !s.desk.OnlyOwn(ctx) {
+		return func(runtime.Object) bool { return true }
+	}
+	caller, ok := request.UserFrom(ctx)
+	return func(obj runtime.Object) bool {
+		if cached, ok := obj.(runtime.CacheableObject); ok {
+			obj = cached.GetObject()
+		}
+		r, is := obj.(*access.AccessRequest)
+		return ok && is && r.Spec.Requester.Username == caller.GetName()
+	}
 }
 
 // List lists requests in their states of now.
 func (s *accessRequests) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	own := s.desk.OnlyOwn(ctx)
+	if own { // how many pages there are would tell how many requests others have made
+		all := *options
+		all.Limit, all.Continue = 0, ""
+		options = &all
+	}
 	obj, err := s.stored.List(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	now, known := s.desk.Now()
-	if list := cast[*access.AccessRequestList](obj); list != nil && known {
+	list, seen := cast[*access.AccessRequestList](obj), s.seen(ctx)
+	if own {
+		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(r access.AccessRequest) bool { return !seen(&r) })
+		list.RemainingItemCount = nil
+	}
+	if now, known := s.desk.Now(); known {
 		for i := range list.Items {
 			engine.Show(&list.Items[i], now)
 		}
 	}
-	return obj, nil
+	return list, nil
 }
 
 // Watch follows requests. The state is that of the moment at which an event is sent.
@@ -141,10 +182,15 @@ func (s *accessRequests) Watch(ctx context.Context, options *metainternalversion
 	if err != nil {
 		return nil, err
 	}
+	seen := s.seen(ctx)
 	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-		if e.Type != watch.Error && e.Type != watch.Bookmark {
-			e.Object = s.shown(e.Object)
+		if e.Type == watch.Error || e.Type == watch.Bookmark {
+			return e, true
 		}
+		if !seen(e.Object) {
+			return e, false
+		}
+		e.Object = s.shown(e.Object)
 		return e, true
 	}), nil
 }
@@ -166,7 +212,22 @@ func (s *accessRequests) shown(obj runtime.Object) runtime.Object {
 
 // Delete gives up what a request granted. It gives nothing back of what was counted.
 func (s *accessRequests) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if s.desk.OnlyOwn(ctx) {
+		if _, err := s.Get(ctx, name, &metav1.GetOptions{}); err != nil {
+			return nil, false, err
+		}
+	}
 	return s.stored.Delete(ctx, name, validation, options)
+}
+
+// Update changes labels and annotations.
+func (s *accessRequests) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
+	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, created, err := s.stored.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+	if err != nil {
+		return nil, created, err
+	}
+	return s.shown(obj), created, nil
 }
 
 // Create asks.

@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +122,11 @@ func (s *accessRules) binds(validation rest.ValidateObjectFunc) rest.ValidateObj
 // confirm asks whether the caller may bind the role to the subjects: in each namespace that is listed or, if a pattern
 // or a selector says which, everywhere.
 func (s *accessRules) confirm(ctx context.Context, r *access.AccessRule) error {
+	if ref := r.Spec.RoleRef; ref.ClusterRole() {
+		if exists, err := s.cfg.Roles.RoleExists(ctx, ref.Kind, "", ref.Name); err != nil || !exists {
+			return s.refused(r, cmp.Or(err, error(apierrors.NewNotFound(rbacv1.Resource("clusterroles"), ref.Name))))
+		}
+	}
 	places := r.Spec.Namespaces
 	if r.Spec.NamespaceSelector != nil || slices.Contains(places, "*") || slices.Contains(places, s.cfg.MasterNamespace) {
 		places = []string{s.cfg.MasterNamespace}

@@ -57,7 +57,16 @@ func (d *desk) IsImpersonated(ctx context.Context) bool { return journal.IsImper
 // ByGrant implements registry.AccessDesk.
 func (d *desk) ByGrant(ctx context.Context) bool {
 	holder := requestctx.From(ctx)
-	return holder == nil || holder.By(requestctx.Request) == links.Access
+	return holder == nil || holder.By(requestctx.Request) == links.Access && !d.OnlyOwn(ctx)
+}
+
+// OnlyOwn implements registry.AccessDesk.
+func (d *desk) OnlyOwn(ctx context.Context) bool {
+	holder := requestctx.From(ctx)
+	if holder == nil || holder.Attributes() == nil {
+		return true
+	}
+	return holder.By(requestctx.Request) == links.Access && len(d.kernel.Gate.Chain.Granted(ctx, holder.Attributes())) == 0
 }
 
 // Tell implements registry.AccessDesk.

@@ -32,7 +32,9 @@ type Accesses struct {
 	served *Served
 	index  *access.Index
 
-	rules, requests, namespaces, clusterRoles, policies Objects
+	rules, requests, namespaces Objects
+	// roles are the roles that rules name, as the index was made of them.
+	roles map[ruleset.RoleRef]*ruleset.Definition
 }
 
 // NewAccesses registers with the source. changed is called after every event that may matter.
@@ -54,7 +56,7 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 		touch func(any)
 	}{
 		{AccessRules, &a.rules, touch}, {AccessRequests, &a.requests, touch},
-		{Namespaces, &a.namespaces, ifAsked}, {ClusterRoles, &a.clusterRoles, ifAsked}, {Policies, &a.policies, ifAsked},
+		{Namespaces, &a.namespaces, ifAsked},
 	} {
 		objects, err := cfg.Source.Objects(of.kind)
 		if err != nil {
@@ -77,8 +79,8 @@ func NewAccesses(cfg AccessesConfig, changed func()) (*Accesses, error) {
 // Name implements Part.
 func (a *Accesses) Name() string { return "access requests" }
 
-// Needs implements Needing: rules name kinds.
-func (a *Accesses) Needs() []string { return []string{WhatIsServed} }
+// Needs implements Needing: rules name kinds, and roles.
+func (a *Accesses) Needs() []string { return []string{WhatIsServed, PoliciesAndRBAC} }
 
 // HasSynced implements Part.
 func (a *Accesses) HasSynced() bool {
@@ -95,9 +97,9 @@ func (a *Accesses) Apply(next *Snapshot) {
 	if !a.HasSynced() {
 		return
 	}
-	if a.dirty.Swap(false) || next.Served != a.served {
+	if a.dirty.Swap(false) || next.Served != a.served || a.rolesDiffer(next.Rules) {
 		a.served = next.Served
-		a.index = a.build()
+		a.index = a.build(next.Rules)
 	}
 	if now, known := next.time.Now(); !known {
 		a.index = a.index.Unknown()
@@ -107,17 +109,27 @@ func (a *Accesses) Apply(next *Snapshot) {
 	next.Access = a.index
 }
 
+// rolesDiffer reports whether a role that was looked at is another one by now.
+func (a *Accesses) rolesDiffer(in *ruleset.Index) bool {
+	for ref, was := range a.roles {
+		if in.Definition(ref) != was {
+			return true
+		}
+	}
+	return false
+}
+
 // build is nil if there is no rule: then nothing can be asked for, and nothing is granted.
-func (a *Accesses) build() *access.Index {
+func (a *Accesses) build(roles *ruleset.Index) *access.Index {
+	a.roles = map[ruleset.RoleRef]*ruleset.Definition{}
 	in := access.Input{MasterNamespace: a.cfg.MasterNamespace, Kinds: a.served.Kinds(), CompileRule: a.cfg.CompileRule, Limits: a.cfg.Limits, Namespaces: a.namespace}
-	named := map[string]bool{}
 	for _, r := range Of[*accessv1alpha1.AccessRule](a.rules) {
 		if policycodec.Quarantined(r) == "" {
 			in.Rules = append(in.Rules, r)
-			named[r.Spec.RoleRef.Name] = true
+			a.roles[roleOf(r.Spec.RoleRef)] = nil
 		}
 	}
-	if len(in.Rules) == 0 {
+	if len(in.Rules) == 0 || roles == nil {
 		return nil
 	}
 	for _, r := range Of[*accessv1alpha1.AccessRequest](a.requests) {
@@ -125,17 +137,26 @@ func (a *Accesses) build() *access.Index {
 			in.Requests = append(in.Requests, r)
 		}
 	}
-	for _, r := range Of[*rbacv1.ClusterRole](a.clusterRoles) {
-		if named[r.Name] {
-			in.ClusterRoles = append(in.ClusterRoles, r)
-		}
-	}
-	for _, p := range Of[*policyv1alpha1.Policy](a.policies) {
-		if p.Namespace == a.cfg.MasterNamespace && p.Name == policyv1alpha1.PolicyName {
-			in.Policy = p
+	in.Policy = &policyv1alpha1.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: a.cfg.MasterNamespace, Name: policyv1alpha1.PolicyName}, Roles: map[string]policyv1alpha1.PolicyRole{}}
+	for ref := range a.roles {
+		role := roles.Definition(ref)
+		a.roles[ref] = role
+		switch {
+		case role == nil:
+		case ref.Kind == ruleset.ClusterRole:
+			in.ClusterRoles = append(in.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ref.Name}, Rules: role.RBAC})
+		default:
+			in.Policy.Roles[ref.Name] = policyv1alpha1.PolicyRole{Rules: role.Policy}
 		}
 	}
 	return access.Build(in)
+}
+
+func roleOf(ref accessv1alpha1.AccessRoleRef) ruleset.RoleRef {
+	if ref.ClusterRole() {
+		return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: ref.Name}
+	}
+	return ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: ref.Namespace, Name: ref.Name}
 }
 
 // namespace finds a namespace that is not being deleted.

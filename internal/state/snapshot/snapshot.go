@@ -64,6 +64,9 @@ type Needing interface {
 	Needs() []string
 }
 
+// PoliciesAndRBAC is the name of the part that puts Rules into the snapshot.
+const PoliciesAndRBAC = "policies and RBAC"
+
 // WhatIsServed is the name of the part that puts Served, Resources and Heard into the snapshot.
 const WhatIsServed = "what is served"
 
