@@ -1575,7 +1575,7 @@ func schema_proviso_api_access_v1alpha1_TokenRule(ref common.ReferenceCallback) 
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\" and \"granular:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
+							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:…, reveal:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\", \"granular:*\" and \"reveal:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5149,7 +5149,7 @@ func schema_proviso_api_policy_v1alpha1_FieldPermission(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermission maps a field of one or many resources to a named permission. Who holds the verb \"granular\" on the resource and \"granular:<permission>\" may change that field without the right to change the rest of the object. With exclusive, the field is also taken out of the general right to write the object.",
+				Description: "FieldPermission maps a field of one or many resources to a named permission. Who holds the verb \"granular\" on the resource and \"granular:<permission>\" may change that field without the right to change the rest of the object. With exclusive, the field is also taken out of the general right to write the object. With readExclusive, readers who do not hold \"reveal:<permission>\" do not see it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -5355,6 +5355,21 @@ func schema_proviso_api_policy_v1alpha1_FieldPermissionSpec(ref common.Reference
 							Description: "exclusiveWhen is a CEL expression over self (the new value) and oldSelf (the stored one) that narrows exclusive to some values, such as `self == true`. It needs exclusive.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"readExclusive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "readExclusive hides the field: a reader who does not hold \"reveal:<permission>\" on the resource gets objects without it, in every response.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"keep": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map with empty values. It needs readExclusive.\n\nPossible enum values:\n - `\"Keys\"` shows the keys of a hidden map, with empty values.\n - `\"Nothing\"` shows nothing of a hidden field.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Keys", "Nothing"},
 						},
 					},
 					"enforcement": {
@@ -6013,7 +6028,7 @@ func schema_proviso_api_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\" and \"granular:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
+							Description: "verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec, proxy, or any other verb literally. \"*\" means all verbs but escalate, bind, deny, impersonation, granular:…, reveal:… and unsafe-delete-ignore-read-errors, which match only when named (\"impersonate*\", \"granular:*\" and \"reveal:*\" name all of theirs); in a rule that denies it means all verbs. A leading \"-\" takes a verb out of this rule; a list of only such entries means \"all but these\". update also matches patch, and delete also matches deletecollection.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

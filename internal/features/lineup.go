@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/protectedattributes"
 )
@@ -25,6 +26,7 @@ type Config struct {
 	Policies    policies.Config
 	Attributes  protectedattributes.Config
 	Fields      fieldpermissions.Config
+	Hidden      hiddenfields.Config
 	Auditing    dynamicaudit.Config
 }
 
@@ -49,6 +51,7 @@ func All() Lineup {
 			return protectedattributes.New(k, c.Attributes)
 		}},
 		{fieldpermissions.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return fieldpermissions.New(k, c.Fields) }},
+		{hiddenfields.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return hiddenfields.New(k, c.Hidden) }},
 		{accessrequests.Gate, func(k *feature.Kernel, _ Config) (feature.System, error) { return accessrequests.New(k) }},
 		{dynamicaudit.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return dynamicaudit.New(k, c.Auditing) }},
 	}

@@ -20,6 +20,7 @@ var testedElsewhere = map[string]string{
 	"internal/features/conditionalreads":         "test/server TestReadsUnderACondition",
 	"internal/features/conditions":               "test/server TestConditionsReachEveryServer",
 	"internal/features/feature":                  "test/server TestPictureOfTheChain",
+	"internal/features/hiddenfields":             "test/server TestHiddenFieldsAreNotShown",
 	"internal/features/protectedattributes":      "test/server TestProtectedAttributesMatrix",
 	"internal/hosts/explorer/page":               "internal/hosts/explorer TestAssets",
 	"internal/hosts/offline/policytest":          "internal/cli/policytools TestCasesHoldOrFail",

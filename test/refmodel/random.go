@@ -22,7 +22,7 @@ var (
 	Groups     = []string{"team-a", "team-b", "system:authenticated", "system:serviceaccounts"}
 	Namespaces = []string{"hammer", "anvil", "master"}
 	Verbs      = []string{"get", "list", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate",
-		"impersonate-on:user-info:list", "granular", "granular:labels", "granular:label(a.com)", "exec", "deny", ""}
+		"impersonate-on:user-info:list", "granular", "granular:labels", "granular:label(a.com)", "reveal:a.com/data", "exec", "deny", ""}
 	APIGroups    = []string{"", "apps", "example.com", Guarded}
 	Plurals      = []string{"pods", "deployments", "widgets", "nodes", "secrets", "secret", "requests"}
 	Subresources = []string{"", "", "", "exec", "proxy", "scale"}
@@ -32,7 +32,7 @@ var (
 
 var (
 	ruleVerbs = []string{"*", "*", "*", "*", "*", "*", "*", "*", "get", "list", "create", "update", "delete", "exec", "proxy", "-get", "-update", "-delete", "-exec",
-		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "patch", "deny", "-*"}
+		"-proxy", "-create", "escalate", "impersonate*", "impersonate", "-impersonate", "granular", "-granular", "granular:*", "-granular:*", "granular:labels", "reveal:*", "-reveal:*", "reveal:a.com/data", "patch", "deny", "-*"}
 	ruleKinds = []string{"*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "*", "pods", "pods/exec", "deployments.apps", "Deployment", "Widget", "widgets", "Widget.example.com",
 		"nodes", "secrets", "pods.", "*.apps", "*/scale", "pods/*", "-pods", "-secrets", "-widgets", "-Widget", "-*.apps", "-pods/exec", "-*/scale",
 		"Secret", "-Secret", "requests", "Request." + Guarded, "-Request", "-Deployment", "-*." + Guarded}

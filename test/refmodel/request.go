@@ -17,7 +17,7 @@ var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch"
 
 func special(verb string) bool {
 	return slices.Contains([]string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}, verb) ||
-		strings.HasPrefix(verb, "impersonate") || strings.HasPrefix(verb, "granular:")
+		strings.HasPrefix(verb, "impersonate") || strings.HasPrefix(verb, "granular:") || strings.HasPrefix(verb, "reveal:")
 }
 
 // connect says which connect subresource the request is about: exec, proxy or none.
@@ -57,7 +57,7 @@ func bare(name string) string {
 func (r *Request) verbEntry(entry string) bool {
 	verb := r.Verb
 	if special(verb) {
-		return entry == verb || (entry == "impersonate*" || entry == "granular:*") && strings.HasPrefix(verb, strings.TrimSuffix(entry, "*"))
+		return entry == verb || (entry == "impersonate*" || entry == "granular:*" || entry == "reveal:*") && strings.HasPrefix(verb, strings.TrimSuffix(entry, "*"))
 	}
 	if entry == "*" {
 		return true

@@ -10,7 +10,8 @@ import (
 
 // FieldPermission maps a field of one or many resources to a named permission. Who holds the verb "granular" on the
 // resource and "granular:<permission>" may change that field without the right to change the rest of the object. With
-// exclusive, the field is also taken out of the general right to write the object.
+// exclusive, the field is also taken out of the general right to write the object. With readExclusive, readers who do
+// not hold "reveal:<permission>" do not see it.
 type FieldPermission struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -62,12 +63,36 @@ type FieldPermissionSpec struct {
 	// +optional
 	ExclusiveWhen string `json:"exclusiveWhen,omitempty"`
 
+	// readExclusive hides the field: a reader who does not hold "reveal:<permission>" on the resource gets objects
+	// without it, in every response.
+	// +optional
+	ReadExclusive bool `json:"readExclusive,omitempty"`
+
+	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map
+	// with empty values. It needs readExclusive.
+	// +optional
+	Keep HiddenKeep `json:"keep,omitempty"`
+
 	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
 	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
 	// caller is told, too.
 	// +optional
 	Enforcement Enforcement `json:"enforcement,omitempty"`
 }
+
+// HiddenKeep says what is shown of a hidden field.
+// +enum
+type HiddenKeep string
+
+const (
+	// KeepNothing shows nothing of a hidden field.
+	KeepNothing HiddenKeep = "Nothing"
+	// KeepKeys shows the keys of a hidden map, with empty values.
+	KeepKeys HiddenKeep = "Keys"
+)
+
+// AnnotationHidden names the fields of an object that its reader does not see. It is never stored.
+const AnnotationHidden = "proviso.dev/hidden"
 
 // FieldPermissionParameter says how the parameter of a permission is found.
 type FieldPermissionParameter struct {

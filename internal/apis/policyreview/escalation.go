@@ -46,6 +46,9 @@ var (
 func (e *Escalation) ConfirmRole(ctx context.Context, role, old *authz.Role) error {
 	w := e.policyWrite(roles, role.Name, role.Namespace, role.Namespace, role.Name)
 	w.verb, w.policy, w.denies = "escalate", role.Rules, escalation.NeedsDeny(role.Rules) || (old != nil && escalation.NeedsDeny(old.Rules))
+	if err := e.confirmSight(ctx, w); err != nil {
+		return err
+	}
 	return e.confirm(ctx, w)
 }
 

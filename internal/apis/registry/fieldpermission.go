@@ -31,6 +31,8 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 			{name: "Resources", description: "The resources that have the field.", cell: func(p *policy.FieldPermission) any { return strings.Join(p.Spec.Resources, ",") }},
 			{name: "Exclusive", kind: "boolean", description: "Whether the general right to write the object no longer covers the field.",
 				cell: func(p *policy.FieldPermission) any { return p.Spec.Exclusive }},
+			{name: "Hidden", kind: "boolean", wide: true, description: "Whether readers see the field only with the verb that reveals it.",
+				cell: func(p *policy.FieldPermission) any { return p.Spec.ReadExclusive }},
 			{name: "Parameter", wide: true, description: "Where the parameter comes from.", cell: func(p *policy.FieldPermission) any {
 				if p.Spec.Parameter == nil {
 					return ""
@@ -111,7 +113,7 @@ func (s *fieldPermissions) mayRelease(validation rest.ValidateObjectFunc) rest.V
 			}
 		}
 		p := cast[*policy.FieldPermission](obj)
-		if !p.Spec.Exclusive && p.Spec.ExclusiveWhen == "" && policycodec.Quarantined(p) == "" {
+		if !p.Spec.Exclusive && p.Spec.ExclusiveWhen == "" && !p.Spec.ReadExclusive && policycodec.Quarantined(p) == "" {
 			return nil
 		}
 		return s.authorize(ctx, p.Name, toDelete)
@@ -121,7 +123,7 @@ func (s *fieldPermissions) mayRelease(validation rest.ValidateObjectFunc) rest.V
 // Why a caller has to be allowed to escalate.
 const (
 	toWrite  = "to write one, since it can give a field to everybody who holds the permission"
-	toDelete = "to delete one that is exclusive, since that gives the field to everybody who may write the object"
+	toDelete = "to delete one that is exclusive or hides its field, since that gives the field to everybody who may write or read the object"
 )
 
 // authorize refuses a caller who may not escalate. Only an explicit allow counts.

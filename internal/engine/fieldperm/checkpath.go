@@ -76,3 +76,28 @@ func suggestion(at Path, name string, m *schema.Map) string {
 	}
 	return fmt.Sprintf(": did you mean %s%s?", at, Path{Field(best)})
 }
+
+// ListKeys are the fields by which the elements of a list are told apart; none if the schema does not say so.
+func ListKeys(p Path, t typed.ParseableType) []string {
+	w := walker{schema: t.Schema}
+	tr := t.TypeRef
+	for i, e := range p {
+		atom, ok := t.Schema.Resolve(tr)
+		if !ok {
+			return nil
+		}
+		if i == 1 && p[0] == Field("metadata") {
+			tr = w.metadataType(tr)
+			atom, _ = t.Schema.Resolve(tr)
+		}
+		next, err := descend(p[:i], e, atom)
+		if err != nil || isSchemaless(tr, atom) {
+			return nil
+		}
+		tr = next
+	}
+	if atom, ok := t.Schema.Resolve(tr); ok && atom.List != nil && atom.List.ElementRelationship == schema.Associative {
+		return atom.List.Keys
+	}
+	return nil
+}

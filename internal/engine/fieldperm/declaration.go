@@ -26,6 +26,9 @@ type Declaration struct {
 	Exclusive bool
 	// ExclusiveWhen is a CEL expression that narrows Exclusive to some values.
 	ExclusiveWhen string
+	// ReadExclusive hides the field from readers who do not hold the verb that reveals it; KeepKeys shows the keys of a
+	// hidden map.
+	ReadExclusive, KeepKeys bool
 }
 
 // Parameter says what goes into the parentheses of a verb.
@@ -64,6 +67,8 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 		Permission:    fp.Spec.Permission,
 		Exclusive:     fp.Spec.Exclusive,
 		ExclusiveWhen: fp.Spec.ExclusiveWhen,
+		ReadExclusive: fp.Spec.ReadExclusive,
+		KeepKeys:      fp.Spec.Keep == policyv1alpha1.KeepKeys,
 	}
 	if p := fp.Spec.Parameter; p != nil {
 		d.Parameter = &Parameter{From: p.From, Treatment: string(p.Treatment)}
@@ -83,7 +88,7 @@ func FromFieldPermission(fp *policyv1alpha1.FieldPermission) (Declaration, error
 			first = err
 		}
 	}
-	if d.Exclusive && (len(d.Resources) == 0 || len(d.Resources) < len(fp.Spec.Resources)) {
+	if (d.Exclusive || d.ReadExclusive) && (len(d.Resources) == 0 || len(d.Resources) < len(fp.Spec.Resources)) {
 		d.Resources = []Resource{{}} // whichever is meant, it stays withheld
 	}
 	field, err := ParsePath(fp.Spec.Field)
@@ -112,6 +117,9 @@ func (d *Declaration) Validate() error {
 		return fmt.Errorf("field %s identifies the object or belongs to the server: it never needs a permission", d.Field)
 	}
 	if err := d.validateParameter(); err != nil {
+		return err
+	}
+	if err := d.validateHidden(); err != nil {
 		return err
 	}
 	if d.ExclusiveWhen != "" && !d.Exclusive {

@@ -33,6 +33,9 @@ type Table struct {
 	// unreadable are declarations that may withhold a field, and do not say which: by resource, the zero Resource for
 	// all.
 	unreadable map[Resource]string
+	// hidden are the fields that readers do not see, by resource, the zero Resource for all others; nil if there are
+	// none.
+	hidden map[Resource][]Hidden
 }
 
 // treeKey identifies a kind of object: a resource's own, or one that stands in for it in a subresource. The zero
@@ -101,6 +104,7 @@ func New(c Config) (*Table, []Issue) {
 		add(d, nil)
 	}
 	t.plant()
+	t.conceal()
 	t.issues = issues
 	return t, issues
 }

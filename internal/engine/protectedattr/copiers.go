@@ -55,3 +55,6 @@ func Copies(user, group, resource, subresource string) bool {
 	}
 	return false
 }
+
+// IsController reports whether a caller is one of those controllers, or the scheduler.
+func IsController(user string) bool { return user == controllerManager || copiers[user] != nil }

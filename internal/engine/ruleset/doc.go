@@ -39,10 +39,10 @@
 //
 // Policy rules mean what PO-1, PO-2 and PO-9 say. In addition: a negated resource takes its subresources with it; exec
 // and proxy also work on the parent (`exec` on `pods` is about pods/exec); `*.group` is everything of a group and
-// `pods.` is pods of the core group only; the verbs `impersonate*` and `granular:*` name every verb with that prefix;
-// what a name without a group means depends on whether it gives access or takes it away, see matching.Kinds. A review
-// that asks about "*" is allowed only by a rule without exceptions, and denied by every deny rule that touches what it
-// asks for. RBAC rules mean exactly what upstream makes of them.
+// `pods.` is pods of the core group only; the verbs `impersonate*`, `granular:*` and `reveal:*` name every verb with
+// that prefix; what a name without a group means depends on whether it gives access or takes it away, see
+// matching.Kinds. A review that asks about "*" is allowed only by a rule without exceptions, and denied by every deny
+// rule that touches what it asks for. RBAC rules mean exactly what upstream makes of them.
 //
 // # Other questions
 //

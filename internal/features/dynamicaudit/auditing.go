@@ -42,6 +42,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Router.Dir == "" {
 		return s, nil
 	}
+	cfg.Router.Redactor = k
 	router, err := sink.New(cfg.Router)
 	if err != nil {
 		return s, fmt.Errorf("dynamic audit: %w", err)

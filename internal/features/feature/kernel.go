@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/apis/accessreview"
@@ -102,6 +103,17 @@ type Needs interface {
 	// NeedFields is the same for fields of stored objects, and NoNeedOfFields tells that no object has them.
 	NeedFields(ctx context.Context, fields []string) error
 	NoNeedOfFields(ctx context.Context, fields []string) error
+}
+
+// Redact takes out of an audit event what sinks do not get.
+func (k *Kernel) Redact(ev *auditinternal.Event) *auditinternal.Event {
+	systems, _ := k.Systems.Get() // no request comes before they are made
+	for _, s := range systems {
+		if s.Redactor != nil {
+			ev = s.Redactor.Redact(ev)
+		}
+	}
+	return ev
 }
 
 // Before is what all systems refuse before the chain is asked.

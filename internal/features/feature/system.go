@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -53,6 +54,8 @@ type System struct {
 
 	// Enforce adds to what the enforcer checks, before there is one.
 	Enforce func(*enforce.Config)
+	// First run first in mutating admission, before upstream's plugins.
+	First []Mutator
 	// Mutators run last in mutating admission. Two of one name are one.
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).
@@ -62,6 +65,8 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
+	// Redactor takes out of audit events what sinks do not get; nil if that is nothing.
+	Redactor Redactor
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit
 
@@ -69,6 +74,12 @@ type System struct {
 	Background func(snapshot.Source) ([]Runner, error)
 	// Shutdown is called when the host begins to end.
 	Shutdown func()
+}
+
+// Redactor takes out of audit events what sinks do not get.
+type Redactor interface {
+	// Redact returns another event, or the same if there is nothing to take out.
+	Redact(*auditinternal.Event) *auditinternal.Event
 }
 
 // Before lists what is refused before the chain is asked.

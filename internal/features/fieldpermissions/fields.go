@@ -23,6 +23,8 @@ const Gate featuregate.Feature = "FieldPermissions"
 type Config struct {
 	// Builtin are the built-in kinds; nil takes every kind as a custom one.
 	Builtin feature.Builtin
+	// Hides tells that the host hides fields from readers. Elsewhere a permission that says so is refused.
+	Hides bool
 	// MaxBody bounds the bodies of requests.
 	MaxBody int64
 }
@@ -32,7 +34,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Builtin == nil {
 		cfg.Builtin = allCustom{}
 	}
-	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache)}
+	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache), hides: cfg.Hides}
 	return feature.System{
 		Name: "field permissions", Gate: Gate,
 		Resources: []string{snapshot.FieldPermissions.Resource, "permissions"},

@@ -28,6 +28,8 @@ type rights struct {
 	chain   *authorize.Chain
 	schemas *schemaSet
 	cel     *expressions
+	// hides tells that fields can be hidden from readers here.
+	hides bool
 }
 
 // readDefinition finds what a custom resource definition says about field permissions.
@@ -75,6 +77,9 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 			errs = append(errs, field.Invalid(path.Child("parameter", "from"), p.From, err.Error()))
 		}
 	}
+	if spec.ReadExclusive && !f.hides {
+		errs = append(errs, field.Forbidden(path.Child("readExclusive"), "this server cannot hide fields: it takes proviso serve with the feature gate HiddenFields, which is not available beside a stock API server"))
+	}
 	at, err := fieldperm.ParsePath(spec.Field)
 	if err != nil {
 		return append(errs, field.Invalid(path.Child("field"), spec.Field, err.Error()))
@@ -82,6 +87,8 @@ func (f *rights) CheckFieldPermission(spec policyv1alpha1.FieldPermissionSpec, p
 	for _, name := range spec.Resources {
 		if r, err := fieldperm.ParseResource(name); err == nil && !r.All() {
 			if err := f.checkPath(at, r); err != nil {
+				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
+			} else if err := f.checkHidden(spec, at, r); err != nil {
 				errs = append(errs, field.Invalid(path.Child("field"), spec.Field, fmt.Sprintf("%s: %v", r, err)))
 			}
 		}

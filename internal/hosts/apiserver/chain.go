@@ -38,8 +38,10 @@ import (
 //	» unsharded                    the public parameter for shards is ignored, as by a stock server          readfilter
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions
 //	» schemadoc                    OpenAPI documents show the verbs of field permissions                      fieldpermissions
+//	» hidden                       responses to writes come without hidden fields, patches that would tell them are refused   fieldfilter
 //	  aggregator → our groups → kube → extensions   which server serves it
 //	  decoding, defaulting, conversion
+//	» HiddenFields                 first in mutating admission: what the caller does not see is put back     fieldfilter
 //	  mutating admission           upstream's plugins and webhooks
 //	     update that creates: the handler asks the gate again, for create                                    authorize
 //	» WriteEffects                 a Binding is pinned to the pod that it will be compared with               enforce
@@ -48,6 +50,7 @@ import (
 //	     then: the caller may change these fields, set these labels and annotations
 //	  validating admission         policies, webhooks
 //	  storage                      ours around it: a get under a condition is decided on the object that is read; watches end with the right to them   readfilter
+//	     and around that: readers get objects without the fields that are hidden from them                  fieldfilter
 
 // stages are the parts of ours on that path: what the systems of this server add to it, in the order of the list.
 type stages struct {
@@ -77,6 +80,11 @@ func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert readfilter
 // wrapAdmission puts the enforcer around the admission chain itself, where no flag can take it out.
 func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
 	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(feature.Enforcer(s.kernel, s.systems), enforce.Name)}
+	for _, system := range s.systems {
+		for _, one := range system.First {
+			chain = append(chain, admissionmetrics.WithControllerMetrics(one.Plugin, one.Name))
+		}
+	}
 	if kube.AdmissionControl != nil {
 		chain = append(chain, kube.AdmissionControl)
 	}

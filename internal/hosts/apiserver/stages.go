@@ -38,6 +38,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/protectedattributes"
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
@@ -155,7 +156,8 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
 		}},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
-		Fields:     fieldpermissions.Config{Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
+		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes},
+		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
 	}
 	if opts.authz.Has(modes.ModeNode) && opts.systems.Has(conditions.Gate) {

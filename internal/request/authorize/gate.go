@@ -367,7 +367,7 @@ func (g *Gate) Honours(attrs authorizer.Attributes) error {
 		return err
 	}
 	switch verb := attrs.GetVerb(); {
-	case verbs.IsWrite(verb), verb == fieldperm.Verb, strings.HasPrefix(verb, fieldperm.VerbPrefix):
+	case verbs.IsWrite(verb), verb == fieldperm.Verb, strings.HasPrefix(verb, fieldperm.VerbPrefix), strings.HasPrefix(verb, fieldperm.RevealPrefix):
 		return nil
 	case verb == verbs.Get && isConnect(attrs):
 		return nil

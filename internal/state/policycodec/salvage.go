@@ -258,6 +258,11 @@ func salvageExclusion(spec *policy.FieldPermissionSpec, top parts) {
 	if !fields.one("exclusive", &exclusive) {
 		spec.Exclusive = true
 	}
+	var hidden bool
+	if !fields.one("readExclusive", &hidden) {
+		spec.ReadExclusive = true
+	}
+	spec.Keep = "" // what was not understood could be what keeps less
 	var resources []string
 	if !fields.one("resources", &resources) || len(resources) == 0 {
 		spec.Resources = []string{everything}

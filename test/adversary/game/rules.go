@@ -63,7 +63,7 @@ func signed(list []string) (positive, negative []string) {
 // special verbs match only when they are named; in denies the wildcard covers them, too (PO-9).
 func special(verb string) bool {
 	return slices.Contains([]string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}, verb) ||
-		strings.HasPrefix(verb, "impersonate") || strings.HasPrefix(verb, "granular:")
+		strings.HasPrefix(verb, "impersonate") || strings.HasPrefix(verb, "granular:") || strings.HasPrefix(verb, "reveal:")
 }
 
 func verbEntry(entry string, q question, deny bool) bool {

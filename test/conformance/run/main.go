@@ -17,7 +17,7 @@ import (
 )
 
 // gates are Proviso's own feature gates; Kubernetes' keep their defaults in both modes.
-var gates = []string{"ConditionalAuthorization", "UniformConnectAuthorization", "ConditionalReads", "PolicyAuthorization", "FieldPermissions", "ProtectedAttributes", "DynamicAudit"}
+var gates = []string{"ConditionalAuthorization", "UniformConnectAuthorization", "ConditionalReads", "PolicyAuthorization", "FieldPermissions", "HiddenFields", "ProtectedAttributes", "DynamicAudit"}
 
 type options struct {
 	binary  string

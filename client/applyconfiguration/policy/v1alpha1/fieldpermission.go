@@ -13,7 +13,8 @@ import (
 //
 // FieldPermission maps a field of one or many resources to a named permission. Who holds the verb "granular" on the
 // resource and "granular:<permission>" may change that field without the right to change the rest of the object. With
-// exclusive, the field is also taken out of the general right to write the object.
+// exclusive, the field is also taken out of the general right to write the object. With readExclusive, readers who do
+// not hold "reveal:<permission>" do not see it.
 type FieldPermissionApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -29,6 +29,12 @@ type FieldPermissionSpecApplyConfiguration struct {
 	// exclusiveWhen is a CEL expression over self (the new value) and oldSelf (the stored one) that narrows exclusive
 	// to some values, such as `self == true`. It needs exclusive.
 	ExclusiveWhen *string `json:"exclusiveWhen,omitempty"`
+	// readExclusive hides the field: a reader who does not hold "reveal:<permission>" on the resource gets objects
+	// without it, in every response.
+	ReadExclusive *bool `json:"readExclusive,omitempty"`
+	// keep says what a reader sees of a hidden field: Nothing (the default), or Keys, which shows the keys of a map
+	// with empty values. It needs readExclusive.
+	Keep *policyv1alpha1.HiddenKeep `json:"keep,omitempty"`
 	// enforcement is Enforce (the default), Warn or Shadow. A declaration that is not enforced guards nothing and
 	// covers nothing: what it would have changed is recorded (shadowrules.authorization.proviso.dev), and with Warn the
 	// caller is told, too.
@@ -88,6 +94,22 @@ func (b *FieldPermissionSpecApplyConfiguration) WithExclusive(value bool) *Field
 // If called multiple times, the ExclusiveWhen field is set to the value of the last call.
 func (b *FieldPermissionSpecApplyConfiguration) WithExclusiveWhen(value string) *FieldPermissionSpecApplyConfiguration {
 	b.ExclusiveWhen = &value
+	return b
+}
+
+// WithReadExclusive sets the ReadExclusive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadExclusive field is set to the value of the last call.
+func (b *FieldPermissionSpecApplyConfiguration) WithReadExclusive(value bool) *FieldPermissionSpecApplyConfiguration {
+	b.ReadExclusive = &value
+	return b
+}
+
+// WithKeep sets the Keep field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Keep field is set to the value of the last call.
+func (b *FieldPermissionSpecApplyConfiguration) WithKeep(value policyv1alpha1.HiddenKeep) *FieldPermissionSpecApplyConfiguration {
+	b.Keep = &value
 	return b
 }
 

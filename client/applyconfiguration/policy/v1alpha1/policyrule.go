@@ -17,10 +17,11 @@ type PolicyRuleApplyConfiguration struct {
 	// verbs only, since it could not be enforced on reads.
 	Deny *bool `json:"deny,omitempty"`
 	// verbs are the verbs this rule is about: get, list, watch, create, update, patch, delete, deletecollection, exec,
-	// proxy, or any other verb literally. "*" means all verbs but escalate, bind, deny, impersonation, granular:… and
-	// unsafe-delete-ignore-read-errors, which match only when named ("impersonate*" and "granular:*" name all of
-	// theirs); in a rule that denies it means all verbs. A leading "-" takes a verb out of this rule; a list of only
-	// such entries means "all but these". update also matches patch, and delete also matches deletecollection.
+	// proxy, or any other verb literally. "*" means all verbs but escalate, bind, deny, impersonation, granular:…,
+	// reveal:… and unsafe-delete-ignore-read-errors, which match only when named ("impersonate*", "granular:*" and
+	// "reveal:*" name all of theirs); in a rule that denies it means all verbs. A leading "-" takes a verb out of this
+	// rule; a list of only such entries means "all but these". update also matches patch, and delete also matches
+	// deletecollection.
 	Verbs []string `json:"verbs,omitempty"`
 	// apiGroups limits the rule to resources of these API groups. "" is the core group, "*" any group. Left out, the
 	// rule holds for all groups.

@@ -26,6 +26,7 @@ func FieldPermission(p *policy.FieldPermission, check func(policy.FieldPermissio
 	if p.Spec.ExclusiveWhen != "" && !p.Spec.Exclusive {
 		errs = append(errs, field.Forbidden(path.Child("exclusiveWhen"), "narrows an exclusive field; set exclusive: true as well"))
 	}
+	errs = append(errs, keep(p.Spec, path.Child("keep"))...)
 	errs = append(errs, enforcement(p.Spec.Enforcement, path.Child("enforcement"))...)
 	if len(p.Spec.ExclusiveWhen) > maxExpression {
 		errs = append(errs, field.TooLong(path.Child("exclusiveWhen"), "", maxExpression))
@@ -56,6 +57,18 @@ func resources(list []string, path *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+func keep(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList {
+	switch {
+	case spec.Keep == "":
+		return nil
+	case spec.Keep != policy.KeepNothing && spec.Keep != policy.KeepKeys:
+		return field.ErrorList{field.NotSupported(path, spec.Keep, []policy.HiddenKeep{policy.KeepKeys, policy.KeepNothing})}
+	case !spec.ReadExclusive:
+		return field.ErrorList{field.Forbidden(path, "says what is shown of a hidden field; set readExclusive: true as well")}
+	}
+	return nil
 }
 
 func parameter(p policy.FieldPermissionParameter, path *field.Path) (errs field.ErrorList) {

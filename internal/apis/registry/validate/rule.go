@@ -115,7 +115,7 @@ func oneEdit(a, b string) bool {
 }
 
 // verbPatterns are the verbs that stand for all with that prefix.
-var verbPatterns = []string{"impersonate*", "granular:*"}
+var verbPatterns = []string{"impersonate*", "granular:*", "reveal:*"}
 
 func verbList(list []string, path *field.Path) (errs field.ErrorList) {
 	if len(list) == 0 {

@@ -27,7 +27,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		}
 		for j, verb := range rule.Verbs {
 			plain := strings.TrimPrefix(verb, "-")
-			if !slices.Contains(knownVerbs, plain) && !strings.HasPrefix(plain, "granular:") && !strings.HasPrefix(plain, "impersonate") {
+			if !slices.Contains(knownVerbs, plain) && !strings.HasPrefix(plain, "granular:") && !strings.HasPrefix(plain, "reveal:") && !strings.HasPrefix(plain, "impersonate") {
 				warn(".verbs[%d]: %q is not a verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
 			}
 		}

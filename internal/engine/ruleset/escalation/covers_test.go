@@ -19,7 +19,7 @@ import (
 // everyRequest enumerates a small universe of requests in a namespace (or cluster-wide), with names that no rule
 // mentions in every place.
 func everyRequest(ns string, visit func(*refmodel.Request)) {
-	for _, verb := range []string{"get", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate", "impersonate:other", "granular", "granular:labels", "granular:other", "frobnicate"} {
+	for _, verb := range []string{"get", "create", "update", "patch", "delete", "deletecollection", "escalate", "impersonate", "impersonate:other", "granular", "granular:labels", "granular:other", "reveal:other", "frobnicate"} {
 		for _, group := range []string{"", "apps", "example.com", "other.io", refmodel.Guarded} {
 			for _, res := range []string{"pods", "deployments", "widgets", "gizmos", "nodes", "secrets", "secret", "requests"} {
 				for _, sub := range []string{"", "exec", "proxy", "scale", "odd"} {
@@ -138,7 +138,7 @@ func (g grantee) rbac() []rbacv1.Subject {
 // empower gives the writer broad rights with a few exceptions, so that there is something to grant.
 func empower(pick refmodel.Pick, w *refmodel.World) {
 	broad := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, ResourceKinds: []string{"*"}}
-	for _, e := range []string{"-get", "-delete", "-exec", "escalate", "impersonate*", "granular:*"} {
+	for _, e := range []string{"-get", "-delete", "-exec", "escalate", "impersonate*", "granular:*", "reveal:*"} {
 		if pick(5) == 0 {
 			broad.Verbs = append(broad.Verbs, e)
 		}

@@ -15,7 +15,7 @@ import (
 
 // PO-12: what people are told, and what people can do.
 func TestCoversByExample(t *testing.T) {
-	specials := []string{"*", "escalate", "bind", "deny", "approve", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
+	specials := []string{"*", "escalate", "bind", "deny", "approve", "impersonate*", "granular:*", "reveal:*", "unsafe-delete-ignore-read-errors"}
 	w := refmodel.PolicyWorld(map[string][]policyv1alpha1.PolicyRule{
 		"clark":  {{Verbs: specials, ResourceKinds: []string{"*"}}, {Verbs: specials, NonResourceURLs: []string{"*"}}},
 		"edwina": {{Verbs: []string{"*"}, ResourceKinds: []string{"*", "-roles", "-secrets"}}},

@@ -110,6 +110,8 @@ func standIn(verb string) string {
 		return matching.VerbImpersonate + other
 	case matching.SpecialOf(matching.VerbGranular):
 		return matching.VerbGranular + other
+	case matching.SpecialOf(matching.VerbReveal):
+		return matching.VerbReveal + other
 	}
 	return other
 }

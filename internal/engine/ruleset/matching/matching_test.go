@@ -109,7 +109,7 @@ func orAll(list ...string) []string { return append(list, "*") }
 // denies one of them is a no to all. However many rules there are, the answers are the same.
 func TestQuestionsAboutSeveralThings(t *testing.T) {
 	yes, no := 0, 0
-	for _, v := range [][]string{{"*"}, {"get"}, {"*", "-get"}, {"exec"}, {"proxy"}, {"create", "use"}, {"*", "bind", "escalate", "deny", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*"}, {"granular:*"}} {
+	for _, v := range [][]string{{"*"}, {"get"}, {"*", "-get"}, {"exec"}, {"proxy"}, {"create", "use"}, {"*", "bind", "escalate", "deny", "approve", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*", "reveal:*"}, {"granular:*"}} {
 		for _, k := range [][]string{{"*"}, {"pods"}, {"pods/*"}, {"pods/exec"}, {"*/scale"}, {"*.apps"}, {"*", "-pods"}, {"pods", "deployments.apps"}, {"*/*", "*"}, {"services/proxy", "services"}} {
 			for _, g := range [][]string{nil, {""}, {"apps"}, {"", "apps"}} {
 				allow, deny := written{v, k, g, false}, written{v, k, g, true}
@@ -159,7 +159,7 @@ func TestQuestionsAboutSeveralThings(t *testing.T) {
 
 // Such a question is answered with yes where one rule says all of it, and a deny elsewhere leaves it alone.
 func TestQuestionsThatARuleAnswers(t *testing.T) {
-	everything := []string{"*", "bind", "escalate", "deny", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*"}
+	everything := []string{"*", "bind", "escalate", "deny", "approve", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*", "reveal:*"}
 	for _, c := range []struct {
 		rule    written
 		asked   *Request
@@ -295,7 +295,7 @@ func TestNamesOfRules(t *testing.T) {
 		{[]string{"web"}, "*", "services", "", "https:web:443", false, true, false},
 	} {
 		for _, deny := range []bool{false, true} {
-			all := written{verbs: []string{"*", "bind", "escalate", "deny", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*"}, kinds: []string{"services", "services/*"}, deny: deny}.table(t, 0)
+			all := written{verbs: []string{"*", "bind", "escalate", "deny", "approve", "unsafe-delete-ignore-read-errors", "impersonate*", "granular:*", "reveal:*"}, kinds: []string{"services", "services/*"}, deny: deny}.table(t, 0)
 			for i := range all.Cells {
 				all.Cells[i].Rule.Names = c.names
 			}

@@ -74,10 +74,11 @@ const (
 	verbProxy       = "proxy"
 	VerbImpersonate = "impersonate"
 	VerbGranular    = "granular:"
+	VerbReveal      = "reveal:"
 )
 
 // Special says why a verb is one that a wildcard of Policy never covers (PO-9): it hands out or takes away power
-// itself, or it is the right to a field that may be withheld from whoever has everything else.
+// itself, or it is the right to a field that may be withheld, or hidden, from callers who have everything else.
 type Special uint8
 
 const (
@@ -85,13 +86,17 @@ const (
 	byName        Special = 1 << (iota - 1) // matched by its name alone
 	impersonating                           // also by impersonate*
 	granular                                // also by granular:*
+	revealing                               // also by reveal:*
+
+	// patterned are all that a pattern names.
+	patterned = impersonating | granular | revealing
 )
 
 // NamedSpecials are the special verbs that only their names match.
 var NamedSpecials = []string{"escalate", "bind", "deny", "approve", "unsafe-delete-ignore-read-errors"}
 
 // prefixVerbs are the patterns that name all verbs with a prefix.
-var prefixVerbs = map[string]Special{VerbImpersonate + "*": impersonating, VerbGranular + "*": granular}
+var prefixVerbs = map[string]Special{VerbImpersonate + "*": impersonating, VerbGranular + "*": granular, VerbReveal + "*": revealing}
 
 func SpecialOf(verb string) Special {
 	switch verb {
@@ -103,6 +108,8 @@ func SpecialOf(verb string) Special {
 		return impersonating
 	case strings.HasPrefix(verb, VerbGranular):
 		return granular
+	case strings.HasPrefix(verb, VerbReveal):
+		return revealing
 	}
 	return ordinary
 }
@@ -121,7 +128,7 @@ type VerbSet struct {
 	Full, fullSpecial bool
 	// Proxy covers every verb of the proxy subresources but the special ones.
 	Proxy bool
-	// prefixes are the patterns impersonate* and granular:*.
+	// prefixes are the patterns impersonate*, granular:* and reveal:*.
 	prefixes Special
 	// Named and negated are the other verbs, literally.
 	Named, Negated []string
@@ -175,7 +182,7 @@ func PolicyVerbs(positive, negative []string, deny bool) VerbSet {
 		}
 	}
 	v.Full = v.star && len(negative) == 0
-	v.fullSpecial = v.Full && (deny || v.prefixes == impersonating|granular && Subset(NamedSpecials, v.Named))
+	v.fullSpecial = v.Full && (deny || v.prefixes == patterned && Subset(NamedSpecials, v.Named))
 	for _, e := range negative {
 		masks := standard(e)
 		for f := range masks {

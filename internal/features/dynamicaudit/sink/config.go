@@ -6,6 +6,7 @@ import (
 
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
 
 // Config is what a Router needs. Zero values of everything but Dir mean the defaults.
@@ -14,6 +15,8 @@ type Config struct {
 	Dir string
 	// Static is the audit that the command line configures, if any.
 	Static *Static
+	// Redactor takes out of events what sinks do not get; nil takes nothing out. The static backend gets them whole.
+	Redactor Redactor
 	// Services resolves sinks that are services of the cluster. Without it they stay inactive.
 	Services ServiceResolver
 
@@ -42,6 +45,11 @@ type Config struct {
 
 	// createSegment replaces the creation of segments in tests of full disks.
 	createSegment func(path string) (segmentFile, error)
+}
+
+// Redactor takes out of events what sinks do not get. It returns another event, or the same if that is nothing.
+type Redactor interface {
+	Redact(*auditinternal.Event) *auditinternal.Event
 }
 
 // Limits of the size of a segment. A sixteenth of the spool is dropped at a time when it is full.

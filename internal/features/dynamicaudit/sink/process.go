@@ -66,6 +66,9 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		}
 		if !wanted {
 			wanted, now = true, time.Now()
+			if r.cfg.Redactor != nil {
+				ev = r.cfg.Redactor.Redact(ev)
+			}
 			w.encoder.reset(ev)
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.

@@ -22,7 +22,7 @@ var conditionalVerbs = []string{"create", "update", "patch", "delete", "deleteco
 // isConditional tells the verbs on which a condition can be enforced: those, and those of field permissions, which are
 // asked about when the object is known (FP-8).
 func isConditional(verb string) bool {
-	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix)
+	return slices.Contains(conditionalVerbs, verb) || strings.HasPrefix(verb, fieldperm.VerbPrefix) || strings.HasPrefix(verb, fieldperm.RevealPrefix)
 }
 
 // enforceable tells requests on which a condition can be enforced: in admission, or in the impersonation filter, where

@@ -1,0 +1,248 @@
+package hiddenfield
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"proviso.dev/proviso/internal/engine/fieldperm"
+)
+
+// Refused is the error of a patch that would tell something of a hidden field, or remove it.
+type Refused struct {
+	Hidden fieldperm.Hidden
+	What   string
+}
+
+// Error implements error.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("%s is refused: the field %s is hidden from you, and that takes %s (%s)", r.What, r.Hidden.Field, r.Hidden.Verb(), r.Hidden.Source)
+}
+
+// relation says where a place of a patch is, seen from a hidden field.
+type relation int
+
+const (
+	apart relation = iota
+	above
+	at
+	below
+)
+
+func relate(tokens []string, hidden fieldperm.Path) relation {
+	for i := range min(len(tokens), len(hidden)) {
+		if !hidden[i].Any && hidden[i].Name != tokens[i] {
+			return apart
+		}
+	}
+	switch {
+	case len(tokens) < len(hidden):
+		return above
+	case len(tokens) == len(hidden):
+		return at
+	}
+	return below
+}
+
+// Touched lists the hidden fields that a JSON patch or a merge patch gives a value.
+func (s Set) Touched(body []byte) Set {
+	var operations []map[string]json.RawMessage
+	var merged map[string]any
+	isJSONPatch := json.Unmarshal(body, &operations) == nil
+	if !isJSONPatch {
+		merged, _ = decode(body) // what cannot be read is refused by the handler
+	}
+	var all Set
+	for _, f := range s {
+		touched := false
+		for _, at := range spellings(f.Field) {
+			touched = touched || merged != nil && holds(reflect.ValueOf(merged), at)
+			for _, o := range operations {
+				touched = touched || relate(pointer(text(o["path"])), at) != apart
+			}
+		}
+		if touched {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// spellings are the places that write a field: the data of a secret is also written as text.
+func spellings(at fieldperm.Path) []fieldperm.Path {
+	if at[0] != fieldperm.Field("data") {
+		return []fieldperm.Path{at}
+	}
+	return []fieldperm.Path{at, append(fieldperm.Path{fieldperm.Field("stringData")}, at[1:]...)}
+}
+
+// JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same
+// and does not tell whether the field was there. What cannot be read is left to the handler to refuse.
+func (s Set) JSONPatch(body []byte) ([]byte, error) {
+	var operations []map[string]json.RawMessage
+	if json.Unmarshal(body, &operations) != nil {
+		return body, nil
+	}
+	changed := false
+	for _, o := range operations {
+		op, path := text(o["op"]), text(o["path"])
+		for _, f := range s {
+			from := relate(pointer(text(o["from"])), f.Field)
+			if _, has := o["from"]; has && from != apart {
+				return nil, &Refused{f, fmt.Sprintf("the operation %q from %s", op, text(o["from"]))}
+			}
+			refused := &Refused{f, fmt.Sprintf("the operation %q on %s", op, path)}
+			switch where := relate(pointer(path), f.Field); {
+			case where == apart:
+			case where == above, op != "add" && op != "replace":
+				return nil, refused
+			case where == below && (!f.Keys || len(pointer(path)) > len(f.Field)+1):
+				refused.What += " (set the field as a whole, or use a merge patch)"
+				return nil, refused
+			case where == at && op == "replace":
+				o["op"], changed = json.RawMessage(`"add"`), true
+			}
+		}
+	}
+	if !changed {
+		return body, nil
+	}
+	return json.Marshal(operations)
+}
+
+func text(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // what is not a text is refused by the handler
+	return s
+}
+
+// pointer is the way to a place, as the handler reads it: what comes before the first slash does not count.
+func pointer(path string) []string {
+	parts := strings.Split(path, "/")[1:]
+	for i, p := range parts {
+		parts[i] = strings.ReplaceAll(strings.ReplaceAll(p, "~1", "/"), "~0", "~")
+	}
+	return parts
+}
+
+// MergePatch checks a merge patch, or a strategic one. What cannot be read is left to the handler to refuse.
+func (s Set) MergePatch(body []byte, strategic bool) error {
+	content, err := decode(body)
+	if err != nil {
+		return nil
+	}
+	for _, f := range s {
+		m := merging{f, strategic}
+		if err := m.check(content, f.Field, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merging checks a merge patch for one hidden field.
+type merging struct {
+	hidden    fieldperm.Hidden
+	strategic bool
+}
+
+func (m merging) refuse(what string, from fieldperm.Path) error {
+	return &Refused{m.hidden, what + " " + from.String()}
+}
+
+// check looks at what the patch has on the way to the field, and below it.
+func (m merging) check(patch any, rest, from fieldperm.Path) error {
+	switch value := patch.(type) {
+	case nil:
+		return m.refuse("removing", from)
+	case map[string]any:
+		return m.object(value, rest, from)
+	case []any:
+		return m.list(value, rest, from)
+	}
+	if len(rest) > 0 {
+		return m.refuse("replacing", from)
+	}
+	return nil
+}
+
+func (m merging) object(value map[string]any, rest, from fieldperm.Path) error {
+	for name := range value {
+		if directive, _, _ := strings.Cut(name, "/"); m.strategic && strings.HasPrefix(name, "$") && directive != "$setElementOrder" {
+			return m.refuse("the directive "+directive+" on", from)
+		}
+	}
+	for name, child := range value {
+		switch {
+		case m.strategic && strings.HasPrefix(name, "$"):
+			continue
+		case len(rest) > 0 && !rest[0].Any && rest[0].Name != name:
+			continue
+		}
+		here := append(from[:len(from):len(from)], fieldperm.Field(name))
+		below := rest
+		if len(rest) > 0 {
+			below = rest[1:]
+		}
+		if err := m.check(child, below, here); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list looks at the elements. A list that replaces another one is compared with it in admission.
+func (m merging) list(value []any, rest, from fieldperm.Path) error {
+	if len(rest) == 0 || !rest[0].Bracket {
+		return nil
+	}
+	for _, element := range value {
+		if element == nil {
+			continue
+		}
+		if err := m.check(element, rest[1:], append(from[:len(from):len(from)], fieldperm.Any())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isAbove reports whether the text of a conflict names a container of a hidden field.
+func isAbove(field string, hidden fieldperm.Path) bool {
+	p, err := fieldperm.ParsePath(field)
+	return err == nil && len(p) < len(hidden) && relate(namesOf(p), hidden) == above
+}
+
+func namesOf(p fieldperm.Path) (names []string) {
+	for _, e := range p {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// InConflict finds the hidden field that a conflict of server-side apply may be about. It errs towards hidden: where
+// the name of a field ends, the text of a conflict does not always tell.
+func (s Set) InConflict(field string) (fieldperm.Hidden, bool) {
+	for _, f := range s {
+		if isAbove(field, f.Field) {
+			return f, true // managed as a whole, with the hidden field in it
+		}
+		pattern := "^"
+		for _, e := range f.Field {
+			switch {
+			case e.Any:
+				pattern += `(?:\[.*\]|\..+)`
+			case e.Bracket:
+				pattern += `(?:\[.*\]|\.` + regexp.QuoteMeta(e.Name) + `)`
+			default:
+				pattern += `\.` + regexp.QuoteMeta(e.Name)
+			}
+		}
+		if found, err := regexp.MatchString(pattern+`(?:[.\[]|$)`, field); err != nil || found {
+			return f, true
+		}
+	}
+	return fieldperm.Hidden{}, false
+}

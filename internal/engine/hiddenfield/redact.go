@@ -1,0 +1,60 @@
+package hiddenfield
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Redact takes the fields out of JSON that is an object, a list of objects, or a patch of one; false if it cannot be
+// read.
+func (s Set) Redact(text []byte) ([]byte, bool) {
+	var operations []map[string]json.RawMessage
+	if json.Unmarshal(text, &operations) == nil {
+		return s.redactOperations(operations)
+	}
+	content, err := decode(text)
+	if err != nil {
+		return nil, false
+	}
+	if items, ok := content["items"].([]any); ok {
+		for i, item := range items {
+			if one, ok := item.(map[string]any); ok {
+				items[i] = s.redactObject(one)
+			}
+		}
+	}
+	out, err := json.Marshal(s.redactObject(content))
+	return out, err == nil
+}
+
+// redactObject redacts an object, or what of one is in a merge patch.
+func (s Set) redactObject(content map[string]any) map[string]any {
+	if _, isObject := content["kind"].(string); isObject && content["items"] == nil && content["kind"] != "Status" {
+		if shown, err := s.Show(&unstructured.Unstructured{Object: content}, nil); err == nil {
+			return shown.(*unstructured.Unstructured).Object
+		}
+	}
+	for _, f := range s {
+		content = withoutAny(content, f.Field, f.Keys)
+	}
+	if m, ok := content["metadata"].(map[string]any); ok {
+		if annotations, ok := m["annotations"].(map[string]any); ok {
+			delete(annotations, lastApplied)
+		}
+	}
+	return content
+}
+
+// redactOperations takes the values out of the operations on hidden fields, and on what they are in.
+func (s Set) redactOperations(operations []map[string]json.RawMessage) ([]byte, bool) {
+	for _, o := range operations {
+		for _, f := range s {
+			if relate(pointer(text(o["path"])), f.Field) != apart {
+				delete(o, "value")
+			}
+		}
+	}
+	out, err := json.Marshal(operations)
+	return out, err == nil
+}

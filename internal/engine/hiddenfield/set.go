@@ -1,0 +1,145 @@
+package hiddenfield
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+)
+
+// lastApplied is where kubectl keeps what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+var errNoObject = errors.New("what is to be shown is not an object")
+
+// Set is the fields that are hidden from a reader.
+type Set []fieldperm.Hidden
+
+// Names lists the fields, as the annotation does.
+func (s Set) Names() string {
+	var names []string
+	for _, f := range s {
+		names = append(names, f.Field.String())
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// Permissions lists the permissions, each once, in order.
+func (s Set) Permissions() []string {
+	var names []string
+	for _, f := range s {
+		names = append(names, f.Permission)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// At returns the hidden field that a field overlaps with; false if there is none.
+func (s Set) At(p fieldperm.Path) (fieldperm.Hidden, bool) {
+	for _, f := range s {
+		if f.Field.Overlaps(p) {
+			return f, true
+		}
+	}
+	return fieldperm.Hidden{}, false
+}
+
+// Show returns a copy of an object, in the version that the fields are declared for, as a reader sees it.
+func (s Set) Show(o runtime.Object, memo *Memo) (runtime.Object, error) {
+	out, err := s.content(o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(out)
+	if err != nil {
+		return nil, err
+	}
+	if entries := m.GetManagedFields(); len(entries) > 0 {
+		m.SetManagedFields(s.managers(entries, memo))
+	}
+	annotations := maps.Clone(m.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if text, ok := annotations[lastApplied]; ok {
+		s.showApplied(annotations, text)
+	}
+	annotations[policyv1alpha1.AnnotationHidden] = s.Names()
+	m.SetAnnotations(annotations)
+	return out, nil
+}
+
+// content is a copy of an object without the fields. Of metadata alone, those of metadata are taken out.
+func (s Set) content(o runtime.Object) (runtime.Object, error) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+		for _, f := range s {
+			out.Object = withoutAny(out.Object, f.Field, f.Keys)
+		}
+		if m, ok := out.Object["metadata"].(map[string]any); ok {
+			out.Object["metadata"] = maps.Clone(m) // it is changed below
+		}
+		return out, nil
+	}
+	v := reflect.ValueOf(o)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return nil, errNoObject
+	}
+	for _, f := range s {
+		v = without(v, f.Field, f.Keys)
+	}
+	if len(s) == 0 {
+		v = reflect.ValueOf(o.DeepCopyObject())
+	}
+	out, ok := v.Interface().(runtime.Object)
+	if !ok {
+		return nil, errNoObject
+	}
+	return out, nil
+}
+
+// showApplied shows of what kubectl applied what is not hidden. What cannot be read is not shown.
+func (s Set) showApplied(annotations map[string]string, text string) {
+	content, err := decode([]byte(text))
+	if err != nil {
+		delete(annotations, lastApplied)
+		return
+	}
+	for _, f := range s {
+		content = withoutAny(content, f.Field, f.Keys)
+	}
+	shown, err := json.Marshal(content)
+	if err != nil {
+		delete(annotations, lastApplied)
+		return
+	}
+	if strings.HasSuffix(text, "\n") {
+		shown = append(shown, '\n')
+	}
+	annotations[lastApplied] = string(shown)
+}
+
+// Unmark takes the annotation that names hidden fields out of an object that is to be stored, which may be changed.
+func Unmark(m metav1.Object) {
+	annotations := m.GetAnnotations()
+	if _, ok := annotations[policyv1alpha1.AnnotationHidden]; !ok {
+		return
+	}
+	left := maps.Clone(annotations)
+	delete(left, policyv1alpha1.AnnotationHidden)
+	if len(left) == 0 {
+		left = nil
+	}
+	m.SetAnnotations(left)
+}

@@ -1,0 +1,137 @@
+package fieldfilter
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/hiddenfield"
+	"proviso.dev/proviso/internal/request/authorize"
+	"proviso.dev/proviso/internal/request/readfilter"
+	"proviso.dev/proviso/internal/state/discovery"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Config is what the filters ask.
+type Config struct {
+	Gate  *authorize.Gate
+	Store *snapshot.Store
+	// Codecs write errors.
+	Codecs runtime.NegotiatedSerializer
+	// Namespaces finds a namespace for conditions that look at it; nil lets those conditions fail.
+	Namespaces authorize.Namespaces
+	// Served knows what this process serves.
+	Served authorize.Local
+	// Lists knows by which fields the elements of a list are told apart.
+	Lists Lists
+	// MaxBody bounds the patches that are read.
+	MaxBody int64
+}
+
+// Lists knows by which fields the elements of a list of a kind are told apart; none if nothing says so.
+type Lists interface {
+	ListKeys(kind schema.GroupVersionKind, list fieldperm.Path) []string
+}
+
+// Filters hide fields.
+type Filters struct {
+	cfg     Config
+	watches *watches
+
+	mu sync.RWMutex
+	// schemes are those of resources that are not custom.
+	schemes map[schema.GroupResource]*scheme
+}
+
+// scheme converts and encodes the objects of resources that are not custom.
+type scheme struct {
+	*runtime.Scheme
+	codecs serializer.CodecFactory
+}
+
+// New makes them.
+func New(cfg Config) *Filters {
+	return &Filters{cfg: cfg, watches: newWatches(), schemes: map[schema.GroupResource]*scheme{}}
+}
+
+// schemeOf is nil for custom resources.
+func (f *Filters) schemeOf(resource schema.GroupResource) *scheme {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.schemes[discovery.StoredAs(resource)]
+}
+
+func (s *scheme) converter() readfilter.Converter {
+	if s == nil {
+		return nil
+	}
+	return s.Scheme
+}
+
+func resourceOf(attrs authorizer.Attributes) schema.GroupResource {
+	return schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}
+}
+
+// kind is the kind of the resource in the version that fields are declared for.
+func (s *sight) kind() (schema.GroupVersionKind, error) {
+	served := s.holder.Snapshot.Served
+	kind := schema.GroupKind{Group: s.attrs.GetAPIGroup(), Kind: served.OwnKind(resourceOf(s.attrs))}
+	version := served.PreferredVersion(kind)
+	if version == "" {
+		return schema.GroupVersionKind{}, fmt.Errorf("the resource %s is not known to be served", resourceOf(s.attrs))
+	}
+	return kind.WithVersion(version), nil
+}
+
+// show is an object as the caller sees it, in the form in which it came.
+func (s *sight) show(o runtime.Object, by *scheme, memo *hiddenfield.Memo) (runtime.Object, error) {
+	hidden := s.of(o, by.converter())
+	if len(hidden) == 0 {
+		return o, nil
+	}
+	if by == nil {
+		return hidden.Show(o, memo)
+	}
+	versioned, back, err := s.declared(o, by)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := hidden.Show(versioned, memo)
+	if err != nil {
+		return nil, err
+	}
+	return back(shown)
+}
+
+// declared is an object in the version that fields are declared for, and the way back. Nothing of it may be changed.
+func (s *sight) declared(o runtime.Object, by *scheme) (runtime.Object, func(runtime.Object) (runtime.Object, error), error) {
+	kind, err := s.kind()
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds, _, err := by.ObjectKinds(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := o.GetObjectKind().GroupVersionKind()
+	was := kinds[0].GroupVersion()
+	if own.Version != "" {
+		was = own.GroupVersion()
+	}
+	versioned, err := by.UnsafeConvertToVersion(o, kind.GroupVersion())
+	if err != nil {
+		return nil, nil, err
+	}
+	return versioned, func(shown runtime.Object) (runtime.Object, error) {
+		out, err := by.UnsafeConvertToVersion(shown, was)
+		if err == nil {
+			out.GetObjectKind().SetGroupVersionKind(own)
+		}
+		return out, err
+	}, nil
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// hiddenKind is a kind with hidden fields, of which each world has other values.
+type hiddenKind struct {
+	path, api, kind string
+	// body is the rest of the object, with a hidden value in it.
+	body func(value string) string
+	// sets are ways to set a hidden value, as merge patches, and pointers to it.
+	sets, pointers []string
+}
+
+var hiddenKinds = []hiddenKind{
+	{"/api/v1/namespaces/%s/secrets", "v1", "Secret", func(v string) string { return `"type":"Opaque","data":{"k":"` + v + `"}` },
+		[]string{`{"data":{"k":"%s"}}`, `{"stringData":{"k":"%s"}}`, `{"data":{"k":null,"x":"%s"}}`}, []string{"/data", "/data/k", "/stringData", "/data/k~1x"}},
+	{"/api/v1/namespaces/%s/secrets", "v1", "Secret", func(v string) string { return `"type":"Opaque","immutable":true,"data":{"k":"` + v + `"}` },
+		[]string{`{"data":{"k":"%s"}}`, `{"stringData":{"k":"%s"}}`}, []string{"/data", "/data/k", "/immutable"}},
+	{"/apis/example.com/v1/namespaces/%s/safes", "example.com/v1", "Safe", func(v string) string {
+		return `"spec":{"color":"red","pin":"` + v + `","credentials":{"a":"` + v + `"},"boxes":[{"name":"one","code":"` + v + `"},{"name":"two"}]}`
+	}, []string{`{"spec":{"pin":"%s"}}`, `{"spec":{"credentials":{"a":"%s"}}}`, `{"spec":{"boxes":[{"name":"one","code":"%s"},{"name":"two"}]}}`, `{"spec":{"boxes":[{"name":"two"},{"name":"%s"}]}}`},
+		[]string{"/spec/pin", "/spec/credentials/a", "/spec/boxes/0/code", "/spec", "/spec/boxes/0", "/spec/color"}},
+	{"/apis/apps/v1/namespaces/%s/deployments", "apps/v1", "Deployment", func(v string) string {
+		return `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"A","value":"` + v + `"}]}]}}}`
+	}, []string{`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"j","env":[{"name":"A","value":"%s"}]}]}}}}`, `{"spec":{"template":{"spec":{"containers":[{"name":"%s","image":"j"}]}}}}`},
+		[]string{"/spec/template/spec/containers/0/env/0/value", "/spec/template/spec/containers/0", "/spec/template/spec/containers/0/image", "/spec/replicas"}},
+}
+
+// hiddenValues are those of the worlds, and another one.
+var hiddenValues = []string{"b25l", "dHdv", "dGhyZWU="}
+
+type hiddenStep struct{ method, suffix, contentType, accept, body string }
+
+func pickOf[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// drawStep draws a request about an object; shown is what the caller has seen of it last.
+func (k hiddenKind) drawStep(r *rand.Rand, shown string) hiddenStep {
+	value := pickOf(r, hiddenValues...)
+	set := fmt.Sprintf(pickOf(r, k.sets...), value)
+	s := hiddenStep{accept: pickOf(r, "application/json", "application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")}
+	query := pickOf(r, "?fieldManager=blind", "?fieldManager=blind", "?fieldManager=other", "?fieldManager=blind&dryRun=All", "?fieldManager=blind&fieldValidation=Strict")
+	switch r.IntN(10) {
+	case 0:
+		s.method, s.suffix = http.MethodGet, pickOf(r, "/x", "", "?limit=1", "?fieldSelector=spec.pin%3D"+value, "?fieldSelector=metadata.name%3Dx", "?labelSelector=a")
+	case 1, 2:
+		s.method, s.suffix, s.contentType = http.MethodPatch, "/x"+query, pickOf(r, mergePatch, strategic)
+		s.body = pickOf(r, set, set, `{"metadata":{"labels":{"a":"`+pickOf(r, "b", "c", "not valid!")+`"}}}`, `{"metadata":{"annotations":{"proviso.dev/hidden":"x"}}}`, `{"spec":null}`, `{"metadata":{"managedFields":[{}]}}`, `{"data":{"$patch":"delete"}}`, `{"metadata":{"resourceVersion":"1"}}`)
+	case 3, 4:
+		s.method, s.suffix, s.contentType = http.MethodPatch, "/x"+query, jsonPatch
+		at := pickOf(r, k.pointers...)
+		s.body = pickOf(r, fmt.Sprintf(`[{"op":%q,"path":%q,"value":%q}]`, pickOf(r, "add", "replace", "test", "remove"), at, value),
+			fmt.Sprintf(`[{"op":%q,"from":%q,"path":"/metadata/labels"}]`, pickOf(r, "copy", "move"), at),
+			fmt.Sprintf(`[{"op":"test","path":"/metadata/name","value":"x"},{"op":"add","path":%q,"value":{"k":%q}}]`, at, value))
+	case 5, 6:
+		s.method, s.suffix, s.contentType = http.MethodPatch, "/x"+query+pickOf(r, "", "&force=true"), applyPatch
+		rest := strings.TrimPrefix(pickOf(r, set, `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","labels":{"m":"n"}}}`), "{")
+		s.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,%s`, k.api, k.kind, rest)
+		if !strings.Contains(s.body, `"metadata"`) {
+			s.body = strings.Replace(s.body, `"kind"`, `"metadata":{"name":"x"},"kind"`, 1)
+		}
+	case 7, 8:
+		s.method, s.suffix, s.contentType = http.MethodPut, "/x"+query, jsonBody
+		s.body = pickOf(r, shown, shown, strings.Replace(shown, `"metadata":{`, `"metadata":{"labels":{"p":"q"},`, 1),
+			fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"},%s}`, k.api, k.kind, k.body(value)),
+			fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"}}`, k.api, k.kind))
+	case 9:
+		s.method, s.suffix = http.MethodDelete, pickOf(r, "/x?dryRun=All", "?dryRun=All", "/x?dryRun=All&propagationPolicy=Foreground", "/x")
+	}
+	return s
+}
+
+// pieces are the parts of an answer, in order: managers are listed by their times, which may differ.
+func pieces(answer string) []string {
+	all := strings.FieldsFunc(answer, func(r rune) bool { return strings.ContainsRune(",\n{}[]", r) })
+	slices.Sort(all)
+	return all
+}
+
+var writtenVersion = regexp.MustCompile(`"(resourceVersion|uid)":"[^"]*",?`)
+
+// HF-10: whatever a caller who does not see hidden values tries, the answers are the same whatever the values are.
+// HIDDEN_STEPS=100000 searches for long.
+func TestSearchForHiddenValues(t *testing.T) {
+	f, _ := hiding(t)
+	steps, seed := 300, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("HIDDEN_STEPS")); err == nil {
+		steps, seed = n, rand.Uint64()
+	}
+	worlds := []string{"searcha", "searchb"}
+	for _, w := range worlds {
+		f.namespace(t, w)
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	reached := map[int]int{}
+	for done := 0; done < steps; {
+		k := pickOf(r, hiddenKinds...)
+		for i, w := range worlds {
+			path := fmt.Sprintf(k.path, w)
+			f.as(t, "admin", http.MethodDelete, path+"/x", jsonBody, "")
+			f.admin(t, http.MethodPost, path+"?fieldManager=admin", jsonBody, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x"},%s}`, k.api, k.kind, k.body(hiddenValues[i])))
+		}
+		var tried []hiddenStep
+		for range 1 + r.IntN(6) {
+			seen := make([]string, len(worlds))
+			for i, w := range worlds {
+				text, _ := json.Marshal(f.as(t, "blind", http.MethodGet, fmt.Sprintf(k.path, w)+"/x", jsonBody, "").body)
+				seen[i] = string(text)
+			}
+			again := rand.NewPCG(r.Uint64(), 2)
+			answers := make([]string, len(worlds))
+			var step hiddenStep
+			var asking sync.WaitGroup
+			for i, w := range worlds {
+				source := *again
+				s := k.drawStep(rand.New(&source), writtenVersion.ReplaceAllString(seen[i], ""))
+				step = s
+				asking.Go(func() {
+					got := f.raw(t, "blind", s.method, fmt.Sprintf(k.path, w)+s.suffix, s.contentType, s.accept, s.body)
+					answers[i] = volatile.ReplaceAllString(strings.ReplaceAll(got, w, "world"), "")
+				})
+			}
+			asking.Wait()
+			tried = append(tried, step)
+			done++
+			code, _ := strconv.Atoi(answers[0][:3])
+			reached[code/100]++
+			if diff := cmp.Diff(pieces(answers[0]), pieces(answers[1])); diff != "" {
+				t.Fatalf("seed %d: %s after %d steps differs: %+v\n%s", seed, k.kind, len(tried), tried, diff)
+			}
+			for _, value := range hiddenValues {
+				if strings.Contains(answers[0], value) && !strings.Contains(fmt.Sprint(tried), value) {
+					t.Fatalf("seed %d: %+v shows %s: %s", seed, step, value, answers[0])
+				}
+			}
+		}
+	}
+	t.Logf("%d steps, by class of their answers: %v", steps, reached)
+	if reached[2] < steps/4 {
+		t.Errorf("only %d of %d steps got an answer", reached[2], steps)
+	}
+}
