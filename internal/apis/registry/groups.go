@@ -5,6 +5,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -12,7 +13,7 @@ import (
 )
 
 // APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
-// authorization.proviso.dev and auditregistration.k8s.io, in this order. After InstallAPIGroups, ServeClusterReviews
+// authorization.proviso.dev, auditregistration.k8s.io and access.proviso.dev, in this order. After InstallAPIGroups, ServeClusterReviews
 // adds the reviews without a namespace.
 func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
 	if err := cfg.validate(); err != nil {
@@ -34,6 +35,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return newStorage(auditSinkKind(cfg.AllowInsecureSinks), opts)
 	})
 	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
+	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
 	if open.err != nil {
 		open.close()
 		return nil, open.err
@@ -68,6 +70,10 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},
 			"auditsinks/status": sinks.status(),
 			"auditclasses":      &auditClasses{storage: classes, sinks: sinks},
+		}),
+		group(access.GroupName, access.SchemeGroupVersion.Version, map[string]rest.Storage{
+			"narrowedtokens":   &narrowedTokens{cfg: cfg},
+			"tokenrevocations": &tokenRevocations{storage: revocations, tokens: cfg.Tokens},
 		}),
 	}, nil
 }

@@ -77,6 +77,26 @@ func New(key Key, p Payload, links ...Link) (string, error) {
 	return t.text()
 }
 
+// Extend is New for a token that was asked for with another one: it has the links of that one, as they were sent, in
+// front of its own.
+func Extend(key Key, p Payload, before []string, link Link) (string, error) {
+	token, err := New(key, p)
+	if err != nil {
+		return "", err
+	}
+	t, err := split(token)
+	if err != nil {
+		return "", err
+	}
+	for _, text := range before {
+		t.links, t.mac = append(t.links, []byte(text)), next(t.mac, []byte(text))
+	}
+	if err := t.append(&link); err != nil {
+		return "", err
+	}
+	return t.text()
+}
+
 // Attenuate appends a link. It needs no key, and checks nothing but the form of the token.
 func Attenuate(token string, link Link) (string, error) {
 	t, err := split(token)

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -32,10 +33,15 @@ type System struct {
 	// does.
 	Parts func(snapshot.Source) ([]snapshot.Part, error)
 
+	// First stand ahead of the whole chain, system:masters included: they only ever refuse.
+	First []authorize.Link
 	// Links stand in the chain ahead of the configured authorizers, where nothing can be configured.
 	Links []authorize.Link
 	// Authorizers are the types of authorizers that it provides, for hosts to place as they are configured.
 	Authorizers map[string]Authorizer
+
+	// Authenticate recognises credentials of its own, ahead of all others; nil recognises none.
+	Authenticate func(next authenticator.Request) authenticator.Request
 
 	// Filters stand around the handler, behind authorization, the first one outermost.
 	Filters []Filter
@@ -60,6 +66,8 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
+	// Quiet tells requests whose bodies no audit event may have, whoever asks for them; nil tells none.
+	Quiet func(authorizer.Attributes) bool
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit
 

@@ -22,18 +22,20 @@ import (
 //	  PanicRecovery
 //	  RequestInfo
 //	  Timeout
+//	» Narrowed tokens              ahead of all authenticators: what begins like one is decided here alone        bearer
 //	  Authentication               who is it
 //	  Audit                        the level of the event; it goes to the sinks when the response ends         dynamicaudit
 //	  Impersonation                asks the gate whether the user may act as another user                     authorize
 //	  PriorityAndFairness
 //	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
-//	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
+//	     token → system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
 //	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
 //	» announce                     /readyz names stored objects that cannot be read                           source
 //	» receipt                      who writes policy is told its revision                                     freshness
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  freshness
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    errorfilter
 //	» streams                      connections, logs and what is passed on end with the right to them         streams
+//	» carry                        the user carries the narrowed token of the request                            bearer
 //	» visible                      selectors narrow a list to what its caller may see                        readfilter
 //	» unsharded                    the public parameter for shards is ignored, as by a stock server          readfilter
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions
@@ -93,6 +95,9 @@ func (s *stages) wrapAudit(aggregator *genericapiserver.Config) {
 		if one.Audit != nil {
 			aggregator.AuditBackend, aggregator.AuditPolicyRuleEvaluator = one.Audit.Backend, one.Audit.Evaluator
 		}
+	}
+	if aggregator.AuditPolicyRuleEvaluator != nil {
+		aggregator.AuditPolicyRuleEvaluator = quietAudit{aggregator.AuditPolicyRuleEvaluator, s.systems}
 	}
 	aggregator.LongRunningFunc = feature.LongRunning(s.systems, aggregator.LongRunningFunc)
 }

@@ -42,6 +42,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "policy.proviso.dev", Resource: "clusterprotectedattributes"}: "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
+	{Group: "access.proviso.dev", Resource: "tokenrevocations"}:           "v1alpha1",
 }
 
 // Around journals what is written to a resource; others are left as they are.
@@ -222,9 +223,15 @@ func Impersonated(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impersonatedKey{}, true)
 }
 
+// IsImpersonated reports whether a request is one of an impersonated user.
+func IsImpersonated(ctx context.Context) bool {
+	impersonated, _ := ctx.Value(impersonatedKey{}).(bool)
+	return impersonated
+}
+
 // isServer tells the requests of the server on itself.
 func isServer(ctx context.Context) bool {
-	if impersonated, _ := ctx.Value(impersonatedKey{}).(bool); impersonated {
+	if IsImpersonated(ctx) {
 		return false
 	}
 	who, ok := request.UserFrom(ctx)

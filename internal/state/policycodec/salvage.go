@@ -91,6 +91,9 @@ func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 		return nil, fmt.Errorf("%s is not a kind that is stored", kinds[0].Kind)
 	}
 	list := ignorableOf(obj)
+	if list == nil {
+		list = new([]string) // a kind that never had another form
+	}
 	if plain(data, of) {
 		return *list, nil
 	}

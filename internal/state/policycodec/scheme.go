@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 var (
-	// Scheme knows the three groups. Each Go type is registered as its external version and as the internal one, so
+	// Scheme knows our groups. Each Go type is registered as its external version and as the internal one, so
 	// that converting between them changes nothing.
 	Scheme = newScheme()
 
@@ -37,6 +38,7 @@ var apiGroups = []apiGroup{
 	{policy.SchemeGroupVersion, policy.AddToScheme, policy.KnownTypes},
 	{authz.SchemeGroupVersion, authz.AddToScheme, authz.KnownTypes},
 	{audit.SchemeGroupVersion, audit.AddToScheme, audit.KnownTypes},
+	{access.SchemeGroupVersion, access.AddToScheme, access.KnownTypes},
 }
 
 // GroupVersions are the versions that are served, in the order in which APIGroupInfos returns them.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -20,7 +21,7 @@ const encrypted = "k8s:enc:"
 
 // StoredKinds are the kinds of ours that are stored, by the part of their keys behind the prefix: group and resource.
 func StoredKinds() map[string]schema.GroupVersionKind {
-	p, a := policy.SchemeGroupVersion, audit.SchemeGroupVersion
+	p, a, c := policy.SchemeGroupVersion, audit.SchemeGroupVersion, access.SchemeGroupVersion
 	return map[string]schema.GroupVersionKind{
 		p.Group + "/policies":                   p.WithKind("Policy"),
 		p.Group + "/policybindings":             p.WithKind("PolicyBinding"),
@@ -29,6 +30,7 @@ func StoredKinds() map[string]schema.GroupVersionKind {
 		p.Group + "/clusterprotectedattributes": p.WithKind("ClusterProtectedAttribute"),
 		a.Group + "/auditsinks":                 a.WithKind("AuditSink"),
 		a.Group + "/auditclasses":               a.WithKind("AuditClass"),
+		c.Group + "/tokenrevocations":           c.WithKind("TokenRevocation"),
 	}
 }
 

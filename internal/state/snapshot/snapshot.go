@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/revision"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -35,6 +36,8 @@ type Snapshot struct {
 	Protect *protectedattr.Index
 	// Fields is the table of field permissions; nil while that system is off.
 	Fields *fieldperm.Table
+	// Revoked are the narrowed tokens that have ended before their time; nil while that system is off, or not synced.
+	Revoked *narrowedtoken.Revocations
 	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
 	Shadow Shadow
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/revision"
@@ -70,13 +71,15 @@ var (
 	AuditSinks   = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
 	AuditClasses = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
 
+	TokenRevocations = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("tokenrevocations"), &accessv1alpha1.TokenRevocation{}}
+
 	Definitions = Kind{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), &apiextensionsv1.CustomResourceDefinition{}}
 )
 
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Roles, ClusterRoles, RoleBindings, ClusterRoleBindings, Policies, PolicyBindings, FieldPermissions,
-		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, Definitions}
+		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, TokenRevocations, Definitions}
 }
 
 // Of lists the objects of a Go type; nothing if there are none.
