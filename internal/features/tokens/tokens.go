@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
@@ -71,7 +73,14 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	}, nil
 }
 
-// isQuiet tells the requests whose response has a token: no audit event has their body (TK-7).
+// isQuiet tells the requests whose body or response has a token: no audit event has them, whoever wants them.
 func isQuiet(attrs authorizer.Attributes) bool {
-	return attrs.IsResourceRequest() && attrs.GetAPIGroup() == accessv1alpha1.GroupName && attrs.GetResource() == narrowedTokens
+	if !attrs.IsResourceRequest() {
+		return false
+	}
+	switch (schema.GroupResource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}) {
+	case accessv1alpha1.Resource(narrowedTokens), schema.GroupResource{Group: authenticationv1.GroupName, Resource: "tokenreviews"}:
+		return true
+	}
+	return false
 }

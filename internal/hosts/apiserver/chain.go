@@ -22,8 +22,8 @@ import (
 //	  PanicRecovery
 //	  RequestInfo
 //	  Timeout
-//	» Narrowed tokens              ahead of all authenticators: what begins like one is decided here alone        bearer
 //	  Authentication               who is it
+//	     ahead of all authenticators: what begins like a narrowed token is recognised by us alone             bearer
 //	  Audit                        the level of the event; it goes to the sinks when the response ends         dynamicaudit
 //	  Impersonation                asks the gate whether the user may act as another user                     authorize
 //	  PriorityAndFairness
