@@ -13,8 +13,8 @@ import (
 )
 
 // APIGroupInfos opens the stores and returns what a GenericAPIServer installs: policy.proviso.dev,
-// authorization.proviso.dev, auditregistration.k8s.io and access.proviso.dev, in this order. After InstallAPIGroups, ServeClusterReviews
-// adds the reviews without a namespace.
+// authorization.proviso.dev, auditregistration.k8s.io and access.proviso.dev, in this order. After InstallAPIGroups,
+// ServeClusterReviews adds the reviews without a namespace.
 func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

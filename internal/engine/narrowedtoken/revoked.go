@@ -5,8 +5,8 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
-// Revocations are the tokens that have ended before their time. It never changes. A nil one is not known, and everything
-// is revoked.
+// Revocations are the tokens that have ended before their time. It never changes. A nil one is not known, and
+// everything is revoked.
 type Revocations struct {
 	ids, users map[string]int64
 	// all tells that one of them cannot be read: it may be about any token.

@@ -41,8 +41,8 @@ func made(t testing.TB, key Key, links ...Link) string {
 	return token
 }
 
-// The link of the vectors in docs/reference/narrowed-tokens.md (TK-2). Vectors never change: tokens that were issued have
-// to be read.
+// The link of the vectors in docs/reference/narrowed-tokens.md (TK-2). Vectors never change: tokens that were issued
+// have to be read.
 const vectorLink = `{"rules":[{"namespaces":["web"],"resourceKinds":["pods"],"verbs":["get"]}],"description":"build agent"}`
 
 // TestVectors makes the tokens of the reference (TK-2).

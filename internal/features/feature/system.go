@@ -40,8 +40,8 @@ type System struct {
 	// Authorizers are the types of authorizers that it provides, for hosts to place as they are configured.
 	Authorizers map[string]Authorizer
 
-	// Authenticate recognises credentials of its own, ahead of all others; nil recognises none.
-	Authenticate func(next authenticator.Request) authenticator.Request
+	// Credentials are those of its own; nil if it has none.
+	Credentials Credentials
 
 	// Filters stand around the handler, behind authorization, the first one outermost.
 	Filters []Filter
@@ -66,8 +66,6 @@ type System struct {
 	// Fields decides by rights to single fields, for reviews (FP-21); nil if the system knows none.
 	Fields policyreview.FieldRights
 
-	// Quiet tells requests whose bodies no audit event may have, whoever asks for them; nil tells none.
-	Quiet func(authorizer.Attributes) bool
 	// Audit takes the place of where audit events go; nil leaves it as it is.
 	Audit *Audit
 
@@ -75,6 +73,14 @@ type System struct {
 	Background func(snapshot.Source) ([]Runner, error)
 	// Shutdown is called when the host begins to end.
 	Shutdown func()
+}
+
+// Credentials are those that a system makes and recognises by itself.
+type Credentials interface {
+	// Authenticator recognises them ahead of all others, which next does.
+	Authenticator(next authenticator.Request) authenticator.Request
+	// Secret tells the requests whose bodies have one: no audit event may have them, whoever wants it.
+	Secret(authorizer.Attributes) bool
 }
 
 // Before lists what is refused before the chain is asked.

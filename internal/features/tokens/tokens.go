@@ -58,12 +58,9 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 			part, err := snapshot.NewRevocations(from, k.Store.Changed)
 			return []snapshot.Part{part}, err
 		},
-		First: []authorize.Link{{Name: links.Token, Authorizer: tier}},
-		Authenticate: func(next authenticator.Request) authenticator.Request {
-			return bearer.New(bearer.Config{Next: next, Keys: cfg.Keys, Holds: tier})
-		},
-		Filters: []feature.Filter{{Name: "carry", Wrap: bearer.Carry}},
-		Quiet:   isQuiet,
+		First:       []authorize.Link{{Name: links.Token, Authorizer: tier}},
+		Credentials: credentials{cfg.Keys, tier},
+		Filters:     []feature.Filter{{Name: "carry", Wrap: bearer.Carry}},
 		Registry: func(c *registry.Config) {
 			c.Tokens = &issuer{keys: cfg.Keys, longest: cfg.Longest, clock: k.Store.Clock()}
 		},
@@ -73,8 +70,19 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	}, nil
 }
 
-// isQuiet tells the requests whose body or response has a token: no audit event has them, whoever wants them.
-func isQuiet(attrs authorizer.Attributes) bool {
+// credentials are narrowed tokens.
+type credentials struct {
+	keys narrowedtoken.Keys
+	tier *authorize.Token
+}
+
+// Authenticator implements feature.Credentials.
+func (c credentials) Authenticator(next authenticator.Request) authenticator.Request {
+	return bearer.New(bearer.Config{Next: next, Keys: c.keys, Holds: c.tier})
+}
+
+// Secret implements feature.Credentials: those who ask for a token, and those who have one confirmed.
+func (credentials) Secret(attrs authorizer.Attributes) bool {
 	if !attrs.IsResourceRequest() {
 		return false
 	}

@@ -69,8 +69,8 @@ func (o *Options) ensureTokenKey() error {
 // wrapAuthentication lets systems recognise credentials of their own, ahead of all others. The first one is outermost.
 func (s *stages) wrapAuthentication(generic *genericapiserver.Config) {
 	for i := len(s.systems) - 1; i >= 0; i-- {
-		if wrap := s.systems[i].Authenticate; wrap != nil {
-			generic.Authentication.Authenticator = wrap(generic.Authentication.Authenticator)
+		if own := s.systems[i].Credentials; own != nil {
+			generic.Authentication.Authenticator = own.Authenticator(generic.Authentication.Authenticator)
 		}
 	}
 }
@@ -85,7 +85,7 @@ type quietAudit struct {
 func (q quietAudit) EvaluatePolicyRule(attrs authorizer.Attributes) audit.RequestAuditConfig {
 	cfg := q.PolicyRuleEvaluator.EvaluatePolicyRule(attrs)
 	for i := range q.systems {
-		if quiet := q.systems[i].Quiet; quiet != nil && cfg.Level.GreaterOrEqual(auditinternal.LevelRequest) && quiet(attrs) {
+		if own := q.systems[i].Credentials; own != nil && cfg.Level.GreaterOrEqual(auditinternal.LevelRequest) && own.Secret(attrs) {
 			cfg.Level = auditinternal.LevelMetadata
 		}
 	}
