@@ -29,6 +29,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AccessRuleList{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessRuleList(ref),
 		v1alpha1.AccessRuleRef{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_AccessRuleRef(ref),
 		v1alpha1.AccessRuleSpec{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessRuleSpec(ref),
+		v1alpha1.AccessUsage{}.OpenAPIModelName():                             schema_proviso_api_access_v1alpha1_AccessUsage(ref),
+		v1alpha1.AccessUsageList{}.OpenAPIModelName():                         schema_proviso_api_access_v1alpha1_AccessUsageList(ref),
+		v1alpha1.AccessUse{}.OpenAPIModelName():                               schema_proviso_api_access_v1alpha1_AccessUse(ref),
 		v1alpha1.ApprovalRule{}.OpenAPIModelName():                            schema_proviso_api_access_v1alpha1_ApprovalRule(ref),
 		v1alpha1.NarrowedToken{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_NarrowedToken(ref),
 		v1alpha1.NarrowedTokenSpec{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_NarrowedTokenSpec(ref),
@@ -246,7 +249,7 @@ func schema_proviso_api_access_v1alpha1_AccessGrant(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AccessGrant is what was granted.",
+				Description: "AccessGrant is what was granted, as the rule was then.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"roleRef": {
@@ -332,6 +335,25 @@ func schema_proviso_api_access_v1alpha1_AccessRequest(ref common.ReferenceCallba
 							Description: "spec is what is asked for.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AccessRequestSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"status": {
@@ -568,6 +590,12 @@ func schema_proviso_api_access_v1alpha1_AccessRequestStatus(ref common.Reference
 							},
 						},
 					},
+					"pendingUntil": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pendingUntil is when the request is denied unless it is approved by then.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 					"from": {
 						SchemaProps: spec.SchemaProps{
 							Description: "from is when the grant begins.",
@@ -670,6 +698,25 @@ func schema_proviso_api_access_v1alpha1_AccessRule(ref common.ReferenceCallback)
 							Description: "spec is what can be asked for, by whom.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AccessRuleSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},
@@ -885,6 +932,190 @@ func schema_proviso_api_access_v1alpha1_AccessRuleSpec(ref common.ReferenceCallb
 		},
 		Dependencies: []string{
 			"k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector", v1alpha1.AccessLimits{}.OpenAPIModelName(), v1alpha1.AccessRoleRef{}.OpenAPIModelName(), v1alpha1.ApprovalRule{}.OpenAPIModelName(), v1alpha1.ReasonRule{}.OpenAPIModelName(), v1alpha1.Subjects{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessUsage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessUsage counts what one user has asked for. It is stored and not served.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"userName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "userName is the user.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requests": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "requests are those of the last day, and those that may not have ended.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AccessUse{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"userName"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", v1alpha1.AccessUse{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessUsageList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessUsageList is a list of access usages.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the access usages.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.AccessUsage{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta", v1alpha1.AccessUsage{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessUse(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessUse is one request of a user.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rule is the uid of the AccessRule.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace, name and uid are those of the AccessRequest.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is when it was made.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+				},
+				Required: []string{"rule", "namespace", "name", "uid", "time"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
 	}
 }
 
@@ -1184,6 +1415,25 @@ func schema_proviso_api_access_v1alpha1_TokenRevocation(ref common.ReferenceCall
 							Description: "spec says which tokens are meant. It cannot be changed.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.TokenRevocationSpec{}.OpenAPIModelName()),
+						},
+					},
+					"ignorable": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ignorable are paths of fields of this object that a server which does not know them can ignore, such as \".spec.note\"; empty brackets stand for every key or element. Any other field that a server does not know may deny. The server that stores the object sets the list; a client cannot.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},

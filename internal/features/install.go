@@ -29,6 +29,7 @@ func Install(k *feature.Kernel, systems []feature.System) error {
 			}
 		}
 	}
+	links = append(links, feature.Last(systems)...)
 	if err := k.Gate.Chain.Replace(links...); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/component-base/featuregate"
 
+	"proviso.dev/proviso/internal/features/accessrequests"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
@@ -51,6 +52,7 @@ func All() Lineup {
 			return protectedattributes.New(k, c.Attributes)
 		}},
 		{fieldpermissions.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return fieldpermissions.New(k, c.Fields) }},
+		{accessrequests.Gate, func(k *feature.Kernel, _ Config) (feature.System, error) { return accessrequests.New(k) }},
 		{dynamicaudit.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return dynamicaudit.New(k, c.Auditing) }},
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // +genclient
 // +genclient:noStatus
-// +genclient:skipVerbs=update,patch,apply,deleteCollection
+// +genclient:skipVerbs=apply,deleteCollection
 // +genclient:method=Approve,verb=create,subresource=approval,input=AccessDecision,result=AccessRequest
 // +genclient:method=Revoke,verb=create,subresource=revocation,input=AccessDecision,result=AccessRequest
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -23,6 +23,13 @@ type AccessRequest struct {
 
 	// spec is what is asked for.
 	Spec AccessRequestSpec `json:"spec"`
+
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
 
 	// status is what became of it. It is set by the server.
 	// +optional
@@ -100,6 +107,9 @@ const (
 	ConditionEnded    = "Ended"
 )
 
+// AnnotationRequest names, in audit events, the AccessRequest that made a request possible: NAMESPACE/NAME.
+const AnnotationRequest = GroupName + "/request"
+
 // Reasons of conditions of requests.
 const (
 	ReasonApproved        = "Approved"
@@ -111,8 +121,6 @@ const (
 	ReasonRevoked         = "Revoked"
 	ReasonWithdrawn       = "Withdrawn"
 	ReasonConsumed        = "Consumed"
-	ReasonRuleGone        = "RuleGone"
-	ReasonRuleChanged     = "RuleChanged"
 )
 
 // AccessRequestStatus is what became of a request.
@@ -131,6 +139,10 @@ type AccessRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	Approvals []AccessApproval `json:"approvals,omitempty"`
+
+	// pendingUntil is when the request is denied unless it is approved by then.
+	// +optional
+	PendingUntil *metav1.Time `json:"pendingUntil,omitempty"`
 
 	// from is when the grant begins.
 	// +optional
@@ -166,7 +178,7 @@ type AccessApproval struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// AccessGrant is what was granted.
+// AccessGrant is what was granted, as the rule was then.
 type AccessGrant struct {
 	// roleRef is the role.
 	RoleRef AccessRoleRef `json:"roleRef"`
@@ -217,3 +229,54 @@ const (
 	Approve AccessVerdict = "Approve"
 	Deny    AccessVerdict = "Deny"
 )
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AccessUsage counts what one user has asked for. It is stored and not served.
+type AccessUsage struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// userName is the user.
+	UserName string `json:"userName"`
+
+	// requests are those of the last day, and those that may not have ended.
+	// +optional
+	// +listType=atomic
+	Requests []AccessUse `json:"requests,omitempty"`
+
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
+}
+
+// AccessUse is one request of a user.
+type AccessUse struct {
+	// rule is the uid of the AccessRule.
+	Rule types.UID `json:"rule"`
+
+	// namespace, name and uid are those of the AccessRequest.
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+
+	// time is when it was made.
+	Time metav1.Time `json:"time"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AccessUsageList is a list of access usages.
+type AccessUsageList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the access usages.
+	Items []AccessUsage `json:"items"`
+}

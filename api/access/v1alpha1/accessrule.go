@@ -18,6 +18,13 @@ type AccessRule struct {
 
 	// spec is what can be asked for, by whom.
 	Spec AccessRuleSpec `json:"spec"`
+
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
 }
 
 // AccessRuleSpec is what can be asked for, by whom.

@@ -33,6 +33,7 @@ func KnownTypes() []runtime.Object {
 		&AccessRule{}, &AccessRuleList{},
 		&AccessRequest{}, &AccessRequestList{},
 		&AccessDecision{},
+		&AccessUsage{}, &AccessUsageList{},
 		&NarrowedToken{},
 		&TokenRevocation{}, &TokenRevocationList{},
 	}

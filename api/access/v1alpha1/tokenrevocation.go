@@ -17,6 +17,13 @@ type TokenRevocation struct {
 
 	// spec says which tokens are meant. It cannot be changed.
 	Spec TokenRevocationSpec `json:"spec"`
+
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	// +optional
+	// +listType=atomic
+	Ignorable []string `json:"ignorable,omitempty"`
 }
 
 // TokenRevocationSpec says which tokens are meant: those that tokenIDs or userNames name.

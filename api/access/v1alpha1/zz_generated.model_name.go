@@ -71,6 +71,21 @@ func (in AccessRuleSpec) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessUsage) OpenAPIModelName() string {
+	return "dev.proviso.access.v1alpha1.AccessUsage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessUsageList) OpenAPIModelName() string {
+	return "dev.proviso.access.v1alpha1.AccessUsageList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessUse) OpenAPIModelName() string {
+	return "dev.proviso.access.v1alpha1.AccessUse"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ApprovalRule) OpenAPIModelName() string {
 	return "dev.proviso.access.v1alpha1.ApprovalRule"
 }

@@ -29,11 +29,11 @@ const maxEdges = 16
 // until is the next edge of the subject's bindings after which the answer is another one; nil if there is none.
 func (q *inquiry) until(ctx context.Context, allowed bool) *metav1.Time {
 	snap, at := authorize.SnapshotOf(ctx, q.Store), requestctx.InstantOf(ctx)
-	if !snap.Rules.IsTimed() || at.IsZero() {
+	if !snap.IsTimed() || at.IsZero() {
 		return nil
 	}
 	tried := 0
-	for _, edge := range snap.Rules.Edges(q.attrs.User) {
+	for _, edge := range snap.Edges(q.attrs.User) {
 		if !edge.After(at) {
 			continue
 		}

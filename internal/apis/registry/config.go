@@ -70,6 +70,11 @@ type Config struct {
 
 	// FieldPermissions checks field permissions by the engine.
 	FieldPermissions FieldPermissions
+
+	// Access knows what those have to do with the server who ask for access; nil if nobody can ask.
+	Access AccessDesk
+	// AccessRequests is given the requests, for those who end grants; nil if nobody does.
+	AccessRequests func(AccessRequests)
 }
 
 // Rules checks what takes the engine to check in rules.

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -35,6 +37,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return newStorage(auditSinkKind(cfg.AllowInsecureSinks), opts)
 	})
 	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
+	accessing := openAccess(&open, cfg, opts)
 	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
 	if open.err != nil {
 		open.close()
@@ -71,10 +74,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"auditsinks/status": sinks.status(),
 			"auditclasses":      &auditClasses{storage: classes, sinks: sinks},
 		}),
-		group(access.GroupName, access.SchemeGroupVersion.Version, map[string]rest.Storage{
-			"narrowedtokens":   &narrowedTokens{cfg: cfg},
-			"tokenrevocations": &tokenRevocations{storage: revocations, tokens: cfg.Tokens},
-		}),
+		group(access.GroupName, access.SchemeGroupVersion.Version, withTokens(accessing.resources(cfg, where, inPolicies, inBindings), cfg, revocations)),
 	}, nil
 }
 
@@ -109,4 +109,35 @@ func keep[S rest.Storage](o *opened, open func() (S, error)) S {
 	}
 	o.stores = append(o.stores, s)
 	return s
+}
+
+// accessStores are the stores of the group access.proviso.dev.
+type accessStores struct {
+	rules    *storage[*access.AccessRule]
+	requests *storage[*access.AccessRequest]
+	usages   *storage[*access.AccessUsage]
+}
+
+func openAccess(o *opened, cfg Config, opts generic.RESTOptionsGetter) accessStores {
+	return accessStores{
+		rules:    keep(o, func() (*storage[*access.AccessRule], error) { return newStorage(accessRuleKind(cfg), opts) }),
+		requests: keep(o, func() (*storage[*access.AccessRequest], error) { return newStorage(accessRequestKind(), opts) }),
+		usages:   keep(o, func() (*storage[*access.AccessUsage], error) { return newStorage(accessUsageKind(), opts) }),
+	}
+}
+
+func (s accessStores) resources(cfg Config, where places, policies *containers[*policy.Policy, *authz.Role], bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]) map[string]rest.Storage {
+	requests := &accessRequests{stored: s.requests, status: s.requests.status(), rules: s.rules, usages: s.usages, where: where, desk: cfg.Access}
+	if cfg.AccessRequests != nil {
+		cfg.AccessRequests(requests)
+	}
+	bound := &roleBindings{cfg: cfg, policies: policies, bindings: bindings}
+	return map[string]rest.Storage{
+		"accessrules": &accessRules{storage: s.rules, cfg: cfg, role: func(ctx context.Context, b *authz.RoleBinding) (policy.PolicyRole, error) {
+			return bound.role(ctx, b, false)
+		}},
+		"accessrequests":            requests,
+		"accessrequests/approval":   &accessDecisions{requests: requests, authorizer: cfg.Authorizer},
+		"accessrequests/revocation": &accessDecisions{requests: requests, authorizer: cfg.Authorizer, revokes: true},
+	}
 }

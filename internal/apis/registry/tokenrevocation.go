@@ -49,6 +49,13 @@ func tokenRevocationKind() *kind[*access.TokenRevocation] {
 	}
 }
 
+// withTokens adds the resources of narrowed tokens to those of the group.
+func withTokens(all map[string]rest.Storage, cfg Config, revocations *storage[*access.TokenRevocation]) map[string]rest.Storage {
+	all["narrowedtokens"] = &narrowedTokens{cfg: cfg}
+	all["tokenrevocations"] = &tokenRevocations{storage: revocations, tokens: cfg.Tokens}
+	return all
+}
+
 // tokenRevocations keeps revocations for as long as a token could live that they are about.
 type tokenRevocations struct {
 	*storage[*access.TokenRevocation]

@@ -17,6 +17,8 @@ type Evaluator struct {
 	Static audit.PolicyRuleEvaluator
 	// Index returns the current index, never nil.
 	Index func() *Index
+	// Needed reports whether a request has an event at least at Metadata, whatever anybody wants; nil needs none.
+	Needed func(authorizer.Attributes) bool
 }
 
 var _ audit.PolicyRuleEvaluator = &Evaluator{}
@@ -36,6 +38,9 @@ func SinkWantsStage(stage auditinternal.Stage) bool {
 // EvaluatePolicyRule implements audit.PolicyRuleEvaluator. It allocates nothing of its own.
 func (e *Evaluator) EvaluatePolicyRule(attrs authorizer.Attributes) audit.RequestAuditConfig {
 	sinks := e.Index().Max(attrs)
+	if sinks == None && e.Needed != nil && e.Needed(attrs) {
+		sinks = Metadata
+	}
 	static := audit.RequestAuditConfig{Level: auditinternal.LevelNone}
 	if e.Static != nil {
 		static = e.Static.EvaluatePolicyRule(attrs)

@@ -20,6 +20,8 @@ const (
 	Node = "node"
 	// RBAC is the link of roles and bindings of RBAC, unless its configuration names it otherwise.
 	RBAC = "rbac"
+	// Access is the last link: what was granted to people who asked for it.
+	Access = "access"
 )
 
 // ProtectedAttributes stands behind the chain, in reviews: attributes that the caller may not set.
@@ -31,7 +33,7 @@ const Effects = "effects"
 // WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
 func WithoutRules(name string) bool {
 	switch name {
-	case Token, SystemMasters, Replicas, PolicySync, NodeRestriction, Node:
+	case Token, SystemMasters, Replicas, PolicySync, NodeRestriction, Node, Access:
 		return true
 	}
 	return false

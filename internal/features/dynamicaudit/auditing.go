@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -43,8 +44,13 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if err != nil {
 		return s, err
 	}
+	if err := k.Sinks.Keep(router); err != nil {
+		return s, err
+	}
 	ended, end := context.WithCancel(context.Background())
-	s.Audit = &feature.Audit{Backend: router, Evaluator: router.Evaluator()}
+	evaluator := router.Evaluator()
+	evaluator.Needed = func(attrs authorizer.Attributes) bool { return k.Store.Current().Access.Watched(attrs) }
+	s.Audit = &feature.Audit{Backend: router, Evaluator: evaluator}
 	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource}
 	s.Registry = func(c *registry.Config) {
 		c.MaxAuditSinks, c.AllowInsecureSinks = cfg.MaxSinks, cfg.Router.AllowInsecure

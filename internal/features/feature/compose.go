@@ -25,6 +25,14 @@ func Links(systems []System) (links []authorize.Link) {
 	return links
 }
 
+// Last stand behind the configured authorizers.
+func Last(systems []System) (links []authorize.Link) {
+	for _, s := range systems {
+		links = append(links, s.Last...)
+	}
+	return links
+}
+
 // Filters stand around the handler, outermost first.
 func Filters(systems []System) (filters []Filter) {
 	for _, s := range systems {

@@ -69,13 +69,27 @@ type Kernel struct {
 	// Owners finds what an owner owns, of all that is stored in this process.
 	Owners owners.Index
 
+	// Sinks reach the audit sinks, once that system is made; never while it is off.
+	Sinks Promise[Sinks]
+
 	// Systems are those of the host, once all are made.
 	Systems Promise[[]System]
+}
+
+// Sinks reach the audit sinks.
+type Sinks interface {
+	// Check is why a sink does not get events at the moment; nil if it does.
+	Check(name string) error
+	// Tell gives the event that will end a request, which has the annotation authorize.AnnotationAsked, to sinks, whatever they want. What it returns waits until each of
+	// them has it, or has it in its spool.
+	Tell(asked string, sinks []string, spooled bool) func(context.Context) error
 }
 
 // Warner tells people that something is wrong with an object.
 type Warner interface {
 	Warn(obj runtime.Object, reason, message string)
+	// Inform tells what became of it.
+	Inform(obj runtime.Object, reason, message string)
 }
 
 // Needs tells replicas what they have to know.

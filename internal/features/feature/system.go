@@ -37,6 +37,8 @@ type System struct {
 	First []authorize.Link
 	// Links stand in the chain ahead of the configured authorizers, where nothing can be configured.
 	Links []authorize.Link
+	// Last stand at the end of the chain, behind the configured authorizers.
+	Last []authorize.Link
 	// Authorizers are the types of authorizers that it provides, for hosts to place as they are configured.
 	Authorizers map[string]Authorizer
 

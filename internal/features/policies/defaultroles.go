@@ -71,7 +71,7 @@ func DefaultRoles() map[string][]policyv1alpha1.PolicyRule {
 }
 
 // specialVerbs are never covered by a wildcard and have to be named (PO-9).
-var specialVerbs = []string{"escalate", "bind", "deny", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
+var specialVerbs = []string{"escalate", "bind", "deny", "approve", "impersonate*", "granular:*", "unsafe-delete-ignore-read-errors"}
 
 var (
 	// withheld is power over policy, over what is recorded, and over the API itself. All names in these lists but the

@@ -179,3 +179,5 @@ type silent struct{}
 
 // Warn implements feature.Warner.
 func (silent) Warn(runtime.Object, string, string) {}
+
+func (silent) Inform(runtime.Object, string, string) {}

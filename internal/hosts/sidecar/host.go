@@ -7,11 +7,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/features/accessrequests"
 	"proviso.dev/proviso/internal/features/base"
 	"proviso.dev/proviso/internal/features/dynamicaudit"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
@@ -87,7 +89,9 @@ func compose(p parts) (*composed, error) {
 	if p.spool != "" {
 		cfg.Auditing = dynamicaudit.Config{MaxSinks: 32, Server: "sidecar", Router: sink.Config{Dir: p.spool, AllowInsecure: p.settings.AllowInsecureSinks}}
 	}
-	if c.systems, err = features.All().Build(c.kernel, cfg); err != nil {
+	// Asking and approving are off here: impersonation cannot be seen (TM-16).
+	lineup := features.All().With(func(f featuregate.Feature) bool { return f != accessrequests.Gate })
+	if c.systems, err = lineup.Build(c.kernel, cfg); err != nil {
 		return nil, err
 	}
 	if err := features.Install(c.kernel, c.systems); err != nil {
@@ -116,6 +120,9 @@ func (logged) Warn(obj runtime.Object, reason, message string) {
 	}
 	klog.InfoS("Something is wrong with an object", "object", name, "reason", reason, "message", message)
 }
+
+// Inform implements feature.Warner.
+func (logged) Inform(runtime.Object, string, string) {}
 
 // Paths of the webhooks.
 const (

@@ -236,6 +236,8 @@ func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestc
 	}
 	if decision == authorizer.DecisionAllow {
 		holder.Put(slot, attrs, v.Pass)
+		holder.NoteBy(slot, v.By)
+		g.annotateGrant(ctx, attrs, v.By)
 	} else {
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
 	}

@@ -73,7 +73,11 @@ func (t *Tier) Authorize(ctx context.Context, attrs authorizer.Attributes) (auth
 }
 
 func (t *Tier) fold(ctx context.Context, attrs authorizer.Attributes, how lists) (authorizer.Decision, string, error) {
-	d, set := t.open(ctx, attrs, how)
+	return foldOpen(t.open(ctx, attrs, how))
+}
+
+// foldOpen is what an answer comes to where no condition is evaluated.
+func foldOpen(d authorizer.ConditionsAwareDecision, set *openSet) (authorizer.Decision, string, error) {
 	if set != nil {
 		return set.folded(), reasonFolded, nil
 	}

@@ -427,6 +427,7 @@ func (g *Gate) United(ctx context.Context, snap *snapshot.Snapshot, attrs author
 // Others are those who may be allowed a request although no rule that applies to it says so: in single namespaces, or
 // by name. One can be in it more than once.
 func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all []ruleset.Subject) {
+	all = snap.Access.Subjects()
 	visit := func(s ruleset.Subject) { all = append(all, s) }
 	if g.unions && isNamespaces(attrs) && attrs.GetVerb() == verbs.Get && attrs.GetName() != "" {
 		snap.Rules.BoundIn(attrs.GetName(), visit)
@@ -434,7 +435,7 @@ func (g *Gate) Others(snap *snapshot.Snapshot, attrs authorizer.Attributes) (all
 		return all
 	}
 	if !g.unites(attrs) {
-		return nil
+		return all
 	}
 	if isNamespaces(attrs) {
 		snap.Rules.BoundIn("", visit)

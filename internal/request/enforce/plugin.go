@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/links"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/denial"
@@ -46,6 +48,8 @@ type Config struct {
 	Effects *Effects
 	// Protected looks at protected attributes that are not enforced; those that are stand in After.
 	Protected *ProtectedAttributes
+	// Grants is told of requests that a grant made possible; nil if there are none.
+	Grants Grants
 	// Later decides a request once more if time has passed that matters; nil leaves it at the first decision.
 	Later Later
 	// Explain names, in refusals, the command that says more. Set it where that command is answered (TR-12).
@@ -59,6 +63,13 @@ type Config struct {
 // Connector decides whether a connect request may create its connection.
 type Connector interface {
 	Connect(ctx context.Context, holder *requestctx.State, data authorizer.ConditionsData) requestctx.Outcome
+}
+
+// Grants is told what grants are used for.
+type Grants interface {
+	// Use takes note of a request that the link of grants has allowed, when it is about to be stored. An error refuses
+	// it.
+	Use(ctx context.Context, holder *requestctx.State, attrs admission.Attributes) error
 }
 
 // Later decides requests once more.
@@ -156,6 +167,9 @@ func (p *Plugin) validate(ctx context.Context, holder *requestctx.State, attrs a
 			by, err = p.admit(then, later, p.facts(later, attrs, objects), objects)
 		}
 	}
+	if err == nil && p.cfg.Grants != nil && slices.ContainsFunc(slotsOf(holder, attrs), func(slot requestctx.Slot) bool { return holder.By(slot) == links.Access }) {
+		err = p.cfg.Grants.Use(ctx, holder, attrs)
+	}
 	known.trial.allowed = err == nil
 	p.cfg.Observer.Admitted(ctx, Observation{Allowed: err == nil, Slots: slotsOf(holder, attrs), Namespace: attrs.GetNamespace(), Trial: &known.trial})
 	return by, err
@@ -232,6 +246,7 @@ func (p *Plugin) resolve(ctx context.Context, holder *requestctx.State, slot req
 			out = reach
 		}
 	}
+	holder.NoteBy(slot, out.Authorizer)
 	return false, out, settle(ctx, known, out)
 }
 

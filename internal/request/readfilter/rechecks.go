@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -305,7 +306,8 @@ type touches map[touch]bool
 
 type touch struct {
 	caller digest
-	before *ruleset.Index
+	rules  *ruleset.Index
+	access *access.Index
 }
 
 // on reports whether the change from one policy to another touches the caller of a question.
@@ -313,10 +315,10 @@ func (t touches) on(q *question, before, policy *snapshot.Snapshot) bool {
 	if before.Served != policy.Served || before.Rules == nil {
 		return true
 	}
-	of := touch{q.caller, before.Rules}
+	of := touch{q.caller, before.Rules, before.Access}
 	touched, known := t[of]
 	if !known {
-		touched = !before.Rules.SameFor(q.attrs.GetUser(), policy.Rules)
+		touched = !before.SameFor(q.attrs.GetUser(), policy)
 		t[of] = touched
 	}
 	return touched

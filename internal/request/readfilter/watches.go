@@ -158,7 +158,7 @@ func (w *watching) isDue(policy *snapshot.Snapshot) bool {
 
 // covers reports whether nothing is left to check by a policy for who was checked by another one.
 func covers(checked, policy *snapshot.Snapshot) bool {
-	return checked.Rules == policy.Rules && checked.Served == policy.Served || checked.Generation > policy.Generation
+	return checked.SameRights(policy) || checked.Generation > policy.Generation
 }
 
 func (w *watching) send(e watch.Event) {

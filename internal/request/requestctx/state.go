@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/revision"
@@ -165,6 +166,8 @@ type State struct {
 
 	mu       sync.Mutex
 	passes   [slots]Pass
+	by       [slots]string
+	used     map[types.UID]bool
 	attrs    authorizer.Attributes
 	supposed [slots][]Supposition
 	atLeast  string
@@ -290,6 +293,34 @@ func (h *State) Put(slot Slot, attrs authorizer.Attributes, p Pass) {
 	if slot == Request {
 		h.attrs = attrs
 	}
+}
+
+// NoteBy notes which link of the chain has allowed what a slot is about.
+func (h *State) NoteBy(slot Slot, link string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.by[slot] = link
+}
+
+// By is the link that has allowed what a slot is about; empty if that is not decided.
+func (h *State) By(slot Slot) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.by[slot]
+}
+
+// Uses reports whether the request uses a grant for the first time: it is admitted once for every attempt to store.
+func (h *State) Uses(grant types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.used[grant] {
+		return false
+	}
+	if h.used == nil {
+		h.used = map[types.UID]bool{}
+	}
+	h.used[grant] = true
+	return true
 }
 
 // Get reads a slot; an empty slot is the denying zero value.

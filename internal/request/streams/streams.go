@@ -154,11 +154,10 @@ func EndsByTime(holder *requestctx.State) bool {
 	if holder == nil || holder.Snapshot == nil || holder.Attributes() == nil {
 		return false // the server's own
 	}
-	rules := holder.Snapshot.Rules
-	if rules.AsksTime() || !rules.IsTimed() {
-		return rules.AsksTime()
+	if holder.Snapshot.Rules.AsksTime() || !holder.Snapshot.IsTimed() {
+		return holder.Snapshot.Rules.AsksTime()
 	}
-	edges := rules.Edges(holder.Attributes().GetUser())
+	edges := holder.Snapshot.Edges(holder.Attributes().GetUser())
 	return len(edges) > 0 && edges[len(edges)-1].After(holder.Instant)
 }
 
@@ -240,10 +239,10 @@ func (s *Streams) due() (questions []question) {
 			}
 			continue
 		}
-		if policy.Rules == one.policy.Rules && policy.Served == one.policy.Served && !asks {
+		if policy.SameRights(one.policy) && !asks {
 			continue
 		}
-		if !asks && policy.Served == one.policy.Served && one.policy.Rules != nil && one.policy.Rules.SameFor(one.attrs.GetUser(), policy.Rules) {
+		if !asks && policy.Served == one.policy.Served && one.policy.Rules != nil && one.policy.SameFor(one.attrs.GetUser(), policy) {
 			one.policy = policy
 			continue
 		}

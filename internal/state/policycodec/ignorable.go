@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 )
@@ -46,6 +47,14 @@ func ignorableOf(obj runtime.Object) *[]string {
 	case *audit.AuditSink:
 		return &o.Ignorable
 	case *audit.AuditClass:
+		return &o.Ignorable
+	case *access.AccessRule:
+		return &o.Ignorable
+	case *access.AccessRequest:
+		return &o.Ignorable
+	case *access.AccessUsage:
+		return &o.Ignorable
+	case *access.TokenRevocation:
 		return &o.Ignorable
 	}
 	return nil

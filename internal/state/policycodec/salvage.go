@@ -87,12 +87,12 @@ func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 		return nil, err
 	}
 	of := shapeOf(kinds[0].GroupKind())
+	list := ignorableOf(obj)
 	if of == nil {
 		return nil, fmt.Errorf("%s is not a kind that is stored", kinds[0].Kind)
 	}
-	list := ignorableOf(obj)
 	if list == nil {
-		list = new([]string) // a kind that never had another form
+		list = new([]string) // a kind that has no list
 	}
 	if plain(data, of) {
 		return *list, nil

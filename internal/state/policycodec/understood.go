@@ -21,7 +21,7 @@ const encrypted = "k8s:enc:"
 
 // StoredKinds are the kinds of ours that are stored, by the part of their keys behind the prefix: group and resource.
 func StoredKinds() map[string]schema.GroupVersionKind {
-	p, a, c := policy.SchemeGroupVersion, audit.SchemeGroupVersion, access.SchemeGroupVersion
+	p, a, x := policy.SchemeGroupVersion, audit.SchemeGroupVersion, access.SchemeGroupVersion
 	return map[string]schema.GroupVersionKind{
 		p.Group + "/policies":                   p.WithKind("Policy"),
 		p.Group + "/policybindings":             p.WithKind("PolicyBinding"),
@@ -30,7 +30,10 @@ func StoredKinds() map[string]schema.GroupVersionKind {
 		p.Group + "/clusterprotectedattributes": p.WithKind("ClusterProtectedAttribute"),
 		a.Group + "/auditsinks":                 a.WithKind("AuditSink"),
 		a.Group + "/auditclasses":               a.WithKind("AuditClass"),
-		c.Group + "/tokenrevocations":           c.WithKind("TokenRevocation"),
+		x.Group + "/accessrules":                x.WithKind("AccessRule"),
+		x.Group + "/accessrequests":             x.WithKind("AccessRequest"),
+		x.Group + "/accessusages":               x.WithKind("AccessUsage"),
+		x.Group + "/tokenrevocations":           x.WithKind("TokenRevocation"),
 	}
 }
 

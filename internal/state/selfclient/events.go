@@ -39,6 +39,11 @@ func (e *Events) Start(ctx context.Context, clients *Clients) error {
 	return nil
 }
 
+// Inform tells what became of an object.
+func (e *Events) Inform(obj runtime.Object, reason, message string) {
+	e.recorder.Event(obj, corev1.EventTypeNormal, reason, message)
+}
+
 // Warn tells that something is wrong with an object.
 func (e *Events) Warn(obj runtime.Object, reason, message string) {
 	e.recorder.Event(obj, corev1.EventTypeWarning, reason, message)

@@ -184,7 +184,7 @@ func (r *Rules) add(c ruleset.Change) {
 }
 
 // Name implements Part.
-func (r *Rules) Name() string { return "policies and RBAC" }
+func (r *Rules) Name() string { return PoliciesAndRBAC }
 
 // Needs implements Needing: rules name kinds.
 func (r *Rules) Needs() []string { return []string{WhatIsServed} }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/engine/protectedattr"
@@ -38,6 +39,8 @@ type Snapshot struct {
 	Fields *fieldperm.Table
 	// Revoked are the narrowed tokens that have ended before their time; nil while that system is off, or not synced.
 	Revoked *narrowedtoken.Revocations
+	// Access is what can be asked for, and what was granted to those who asked; nil if nothing can be.
+	Access *access.Index
 	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.
 	Shadow Shadow
 
@@ -63,6 +66,9 @@ type Needing interface {
 	// Needs are the names of those parts. Without them there is no complete snapshot.
 	Needs() []string
 }
+
+// PoliciesAndRBAC is the name of the part that puts Rules into the snapshot.
+const PoliciesAndRBAC = "policies and RBAC"
 
 // WhatIsServed is the name of the part that puts Served, Resources and Heard into the snapshot.
 const WhatIsServed = "what is served"

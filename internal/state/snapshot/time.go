@@ -1,7 +1,10 @@
 package snapshot
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
@@ -44,7 +47,7 @@ func (s *Snapshot) At(t time.Time) *Snapshot {
 		}
 	}
 	view := *s
-	view.Rules, view.Shadow.Rules = s.Rules.At(t), s.Shadow.Rules.At(t)
+	view.Rules, view.Access, view.Shadow.Rules = s.Rules.At(t), s.Access.At(t), s.Shadow.Rules.At(t)
 	if s.views != nil {
 		s.views.Store(&view)
 	}
@@ -53,7 +56,7 @@ func (s *Snapshot) At(t time.Time) *Snapshot {
 
 // HoldsAt reports whether the snapshot holds at an instant, too.
 func (s *Snapshot) HoldsAt(t time.Time) bool {
-	return s.Rules.HoldsAt(t) && s.Shadow.Rules.HoldsAt(t)
+	return s.Rules.HoldsAt(t) && s.Access.HoldsAt(t) && s.Shadow.Rules.HoldsAt(t)
 }
 
 // Unknown is the snapshot for a time that is not known: what begins or ends allows nothing, and denies.
@@ -62,7 +65,7 @@ func (s *Snapshot) Unknown() *Snapshot {
 		return s
 	}
 	view := *s
-	view.Rules, view.Shadow.Rules = s.Rules.Unknown(), s.Shadow.Rules.Unknown()
+	view.Rules, view.Access, view.Shadow.Rules = s.Rules.Unknown(), s.Access.Unknown(), s.Shadow.Rules.Unknown()
 	return &view
 }
 
@@ -76,8 +79,27 @@ func (s *Snapshot) Throughout(span ruleset.Span) *Snapshot {
 	return &view
 }
 
-// IsTimed reports whether some binding begins or ends.
-func (s *Snapshot) IsTimed() bool { return s.Rules.IsTimed() || s.Shadow.Rules.IsTimed() }
+// IsTimed reports whether some binding or grant begins or ends.
+func (s *Snapshot) IsTimed() bool {
+	return s.Rules.IsTimed() || s.Access.IsTimed() || s.Shadow.Rules.IsTimed()
+}
+
+// Edges are when the bindings and grants of a user begin or end; those of everybody if the user is nil.
+func (s *Snapshot) Edges(u user.Info) []time.Time {
+	edges := append(s.Rules.Edges(u), s.Access.Edges(u)...)
+	slices.SortFunc(edges, time.Time.Compare)
+	return slices.CompactFunc(edges, time.Time.Equal)
+}
+
+// SameFor reports whether a user certainly has the same rights in both.
+func (s *Snapshot) SameFor(u user.Info, other *Snapshot) bool {
+	return s.Rules.SameFor(u, other.Rules) && s.Access.SameFor(u, other.Access)
+}
+
+// SameRights reports whether everybody certainly has the same rights in both.
+func (s *Snapshot) SameRights(other *Snapshot) bool {
+	return s.Rules == other.Rules && s.Access == other.Access && s.Served == other.Served
+}
 
 // lookAgain is how often the clock is looked at while something begins or ends: it may be set.
 const lookAgain = 500 * time.Millisecond
@@ -92,7 +114,7 @@ func (s *Snapshot) passes() bool { return s.IsTimed() || s.Rules.AsksTime() }
 func (s *Store) untilEdge(published *Snapshot) time.Duration {
 	wait := lookAgain
 	now, known := s.clock.Now()
-	for _, ix := range []*ruleset.Index{published.Rules, published.Shadow.Rules} {
+	for _, ix := range []interface{ Until() (time.Time, bool) }{published.Rules, published.Access, published.Shadow.Rules} {
 		if edge, found := ix.Until(); found && known {
 			wait = min(wait, max(edge.Sub(now.Round(0)), 0))
 		}

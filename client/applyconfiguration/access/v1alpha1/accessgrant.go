@@ -5,7 +5,7 @@ package v1alpha1
 // AccessGrantApplyConfiguration represents a declarative configuration of the AccessGrant type for use
 // with apply.
 //
-// AccessGrant is what was granted.
+// AccessGrant is what was granted, as the rule was then.
 type AccessGrantApplyConfiguration struct {
 	// roleRef is the role.
 	RoleRef *AccessRoleRefApplyConfiguration `json:"roleRef,omitempty"`

@@ -19,6 +19,10 @@ type AccessRequestApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is asked for.
 	Spec *AccessRequestSpecApplyConfiguration `json:"spec,omitempty"`
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	Ignorable []string `json:"ignorable,omitempty"`
 	// status is what became of it. It is set by the server.
 	Status *AccessRequestStatusApplyConfiguration `json:"status,omitempty"`
 }
@@ -199,6 +203,16 @@ func (b *AccessRequestApplyConfiguration) ensureObjectMetaApplyConfigurationExis
 // If called multiple times, the Spec field is set to the value of the last call.
 func (b *AccessRequestApplyConfiguration) WithSpec(value *AccessRequestSpecApplyConfiguration) *AccessRequestApplyConfiguration {
 	b.Spec = value
+	return b
+}
+
+// WithIgnorable adds the given value to the Ignorable field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ignorable field.
+func (b *AccessRequestApplyConfiguration) WithIgnorable(values ...string) *AccessRequestApplyConfiguration {
+	for i := range values {
+		b.Ignorable = append(b.Ignorable, values[i])
+	}
 	return b
 }
 

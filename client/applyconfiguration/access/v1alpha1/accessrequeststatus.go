@@ -19,6 +19,8 @@ type AccessRequestStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// approvals are those that were given. Approvals of an earlier generation of the rule do not count.
 	Approvals []AccessApprovalApplyConfiguration `json:"approvals,omitempty"`
+	// pendingUntil is when the request is denied unless it is approved by then.
+	PendingUntil *metav1.Time `json:"pendingUntil,omitempty"`
 	// from is when the grant begins.
 	From *metav1.Time `json:"from,omitempty"`
 	// until is when the grant ends: at that instant it does not count any more.
@@ -64,6 +66,14 @@ func (b *AccessRequestStatusApplyConfiguration) WithApprovals(values ...*AccessA
 		}
 		b.Approvals = append(b.Approvals, *values[i])
 	}
+	return b
+}
+
+// WithPendingUntil sets the PendingUntil field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PendingUntil field is set to the value of the last call.
+func (b *AccessRequestStatusApplyConfiguration) WithPendingUntil(value metav1.Time) *AccessRequestStatusApplyConfiguration {
+	b.PendingUntil = &value
 	return b
 }
 

@@ -18,6 +18,10 @@ type TokenRevocationApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec says which tokens are meant. It cannot be changed.
 	Spec *TokenRevocationSpecApplyConfiguration `json:"spec,omitempty"`
+	// ignorable are paths of fields of this object that a server which does not know them can ignore, such as
+	// ".spec.note"; empty brackets stand for every key or element. Any other field that a server does not know may
+	// deny. The server that stores the object sets the list; a client cannot.
+	Ignorable []string `json:"ignorable,omitempty"`
 }
 
 // TokenRevocation constructs a declarative configuration of the TokenRevocation type for use with
@@ -195,6 +199,16 @@ func (b *TokenRevocationApplyConfiguration) ensureObjectMetaApplyConfigurationEx
 // If called multiple times, the Spec field is set to the value of the last call.
 func (b *TokenRevocationApplyConfiguration) WithSpec(value *TokenRevocationSpecApplyConfiguration) *TokenRevocationApplyConfiguration {
 	b.Spec = value
+	return b
+}
+
+// WithIgnorable adds the given value to the Ignorable field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ignorable field.
+func (b *TokenRevocationApplyConfiguration) WithIgnorable(values ...string) *TokenRevocationApplyConfiguration {
+	for i := range values {
+		b.Ignorable = append(b.Ignorable, values[i])
+	}
 	return b
 }
 

@@ -29,7 +29,7 @@ type universe struct {
 // The names that have a meaning without being written in a rule.
 var (
 	builtinVerbs = append(verbs.All(),
-		"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors", matching.VerbImpersonate+other, matching.VerbGranular+other, other)
+		"escalate", "bind", "deny", "approve", "unsafe-delete-ignore-read-errors", matching.VerbImpersonate+other, matching.VerbGranular+other, other)
 	builtinResources = []string{"pods", "services", "nodes", other}
 )
 

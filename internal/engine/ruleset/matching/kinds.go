@@ -13,8 +13,8 @@ import (
 // Guarded are the API groups that a name without a group never gives access to: power over policy, over what is
 // recorded, and over the API itself (PO-10). A rule that means them says so, by group or with *.
 var Guarded = []string{
-	"policy.proviso.dev", "access.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
-	"apiregistration.k8s.io", "certificates.k8s.io",
+	"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
+	"apiregistration.k8s.io", "certificates.k8s.io", "access.proviso.dev",
 }
 
 // ClusterScoped stands, in deny rules and in negations of allow rules, for every custom resource that belongs to no

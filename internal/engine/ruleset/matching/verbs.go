@@ -88,14 +88,14 @@ const (
 )
 
 // NamedSpecials are the special verbs that only their names match.
-var NamedSpecials = []string{"escalate", "bind", "deny", "unsafe-delete-ignore-read-errors"}
+var NamedSpecials = []string{"escalate", "bind", "deny", "approve", "unsafe-delete-ignore-read-errors"}
 
 // prefixVerbs are the patterns that name all verbs with a prefix.
 var prefixVerbs = map[string]Special{VerbImpersonate + "*": impersonating, VerbGranular + "*": granular}
 
 func SpecialOf(verb string) Special {
 	switch verb {
-	case "escalate", "bind", "deny", "unsafe-delete-ignore-read-errors":
+	case "escalate", "bind", "deny", "approve", "unsafe-delete-ignore-read-errors":
 		return byName
 	}
 	switch {

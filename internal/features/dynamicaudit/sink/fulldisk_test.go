@@ -73,7 +73,7 @@ func TestSpoolOnFullDisk(t *testing.T) {
 				if i == 9 {
 					disk.room = 1 << 20
 				}
-				if err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err == nil {
+				if _, err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err == nil {
 					kept = append(kept, e)
 				} else if failed++; !errors.Is(err, errNoSpace) {
 					t.Fatal(err)
@@ -97,7 +97,7 @@ func TestSpoolOnFullDisk(t *testing.T) {
 func TestSpoolWithoutSegments(t *testing.T) {
 	disk := &fullDisk{room: 1 << 20, noCreate: true}
 	s := testSpool(t, quickDir(t), func(c *spoolConfig) { c.create = disk.create })
-	if err := s.append([]byte("x"), checksum([]byte("x")), time.Now()); err == nil || s.cursor.Disk != 1 {
+	if _, err := s.append([]byte("x"), checksum([]byte("x")), time.Now()); err == nil || s.cursor.Disk != 1 {
 		t.Fatalf("%v %+v", err, s.cursor)
 	}
 	disk.noCreate = false
@@ -113,7 +113,7 @@ func TestSpoolOnDevFull(t *testing.T) {
 	s := testSpool(t, quickDir(t), func(c *spoolConfig) {
 		c.create = func(string) (segmentFile, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }
 	})
-	if err := s.append([]byte("x"), 0, time.Now()); err == nil || s.cursor.Disk != 1 {
+	if _, err := s.append([]byte("x"), 0, time.Now()); err == nil || s.cursor.Disk != 1 {
 		t.Fatalf("%v %+v", err, s.cursor)
 	}
 }

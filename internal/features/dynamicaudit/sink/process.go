@@ -57,6 +57,7 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	}
 	defer workPool.Put(w)
 	w.levels = routes.index.EventLevels(ev, w.levels)
+	telling := r.told.due(ev, routes, w.levels)
 	wanted := false
 	var now time.Time
 	for i, level := range w.levels {
@@ -68,8 +69,12 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 			w.encoder.reset(ev)
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
-		routes.receivers[i].receive(w.encoder.at(min(level, most), r.cfg.MaxEventBytes), now)
+		encoded := w.encoder.at(min(level, most), r.cfg.MaxEventBytes)
+		if !telling.keep(routes.receivers[i], encoded, now) {
+			routes.receivers[i].receive(encoded, now)
+		}
 	}
+	telling.end()
 	if wanted {
 		w.encoder.event = nil
 	}
@@ -77,7 +82,12 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 }
 
 func (s *sink) receive(event *encoded, now time.Time) {
-	err := s.spool.append(event.text, event.sum, now)
+	_, _ = s.keep(event, now)
+}
+
+// keep puts an event into the spool, and tells its number there.
+func (s *sink) keep(event *encoded, now time.Time) (uint64, error) {
+	seq, err := s.spool.append(event.text, event.sum, now)
 	switch {
 	case err == nil && event.truncated:
 		s.spool.noteTruncated()
@@ -87,6 +97,7 @@ func (s *sink) receive(event *encoded, now time.Time) {
 	default:
 		s.delivery.failed(plainText(err.Error()))
 	}
+	return seq, err
 }
 
 func (s *spool) noteTruncated() {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/api/auditregistration/v1alpha1"
@@ -33,6 +32,8 @@ type Router struct {
 	ended    bool // Shutdown was called
 	lockFile *os.File
 	retry    *time.Timer
+
+	told told
 }
 
 // routes are what one event is routed by. They never change.
@@ -90,7 +91,7 @@ func New(cfg Config) (*Router, error) {
 }
 
 // Evaluator returns the policy evaluator that belongs to the router: the union of all sinks and the static policy.
-func (r *Router) Evaluator() audit.PolicyRuleEvaluator {
+func (r *Router) Evaluator() *auditrule.Evaluator {
 	e := &auditrule.Evaluator{Index: func() *auditrule.Index { return r.routes.Load().index }}
 	if r.cfg.Static != nil {
 		e.Static = r.cfg.Static.Evaluator

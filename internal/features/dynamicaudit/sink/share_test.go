@@ -72,7 +72,8 @@ func TestSharesOfTheSpool(t *testing.T) {
 	s := testSpool(t, dir, small)
 	keep := func(user string) bool {
 		e := []byte(fmt.Sprintf(`{"requestURI":"/,\"user\":{\"username\":\"other\"","verb":"get","user":{"username":%q,"uid":"u"},"pad":%q}`, user, strings.Repeat("x", 900)))
-		return s.append(e, checksum(e), time.Now()) == nil
+		_, err := s.append(e, checksum(e), time.Now())
+		return err == nil
 	}
 	fill := func(user string) (n int) {
 		for n < 100 && keep(user) {

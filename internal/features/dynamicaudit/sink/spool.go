@@ -79,22 +79,23 @@ var (
 	errSpoolRemoved = errors.New("spool is removed")
 )
 
-// append keeps one event. sum is the checksum of payload. The error says why the event was dropped, which is counted.
-func (s *spool) append(payload []byte, sum uint32, now time.Time) error {
+// append keeps one event, and returns its number. sum is the checksum of payload. The error says why the event was
+// dropped, which is counted.
+func (s *spool) append(payload []byte, sum uint32, now time.Time) (uint64, error) {
 	s.mu.Lock()
 	seq, err := s.appendLocked(payload, sum, now)
 	s.mu.Unlock()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 	if s.fsync {
-		return s.commit(seq)
+		return seq, s.commit(seq)
 	}
-	return nil
+	return seq, nil
 }
 
 func (s *spool) appendLocked(payload []byte, sum uint32, now time.Time) (uint64, error) {

@@ -39,7 +39,7 @@ func testSpool(t testing.TB, dir string, change func(*spoolConfig)) *spool {
 func put(t testing.TB, s *spool, events ...string) {
 	t.Helper()
 	for _, e := range events {
-		if err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err != nil {
+		if _, err := s.append([]byte(e), checksum([]byte(e)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestSpoolFull(t *testing.T) {
 	equal(t, "what is left", take(t, again), events[dropped:])
 	// An event that is larger than a segment is refused and counted.
 	large := strings.Repeat("x", 5<<10)
-	if err := again.append([]byte(large), checksum([]byte(large)), time.Now()); err == nil || again.cursor.Oversize != 1 {
+	if _, err := again.append([]byte(large), checksum([]byte(large)), time.Now()); err == nil || again.cursor.Oversize != 1 {
 		t.Errorf("oversize: %v, %+v", err, again.cursor)
 	}
 	put(t, again, "small")

@@ -88,7 +88,7 @@ func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
 		}
 		links = append(links, more...)
 	}
-	return links, nil
+	return append(links, feature.Last(k.Systems)...), nil
 }
 
 // Install puts a plan in force.
@@ -128,7 +128,7 @@ func (k *Authorizers) indexed(plan *Plan) ([]authorize.Link, error) {
 			links = append(links, link)
 		}
 	}
-	return links, nil
+	return append(links, feature.Last(k.Systems)...), nil
 }
 
 // provided are the links of an authorizer type that a system provides; nil if none does. Denies in them may yield to

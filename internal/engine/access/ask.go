@@ -1,0 +1,176 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	access "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/engine/connect"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+	"proviso.dev/proviso/internal/engine/verbs"
+)
+
+// The verbs of rules.
+const (
+	// VerbRequest is held by those who may ask by a rule, and by nobody else (PO-22).
+	VerbRequest = "permission-request"
+	// VerbApprove is needed to approve requests by a rule.
+	VerbApprove = "approve"
+)
+
+// Roles is the index in which what Standing returns has roles.
+func (ix *Index) Roles() *ruleset.Index { return ix.roles }
+
+// Standing is who a request stands for in Roles, by what was granted to its caller and counts at an instant, and by
+// what those may do who may ask. Grants that end with the first write come last.
+func (ix *Index) Standing(attrs authorizer.Attributes, at time.Time) (standing []ruleset.Subject) {
+	if ix == nil || attrs.GetUser() == nil {
+		return nil
+	}
+	if isRequests(attrs) && ix.asks(attrs.GetUser()) {
+		standing = append(standing, ruleset.Subject{Name: ofRequester})
+	}
+	grants := ix.of(attrs.GetUser())
+	if len(grants) == 0 || at.IsZero() {
+		return standing
+	}
+	for _, once := range []bool{false, true} {
+		for _, g := range grants {
+			if g.Request.Spec.Once == once && ix.counts(g, attrs, at) {
+				standing = append(standing, ruleset.Subject{Name: ofGrant + g.Key()})
+			}
+		}
+	}
+	return standing
+}
+
+// Has reports whether something is granted to a user at an instant.
+func (ix *Index) Has(u user.Info, at time.Time) bool {
+	return u != nil && slices.ContainsFunc(ix.of(u), func(g *Grant) bool { return !at.Before(g.From) && at.Before(g.Until) })
+}
+
+// counts reports whether a grant counts for a request at an instant, as far as its role does not say that.
+func (ix *Index) counts(g *Grant, attrs authorizer.Attributes, at time.Time) bool {
+	u := attrs.GetUser()
+	switch {
+	case at.Before(g.From) || !at.Before(g.Until):
+		return false
+	case !Includes(g.rule.Spec.Subjects, u):
+		return false
+	case IsAccount(u.GetName()) && u.GetUID() != g.Request.Spec.Requester.UID:
+		return false // another service account of the same name
+	case g.Namespace != ix.master && (!attrs.IsResourceRequest() || attrs.GetNamespace() != g.Namespace):
+		return false
+	case !g.special && HandsOut(attrs.GetVerb()):
+		return false
+	case g.Request.Spec.Once && (attrs.GetVerb() == verbs.DeleteCollection || isConnect(attrs)):
+		return false
+	}
+	return !g.narrowed || ix.narrows(g, attrs)
+}
+
+func (ix *Index) narrows(g *Grant, attrs authorizer.Attributes) bool {
+	var q ruleset.Query
+	q.ResetFor(ix.roles, attrs, ruleset.Subject{Name: ofNarrowing + g.Key()})
+	m := q.PolicyMaster()
+	return m.Allow.Found()
+}
+
+func isConnect(attrs authorizer.Attributes) bool {
+	return connect.Of(attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetSubresource()) != connect.None
+}
+
+// HandsOut reports whether a verb hands out rights, or takes away what was denied: a grant has it only if its rule says
+// so (TM-8).
+func HandsOut(verb string) bool {
+	return slices.Contains(matching.NamedSpecials, verb) || strings.HasPrefix(verb, matching.VerbImpersonate)
+}
+
+func isRequests(attrs authorizer.Attributes) bool {
+	return attrs.IsResourceRequest() && attrs.GetAPIGroup() == access.GroupName && attrs.GetResource() == "accessrequests" && (attrs.GetSubresource() == "" || attrs.GetSubresource() == "revocation")
+}
+
+// MayAsk reports whether the request is the question whether somebody may ask by a rule, and the answer.
+func (ix *Index) MayAsk(attrs authorizer.Attributes) (asked bool, rule *access.AccessRule) {
+	if !attrs.IsResourceRequest() || attrs.GetVerb() != VerbRequest || attrs.GetAPIGroup() != access.GroupName || attrs.GetResource() != "accessrules" {
+		return false, nil
+	}
+	if ix == nil || attrs.GetUser() == nil {
+		return true, nil
+	}
+	if r := ix.rule(attrs.GetName()); r != nil && Includes(r.Spec.Subjects, attrs.GetUser()) {
+		return true, r
+	}
+	return true, nil
+}
+
+// ByWhat is the grant that stands for somebody in Roles; nil if it is none.
+func (ix *Index) ByWhat(subject ruleset.Subject) *Grant {
+	key, ok := strings.CutPrefix(subject.Name, ofGrant)
+	if !ok || ix == nil {
+		return nil
+	}
+	return ix.keys[key]
+}
+
+// Reason says what was granted.
+func (g *Grant) Reason() string {
+	return fmt.Sprintf("AccessRequest %q grants %s until %s", g.Key(), RoleName(g.rule.Spec.RoleRef), g.Until.UTC().Format(time.RFC3339))
+}
+
+// Sinks are the audit sinks that get what a grant by break-glass makes possible.
+func (g *Grant) Sinks() []string { return g.rule.Spec.AuditSinks }
+
+// Watched reports whether an audit event of a request is needed, whatever anybody wants: it asks for access, or its
+// user has broken the glass (TM-13).
+func (ix *Index) Watched(attrs authorizer.Attributes) bool {
+	if ix == nil || attrs.GetUser() == nil {
+		return false
+	}
+	if isRequests(attrs) && attrs.GetVerb() == verbs.Create {
+		return slices.ContainsFunc(ix.rules, func(r *access.AccessRule) bool { return r.Spec.BreakGlass })
+	}
+	return slices.ContainsFunc(ix.of(attrs.GetUser()), func(g *Grant) bool { return g.rule.Spec.BreakGlass })
+}
+
+// RoleName is how people name a role.
+func RoleName(r access.AccessRoleRef) string {
+	if r.ClusterRole() {
+		return fmt.Sprintf("ClusterRole %q", r.Name)
+	}
+	return fmt.Sprintf("Role %q", r.Namespace+"/"+r.Name)
+}
+
+// Helps are the names of the rules by which the caller of a request may ask for something that would allow it, in
+// order.
+func (ix *Index) Helps(attrs authorizer.Attributes, namespace func(string) (metav1.Object, bool)) (names []string) {
+	if ix == nil || attrs.GetUser() == nil {
+		return nil
+	}
+	for _, r := range ix.rules {
+		if !Includes(r.Spec.Subjects, attrs.GetUser()) || HandsOut(attrs.GetVerb()) && !r.Spec.SpecialVerbs || !ix.reaches(r, attrs, namespace) {
+			continue
+		}
+		var q ruleset.Query
+		q.ResetFor(ix.roles, attrs, ruleset.Subject{Name: ofRule + r.Name})
+		if m := q.PolicyMaster(); !m.Deny.Found() && (m.Allow.Found() || m.ConditionalAllow) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// reaches reports whether a rule is about the place of a request.
+func (ix *Index) reaches(r *access.AccessRule, attrs authorizer.Attributes, namespace func(string) (metav1.Object, bool)) bool {
+	if slices.Contains(r.Spec.Namespaces, ix.master) {
+		return true
+	}
+	return attrs.IsResourceRequest() && attrs.GetNamespace() != "" && ix.covers(r, attrs.GetNamespace(), nil, namespace)
+}

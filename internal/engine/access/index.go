@@ -1,0 +1,325 @@
+package access
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	access "proviso.dev/proviso/api/access/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
+)
+
+// Input is everything that an index is built from. The objects are kept and must not be changed afterwards.
+type Input struct {
+	// MasterNamespace is the namespace whose requests are for the whole cluster.
+	MasterNamespace string
+	Kinds           *matching.Kinds
+	CompileRule     ruleset.CompileRule
+	Limits          ruleset.Limits
+
+	Rules    []*access.AccessRule
+	Requests []*access.AccessRequest
+	// ClusterRoles are those of RBAC that rules name, as far as they exist, and Policy is the policy of the master
+	// namespace; nil if there is none.
+	ClusterRoles []*rbacv1.ClusterRole
+	Policy       *policy.Policy
+	// Namespaces finds a namespace; false if it does not exist.
+	Namespaces func(name string) (metav1.Object, bool)
+}
+
+// Grant is a request that was approved and has not ended.
+type Grant struct {
+	Namespace, Name string
+	Request         *access.AccessRequest
+	// From and Until are when it counts.
+	From, Until time.Time
+
+	rule     *access.AccessRule
+	special  bool
+	narrowed bool
+}
+
+// Key is how people name it.
+func (g *Grant) Key() string { return g.Namespace + "/" + g.Name }
+
+// Index is what can be asked for and what is granted. It is immutable. The nil index grants nothing.
+type Index struct {
+	master string
+	rules  []*access.AccessRule // by name
+	grants map[string][]*Grant  // by user
+	keys   map[string]*Grant    // by namespace and name
+	// roles binds roles to what stands for a grant, for the narrowing of one, for a rule, and for requesters.
+	roles *ruleset.Index
+	edges []int64 // when grants begin and end, in order
+	// holds is the time between edges for which the index was made.
+	holds ruleset.Span
+}
+
+// What stands for somebody in the index of roles.
+const (
+	ofGrant     = "grant:"
+	ofNarrowing = "narrowing:"
+	ofRule      = "rule:"
+	ofRequester = "requester"
+)
+
+// Build makes the index.
+func Build(in Input) *Index {
+	ix := &Index{master: in.MasterNamespace, rules: slices.Clone(in.Rules), grants: map[string][]*Grant{}, keys: map[string]*Grant{}}
+	slices.SortFunc(ix.rules, func(a, b *access.AccessRule) int { return strings.Compare(a.Name, b.Name) })
+	bound := bindings{}
+	for _, rule := range ix.rules {
+		bound.bind(ofRule+rule.Name, rule.Spec.RoleRef)
+	}
+	requests := slices.Clone(in.Requests)
+	slices.SortFunc(requests, func(a, b *access.AccessRequest) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for _, r := range requests {
+		if g := ix.grant(r, in.Namespaces); g != nil {
+			ix.grants[r.Spec.Requester.Username] = append(ix.grants[r.Spec.Requester.Username], g)
+			ix.keys[g.Key()] = g
+			ix.edges = append(ix.edges, g.From.Unix(), g.Until.Unix())
+			bound.bind(ofGrant+g.Key(), g.rule.Spec.RoleRef)
+		}
+	}
+	slices.Sort(ix.edges)
+	ix.edges = slices.Compact(ix.edges)
+	ix.roles = ix.compile(in, bound)
+	return ix
+}
+
+// rule finds a rule by its name.
+func (ix *Index) rule(name string) *access.AccessRule {
+	if i, ok := slices.BinarySearchFunc(ix.rules, name, func(r *access.AccessRule, n string) int { return strings.Compare(r.Name, n) }); ok {
+		return ix.rules[i]
+	}
+	return nil
+}
+
+// grant is what a request grants; nil if it does not. A rule that has become narrower makes it less, and one that is
+// another one by now, or grants another role, ends it.
+func (ix *Index) grant(r *access.AccessRequest, namespaces func(string) (metav1.Object, bool)) *Grant {
+	s, granted := &r.Status, r.Status.Granted
+	rule := ix.rule(r.Spec.RuleRef.Name)
+	switch {
+	case met(r, access.ConditionApproved) == nil || met(r, access.ConditionEnded) != nil || met(r, access.ConditionDenied) != nil:
+		return nil
+	case s.From == nil || s.Until == nil || granted == nil || rule == nil || rule.UID != r.Spec.RuleRef.UID || rule.Spec.RoleRef != granted.RoleRef:
+		return nil
+	case !ix.covers(rule, r.Namespace, r, namespaces):
+		return nil
+	}
+	until := s.Until.Time
+	if most := s.From.Add(time.Duration(rule.Spec.MaxDurationSeconds) * time.Second); most.Before(until) {
+		until = most
+	}
+	if !s.From.Time.Before(until) {
+		return nil
+	}
+	return &Grant{Namespace: r.Namespace, Name: r.Name, Request: r, From: s.From.Time, Until: until, rule: rule,
+		special: granted.SpecialVerbs && rule.Spec.SpecialVerbs, narrowed: len(r.Spec.Verbs)+len(r.Spec.ResourceKinds)+len(r.Spec.ResourceNames) > 0}
+}
+
+// covers reports whether a rule is about a namespace. One that does not exist, or is another one than when it was asked
+// for in it, is not covered.
+func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.Object, namespaces func(string) (metav1.Object, bool)) bool {
+	if namespace == ix.master {
+		return slices.Contains(rule.Spec.Namespaces, ix.master)
+	}
+	ns, ok := namespaces(namespace)
+	if !ok || asked != nil && asked.GetAnnotations()[policy.AnnotationNamespaceUID] != string(ns.GetUID()) {
+		return false
+	}
+	return Covers(rule, ns, ix.master)
+}
+
+// Covers reports whether a rule is about a namespace that exists. "*" is every namespace but the master namespace,
+// which stands for the whole cluster and has to be named.
+func Covers(rule *access.AccessRule, ns metav1.Object, master string) bool {
+	if ns.GetName() == master {
+		return slices.Contains(rule.Spec.Namespaces, master)
+	}
+	if s := rule.Spec.NamespaceSelector; s != nil {
+		selector, err := metav1.LabelSelectorAsSelector(s)
+		return err == nil && selector.Matches(labels.Set(ns.GetLabels()))
+	}
+	return slices.Contains(rule.Spec.Namespaces, ns.GetName()) || slices.Contains(rule.Spec.Namespaces, "*")
+}
+
+// bindings are roles by what stands for somebody.
+type bindings map[string]policy.PolicyRoleBinding
+
+func (b bindings) bind(who string, role access.AccessRoleRef) {
+	entry := policy.PolicyRoleBinding{RoleName: role.Name, UserNames: []string{who}}
+	if role.ClusterRole() {
+		entry.RoleRef = &policy.PolicyRoleReference{APIGroup: role.APIGroup, Kind: role.Kind, Name: role.Name}
+	}
+	b[who] = entry
+}
+
+// compile makes the index of roles: those that are named, what narrows single grants, and what requesters may do with
+// their own requests.
+func (ix *Index) compile(in Input, bound bindings) *ruleset.Index {
+	roles := &policy.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: ix.master, Name: policy.PolicyName}}
+	if in.Policy != nil {
+		roles.ObjectMeta = in.Policy.ObjectMeta
+		roles.Roles = maps.Clone(in.Policy.Roles)
+	}
+	if roles.Roles == nil {
+		roles.Roles = map[string]policy.PolicyRole{}
+	}
+	// No name in the API has a zero byte.
+	own := func(who string, rules ...policy.PolicyRule) {
+		name := "\x00" + who
+		roles.Roles[name] = policy.PolicyRole{Rules: rules}
+		bound[who] = policy.PolicyRoleBinding{RoleName: name, UserNames: []string{who}}
+	}
+	own(ofRequester, requesterRules()...)
+	for _, grants := range ix.grants {
+		for _, g := range grants {
+			if g.narrowed {
+				own(ofNarrowing+g.Key(), narrowing(&g.Request.Spec))
+			}
+		}
+	}
+	return ruleset.Build(ruleset.Input{
+		MasterNamespace: ix.master, Kinds: in.Kinds, CompileRule: in.CompileRule, Limits: in.Limits, ClusterRoles: in.ClusterRoles, Policies: []*policy.Policy{roles},
+		PolicyBindings: []*policy.PolicyBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: ix.master, Name: ix.master},
+			PolicyRef: policy.PolicyReference{Namespace: ix.master}, RoleBindings: bound}},
+	})
+}
+
+// requesterRules are what people may do with their own requests, without any other right (TM-9). That they are their
+// own is looked at where they are stored.
+func requesterRules() []policy.PolicyRule {
+	resource := "accessrequests." + access.GroupName
+	return []policy.PolicyRule{
+		{Verbs: []string{"create"}, ResourceKinds: []string{resource, resource + "/revocation"}},
+		{Verbs: []string{"get", "list", "watch", "delete", "-deletecollection"}, ResourceKinds: []string{resource}},
+	}
+}
+
+// narrowing is the rule that a narrowed grant must meet as well.
+func narrowing(s *access.AccessRequestSpec) policy.PolicyRule {
+	orAll := func(list []string) []string {
+		if len(list) == 0 {
+			return []string{"*"}
+		}
+		return list
+	}
+	return policy.PolicyRule{Verbs: orAll(s.Verbs), ResourceKinds: orAll(s.ResourceKinds), ResourceNames: s.ResourceNames}
+}
+
+// At is the index at an instant, which tells it from that of another one between other edges.
+func (ix *Index) At(t time.Time) *Index {
+	if ix.HoldsAt(t) {
+		return ix
+	}
+	next := *ix
+	next.holds = ix.around(t.Unix())
+	return &next
+}
+
+// Unknown is the index for a time that is not known.
+func (ix *Index) Unknown() *Index {
+	if !ix.IsTimed() || ix.holds == (ruleset.Span{}) {
+		return ix
+	}
+	next := *ix
+	next.holds = ruleset.Span{}
+	return &next
+}
+
+func (ix *Index) around(at int64) ruleset.Span {
+	span := ruleset.Span{From: math.MinInt64, Until: math.MaxInt64}
+	for _, edge := range ix.edges {
+		if edge > at {
+			span.Until = edge
+			break
+		}
+		span.From = edge
+	}
+	return span
+}
+
+// IsTimed reports whether some grant begins or ends; all of them do.
+func (ix *Index) IsTimed() bool { return ix != nil && len(ix.edges) > 0 }
+
+// HoldsAt reports whether no grant begins or ends between the instant that the index is for and another one.
+func (ix *Index) HoldsAt(t time.Time) bool {
+	return !ix.IsTimed() || ix.holds.From <= t.Unix() && t.Unix() < ix.holds.Until
+}
+
+// Until is when the index ceases to hold; not found if it never does.
+func (ix *Index) Until() (edge time.Time, found bool) {
+	if !ix.IsTimed() || ix.holds == (ruleset.Span{}) || ix.holds.Until == math.MaxInt64 {
+		return time.Time{}, false
+	}
+	return time.Unix(ix.holds.Until, 0), true
+}
+
+// Edges are when grants of a user begin or end, in order; those of everybody if the user is nil.
+func (ix *Index) Edges(u user.Info) (edges []time.Time) {
+	if !ix.IsTimed() {
+		return nil
+	}
+	for name, grants := range ix.grants {
+		for _, g := range grants {
+			if u == nil || u.GetName() == name {
+				edges = append(edges, g.From.UTC(), g.Until.UTC())
+			}
+		}
+	}
+	slices.SortFunc(edges, time.Time.Compare)
+	return slices.CompactFunc(edges, time.Time.Equal)
+}
+
+// SameFor reports whether a user certainly has the same from both.
+func (ix *Index) SameFor(u user.Info, other *Index) bool {
+	if ix == other || u == nil {
+		return ix == other
+	}
+	return ix.of(u) == nil && other.of(u) == nil && ix.asks(u) == other.asks(u)
+}
+
+func (ix *Index) of(u user.Info) []*Grant {
+	if ix == nil {
+		return nil
+	}
+	return ix.grants[u.GetName()]
+}
+
+// asks reports whether a user may ask for anything.
+func (ix *Index) asks(u user.Info) bool {
+	return ix != nil && slices.ContainsFunc(ix.rules, func(r *access.AccessRule) bool { return Includes(r.Spec.Subjects, u) })
+}
+
+// Subjects are all who may ask for something, or have something that was granted.
+func (ix *Index) Subjects() (all []ruleset.Subject) {
+	if ix == nil {
+		return nil
+	}
+	for name := range ix.grants {
+		all = append(all, ruleset.Subject{Name: name})
+	}
+	for _, r := range ix.rules {
+		for _, name := range r.Spec.Subjects.UserNames {
+			all = append(all, ruleset.Subject{Name: name})
+		}
+		for _, name := range r.Spec.Subjects.GroupNames {
+			all = append(all, ruleset.Subject{Group: true, Name: name})
+		}
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package access
+
+import (
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	access "proviso.dev/proviso/api/access/v1alpha1"
+	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/ruleset"
+)
+
+var noon = time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
+
+func namespaces(name string) (metav1.Object, bool) {
+	return &metav1.ObjectMeta{Name: name, UID: "uid-of-prod", Labels: map[string]string{"stage": name}}, name == "prod"
+}
+
+func testRule() *access.AccessRule {
+	return &access.AccessRule{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "rule-1", Generation: 1}, Spec: access.AccessRuleSpec{
+		Subjects: access.Subjects{GroupNames: []string{"oncall"}}, RoleRef: access.AccessRoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "all"},
+		Namespaces: []string{"prod"}, MaxDurationSeconds: 7200, Approvals: &access.ApprovalRule{Count: 1, Subjects: access.Subjects{GroupNames: []string{"leads"}}},
+	}}
+}
+
+func testRequest() *access.AccessRequest {
+	from, until := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+	r := &access.AccessRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "q", Namespace: "prod", UID: "q-1", Annotations: map[string]string{policy.AnnotationNamespaceUID: "uid-of-prod"}},
+		Spec:       access.AccessRequestSpec{RuleRef: access.AccessRuleRef{Name: "r", UID: "rule-1"}, DurationSeconds: 3600},
+		Status: access.AccessRequestStatus{From: &from, Until: &until, Granted: &access.AccessGrant{RoleRef: testRule().Spec.RoleRef},
+			Conditions: []metav1.Condition{{Type: access.ConditionApproved, Status: metav1.ConditionTrue, Reason: access.ReasonApproved}}},
+	}
+	r.Spec.Requester.Username = "alice"
+	return r
+}
+
+func build(rule *access.AccessRule, requests ...*access.AccessRequest) *Index {
+	return Build(Input{MasterNamespace: "master", Rules: []*access.AccessRule{rule}, Requests: requests, Namespaces: namespaces,
+		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}}})
+}
+
+func asking(verb, namespace, resource string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{"oncall"}}, Verb: verb, Namespace: namespace, APIVersion: "v1", Resource: resource, ResourceRequest: true}
+}
+
+// allowed reports whether grants allow a request.
+func allowed(ix *Index, attrs authorizer.Attributes, at time.Time) bool {
+	var q ruleset.Query
+	standing := ix.Standing(attrs, at)
+	if len(standing) == 0 {
+		return false
+	}
+	q.ResetFor(ix.Roles(), attrs, standing...)
+	m := q.PolicyMaster()
+	return m.Allow.Found() && !m.Deny.Found()
+}
+
+// TM-11: what a grant allows, and every way in which it does not count.
+func TestGrants(t *testing.T) {
+	get := asking("get", "prod", "configmaps")
+	if !allowed(build(testRule(), testRequest()), get, noon) {
+		t.Fatal("a grant does not count")
+	}
+	for name, tc := range map[string]struct {
+		rule    func(*access.AccessRule)
+		request func(*access.AccessRequest)
+		asked   func(*authorizer.AttributesRecord)
+		at      time.Time
+		counts  bool
+	}{
+		"just before its end":  {at: noon.Add(time.Hour - time.Nanosecond), counts: true},
+		"at its end":           {at: noon.Add(time.Hour)},
+		"before its beginning": {at: noon.Add(-time.Nanosecond)},
+		"at no known time":     {at: time.Time{}},
+		"elsewhere":            {asked: func(a *authorizer.AttributesRecord) { a.Namespace = "dev" }},
+		"everywhere":           {asked: func(a *authorizer.AttributesRecord) { a.Namespace = "" }},
+		"by a path":            {asked: func(a *authorizer.AttributesRecord) { a.ResourceRequest, a.Path, a.Namespace = false, "/metrics", "" }},
+		"by somebody else": {asked: func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "bob", Groups: []string{"oncall"}}
+		}},
+		"without the group": {asked: func(a *authorizer.AttributesRecord) { a.User = &user.DefaultInfo{Name: "alice"} }},
+		"that hands out":    {asked: func(a *authorizer.AttributesRecord) { a.Verb = "bind" }},
+		"that impersonates": {asked: func(a *authorizer.AttributesRecord) { a.Verb = "impersonate:user-info" }},
+		"not approved":      {request: func(r *access.AccessRequest) { r.Status.Conditions = nil }},
+		"ended": {request: func(r *access.AccessRequest) {
+			r.Status.Conditions = append(r.Status.Conditions, metav1.Condition{Type: access.ConditionEnded, Status: metav1.ConditionTrue})
+		}},
+		"of another rule":    {request: func(r *access.AccessRequest) { r.Spec.RuleRef.UID = "rule-0" }},
+		"of another role":    {rule: func(r *access.AccessRule) { r.Spec.RoleRef.Name = "some" }},
+		"of a narrower rule": {rule: func(r *access.AccessRule) { r.Spec.Namespaces = []string{"dev"} }},
+		"of a shorter rule":  {rule: func(r *access.AccessRule) { r.Spec.MaxDurationSeconds = 60 }, at: noon.Add(time.Minute)},
+		"of a rule by label": {rule: func(r *access.AccessRule) {
+			r.Spec.Namespaces, r.Spec.NamespaceSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
+		}, counts: true},
+		"of a rule by another": {rule: func(r *access.AccessRule) {
+			r.Spec.Namespaces, r.Spec.NamespaceSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "dev"}}
+		}},
+		"of a namespace before": {request: func(r *access.AccessRequest) { r.Annotations[policy.AnnotationNamespaceUID] = "uid-of-another" }},
+		"of a namespace gone":   {request: func(r *access.AccessRequest) { r.Namespace = "gone" }, asked: func(a *authorizer.AttributesRecord) { a.Namespace = "gone" }},
+		"narrowed to it": {request: func(r *access.AccessRequest) {
+			r.Spec.Verbs, r.Spec.ResourceKinds = []string{"get"}, []string{"configmaps"}
+		}, counts: true},
+		"narrowed to others":    {request: func(r *access.AccessRequest) { r.Spec.ResourceKinds = []string{"pods"} }},
+		"narrowed to a name":    {request: func(r *access.AccessRequest) { r.Spec.ResourceNames = []string{"one"} }},
+		"once, of a collection": {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "deletecollection" }},
+		"once, of one":          {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "delete" }, counts: true},
+		"once, of a connection": {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb, a.Resource, a.Subresource = "create", "pods", "exec" }},
+		"for an account": {request: func(r *access.AccessRequest) {
+			r.Spec.Requester.Username, r.Spec.Requester.UID = "system:serviceaccount:a:b", "1"
+		}, asked: asAccount("1"), counts: true},
+		"for another account": {request: func(r *access.AccessRequest) {
+			r.Spec.Requester.Username, r.Spec.Requester.UID = "system:serviceaccount:a:b", "1"
+		}, asked: asAccount("2")},
+		"special, and rule says": {rule: func(r *access.AccessRule) { r.Spec.SpecialVerbs = true }, request: func(r *access.AccessRequest) { r.Status.Granted.SpecialVerbs = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "bind" }, counts: true},
+		"special, widened later": {rule: func(r *access.AccessRule) { r.Spec.SpecialVerbs = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "bind" }},
+	} {
+		rule, request, asked, at := testRule(), testRequest(), get, tc.at
+		if tc.rule != nil {
+			tc.rule(rule)
+		}
+		if tc.request != nil {
+			tc.request(request)
+		}
+		if tc.asked != nil {
+			tc.asked(&asked)
+		}
+		if at.IsZero() && name != "at no known time" {
+			at = noon
+		}
+		if got := allowed(build(rule, request), asked, at); got != tc.counts {
+			t.Errorf("a grant %s: %v", name, got)
+		}
+	}
+}
+
+func asAccount(uid string) func(*authorizer.AttributesRecord) {
+	return func(a *authorizer.AttributesRecord) {
+		a.User = &user.DefaultInfo{Name: "system:serviceaccount:a:b", UID: uid, Groups: []string{"oncall"}}
+	}
+}

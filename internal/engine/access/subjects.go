@@ -1,0 +1,78 @@
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	access "proviso.dev/proviso/api/access/v1alpha1"
+)
+
+// accountPrefix begins the user name of a service account.
+const accountPrefix = "system:serviceaccount:"
+
+// IsAccount reports whether a user is a service account.
+func IsAccount(name string) bool { return strings.HasPrefix(name, accountPrefix) }
+
+// Includes reports whether a user is one of the subjects, by name or by a group.
+func Includes(s access.Subjects, u user.Info) bool {
+	return u != nil && (slices.Contains(s.UserNames, u.GetName()) || slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(s.GroupNames, g) }))
+}
+
+// MayApprove reports whether the approval of a user can count: a service account has to be listed by its name.
+func MayApprove(rule *access.AccessRule, u user.Info) bool {
+	a := rule.Spec.Approvals
+	switch {
+	case a == nil || u == nil:
+		return false
+	case IsAccount(u.GetName()):
+		return slices.Contains(a.Subjects.UserNames, u.GetName())
+	}
+	return Includes(a.Subjects, u)
+}
+
+// Identity are the values by which a rule tells people apart, beside their names.
+func Identity(rule *access.AccessRule, extra map[string][]string) []string {
+	if rule.Spec.Approvals == nil || rule.Spec.Approvals.IdentityExtra == "" {
+		return nil
+	}
+	return extra[rule.Spec.Approvals.IdentityExtra]
+}
+
+// person is somebody by the names that they have.
+type person struct {
+	user     string
+	identity []string
+}
+
+func (p person) is(o person) bool {
+	return p.user == o.user || slices.ContainsFunc(p.identity, func(v string) bool { return slices.Contains(o.identity, v) })
+}
+
+// IsRequester reports whether somebody is the person who asked.
+func IsRequester(rule *access.AccessRule, r *access.AccessRequest, name string, extra map[string][]string) bool {
+	return person{name, Identity(rule, extra)}.is(requester(rule, r))
+}
+
+func requester(rule *access.AccessRule, r *access.AccessRequest) person {
+	extra := map[string][]string{}
+	for key, values := range r.Spec.Requester.Extra {
+		extra[key] = values
+	}
+	return person{r.Spec.Requester.Username, Identity(rule, extra)}
+}
+
+// Approved is how many people have approved a request, as the rule is now. The requester's own approval does not count,
+// nor one of an earlier generation of the rule; two approvals of one person are one.
+func Approved(rule *access.AccessRule, r *access.AccessRequest) int {
+	var people []person
+	for _, a := range r.Status.Approvals {
+		p := person{a.By, a.Identity}
+		if a.RuleGeneration != rule.Generation || p.is(requester(rule, r)) || slices.ContainsFunc(people, p.is) {
+			continue
+		}
+		people = append(people, p)
+	}
+	return len(people)
+}
