@@ -126,6 +126,13 @@ func carried(u user.Info) (token *narrowedtoken.Token, extra []string) {
 	return nil, texts
 }
 
+// usesGrants reports whether what was granted by access requests counts for a user: not for a token that was asked for
+// without it.
+func usesGrants(u user.Info) bool {
+	token, extra := carried(u)
+	return extra == nil && (token == nil || token.Payload.Grants)
+}
+
 // carrying lets the user of the request's own check carry the token that the request came with: impersonation has
 // replaced the user by then. Nobody else adds a token to a user.
 func carrying(ctx context.Context, attrs authorizer.Attributes) authorizer.Attributes {
