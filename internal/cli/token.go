@@ -25,7 +25,7 @@ func NewTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "token",
 		Short: "Narrow your credential for an agent, a script or a pipeline",
 		Long: `Ask for tokens that can do less than you, and narrow them further without a server. A request with a narrowed token is allowed only if
-you may make it and every link of the token allows it. Whoever holds a token can add a link, and nobody can take one away.
+you may make it and every link of the token allows it. A holder can add a link, and nobody can take one away.
 
 A token never gets by a wildcard what is as good as more rights: secrets, workloads, exec, impersonation, tokens of service accounts,
 roles. Name the verb and the resource to allow such a thing.
@@ -105,7 +105,7 @@ func newTokenRequestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "request --allow 'VERBS KINDS [-n NAMESPACES]'",
 		Short: "Ask for a token that can do less than you",
-		Long: `Ask the server for a token of your own that can do only what --allow and --rules say, and print it. Whoever has the token can use it until
+		Long: `Ask the server for a token of your own that can do only what --allow and --rules say, and print it. A user who has the token can use it until
 it ends: keep it as you keep a password.`,
 		Example: `  # Read pods and deployments of namespace web for 20 minutes
   proviso token request --allow 'get,list,watch pods,deployments.apps -n web' --for 20m --description 'build agent' > token

@@ -17,7 +17,7 @@ const keyIDSize = 8
 // keyIDDomain keeps what is derived for the ID apart from everything else that is made of the key.
 const keyIDDomain = "proviso narrowed token key id\x00"
 
-// Key is a root key. Whoever has it can make tokens of every user.
+// Key is a root key. A user who has it can make tokens of every user.
 type Key struct {
 	secret [KeySize]byte
 	id     [keyIDSize]byte
@@ -59,7 +59,7 @@ type Keys []Key
 // find is the key of an ID.
 func (k Keys) find(id []byte) (Key, bool) {
 	for _, key := range k {
-		if string(key.id[:]) == string(id) { // the ID is no secret
+		if string(key.id[:]) == string(id) { // the ID may be known
 			return key, true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// maxCompiled is how many links are kept. Whoever holds a token can make as many as they like.
+// maxCompiled is how many links are kept. A holder can make as many as they like.
 const maxCompiled = 1024
 
 // Compiler compiles links, and keeps what it compiled by its text. It is safe for concurrent use.

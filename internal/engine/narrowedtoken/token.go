@@ -34,7 +34,7 @@ const (
 var encoding = base64.RawURLEncoding.Strict()
 
 // ErrInvalid is every reason for which a token is refused. What is wrong with it is told to the audit log, and never to
-// whoever presents it.
+// the caller.
 var ErrInvalid = errors.New("invalid narrowed token")
 
 func invalid(format string, args ...any) error {

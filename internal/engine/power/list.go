@@ -69,10 +69,10 @@ var rows = []Row{
 	row("answer for whole API groups", Cluster, writes, "apiregistration.k8s.io", "apiservices"),
 
 	// From here on: ordinary for a person, and a way out for a narrowed token.
-	row("act as somebody else", Anywhere, "impersonate*", every, every),
+	row("act as another user", Anywhere, "impersonate*", every, every),
 	row("hand out rights", Anywhere, "escalate bind deny approve", every, every),
 	row("act as a service account", Anywhere, every, "", "serviceaccounts/token"),
-	row("act as whoever a certificate names", Anywhere, changes, "certificates.k8s.io", every),
+	row("act as the user that a certificate names", Anywhere, changes, "certificates.k8s.io", every),
 	row("approve certificates", Anywhere, "approve sign attest", "certificates.k8s.io", every),
 	row("run commands in pods, or reach what they serve", Anywhere, every, "", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers"),
 	row("reach what the cluster serves", Anywhere, every, "", "services/proxy", "nodes/proxy"),

@@ -81,7 +81,7 @@ type System struct {
 type Credentials interface {
 	// Authenticator recognises them ahead of all others, which next does.
 	Authenticator(next authenticator.Request) authenticator.Request
-	// Secret tells the requests whose bodies have one: no audit event may have them, whoever wants it.
+	// Secret tells the requests whose bodies have one: no audit event may have them.
 	Secret(authorizer.Attributes) bool
 }
 

@@ -90,7 +90,7 @@ func refused(format string, args ...any) error {
 	return apierrors.NewForbidden(accessv1alpha1.Resource(narrowedTokens), "", fmt.Errorf(format, args...))
 }
 
-// caller is who asks, with the credential: nobody asks for somebody else.
+// caller is who asks, with the credential: nobody asks for another user.
 func (i *issuer) caller(ctx context.Context) (user.Info, *requestctx.Bearer, error) {
 	u, ok := request.UserFrom(ctx)
 	b := requestctx.BearerOf(ctx)
@@ -98,7 +98,7 @@ func (i *issuer) caller(ctx context.Context) (user.Info, *requestctx.Bearer, err
 	case !ok || b == nil || b.User == nil:
 		return nil, nil, refused("it is not known how you were authenticated")
 	case journal.IsImpersonated(ctx) || !same(u, b.User):
-		return nil, nil, refused("a token cannot be asked for while impersonating somebody")
+		return nil, nil, refused("a token cannot be asked for while impersonating another user")
 	case u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated):
 		return nil, nil, refused("log in to ask for a token")
 	case u.GetName() == user.APIServerUser:

@@ -20,7 +20,7 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Gate switches the system. It is off unless somebody asks for it: to ask for less still turns a session into a bearer
+// Gate switches the system. It is off unless an operator asks for it: to ask for less still turns a session into a bearer
 // token.
 const Gate featuregate.Feature = "NarrowedTokens"
 

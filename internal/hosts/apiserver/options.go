@@ -143,7 +143,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
 		"Let audit sinks use http and be at loopback and link-local addresses. For tests and sidecars.")
 	ours.StringSliceVar(&o.NarrowedTokenKeyFiles, "narrowed-token-key-file", nil,
-		"File with a root key of narrowed tokens, 32 bytes in base64, the same on all replicas. Give several to rotate: the first one signs, all of them verify. Whoever has the key can act as every user. Default: pki/narrowed-token.key under the data directory, made if it is missing. Needs the feature gate NarrowedTokens.")
+		"File with a root key of narrowed tokens, 32 bytes in base64, the same on all replicas. Give several to rotate: the first one signs, all of them verify. A user who has the key can act as every user. Default: pki/narrowed-token.key under the data directory, made if it is missing. Needs the feature gate NarrowedTokens.")
 	ours.DurationVar(&o.NarrowedTokenMax, "narrowed-token-max", o.NarrowedTokenMax,
 		"How long a narrowed token lives at most. It never lives longer than the credential that asked for it.")
 	for _, name := range upstream.Order {

@@ -43,7 +43,7 @@ func (o *Options) tokenConfig() (cfg tokens.Config, err error) {
 	}
 	for _, name := range files {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
-			klog.InfoS("Others can read the key of narrowed tokens: whoever has it can act as every user", "file", name, "mode", info.Mode().Perm().String())
+			klog.InfoS("Others can read the key of narrowed tokens: a user who has it can act as every user", "file", name, "mode", info.Mode().Perm().String())
 		}
 	}
 	keys, err := tokens.KeysOf(files, os.ReadFile)
@@ -75,7 +75,7 @@ func (s *stages) wrapAuthentication(generic *genericapiserver.Config) {
 	}
 }
 
-// quietAudit keeps the bodies of requests out of audit events that a system says so of, whoever wants them.
+// quietAudit keeps the bodies of requests out of audit events that a system says so of.
 type quietAudit struct {
 	audit.PolicyRuleEvaluator
 	systems []feature.System

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/streaming/pkg/httpstream/wsstream"
 	"k8s.io/utils/lru"
 
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
@@ -64,7 +63,7 @@ func New(cfg Config) *Authenticator {
 }
 
 var (
-	// errInvalid is all that whoever presents a token is told.
+	// errInvalid is all that the caller is told.
 	errInvalid = errors.New("invalid narrowed token")
 	errTwo     = errors.New("a request has one bearer token")
 )
@@ -119,9 +118,6 @@ const protocolPrefix = "base64url.bearer.authorization.k8s.io."
 
 // inProtocol is the bearer token among the protocols of a web socket. One of ours is found beside others, too.
 func inProtocol(r *http.Request) (found string) {
-	if len(r.Header["Sec-Websocket-Protocol"]) == 0 || !wsstream.IsWebSocketRequest(r) {
-		return ""
-	}
 	for _, header := range r.Header["Sec-Websocket-Protocol"] {
 		for protocol := range strings.SplitSeq(header, ",") {
 			encoded, ok := strings.CutPrefix(strings.TrimSpace(protocol), protocolPrefix)
@@ -177,7 +173,7 @@ func (a *Authenticator) parse(text string) (*narrowedtoken.Token, error) {
 }
 
 // confirm answers a TokenReview, which comes without a request of ours: only for the audience that the token names.
-// Whoever asks then knows the links, and nobody decides by them but those who ask back (TK-5).
+// The caller then knows the links, and nobody decides by them but those who ask back (TK-5).
 func (a *Authenticator) confirm(ctx context.Context, token *narrowedtoken.Token) (*authenticator.Response, bool, error) {
 	audiences, _ := authenticator.AudiencesFrom(ctx)
 	if token.Payload.Audience == "" || !audiences.Has(token.Payload.Audience) {

@@ -14,7 +14,7 @@ import (
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 )
 
-// asksForToken tells the request by which somebody asks for a narrowed token. What is known of its credential is kept;
+// asksForToken tells the request by which a user asks for a narrowed token. What is known of its credential is kept;
 // of others nothing is looked at.
 func asksForToken(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/apis/"+accessv1alpha1.GroupName+"/") && strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/narrowedtokens")
@@ -40,7 +40,7 @@ func credential(r *http.Request, u user.Info, token string) (until time.Time, bo
 	}
 	cert := r.TLS.PeerCertificates[0]
 	switch {
-	case token == "" && cert.Subject.CommonName != u.GetName(): // a proxy speaks for somebody
+	case token == "" && cert.Subject.CommonName != u.GetName(): // a proxy speaks for a user
 	case until.IsZero() || cert.NotAfter.Before(until):
 		until = cert.NotAfter
 	}

@@ -81,8 +81,8 @@ func (r *requestor) GetExtra() map[string][]string {
 	return extra
 }
 
-// Carry is a filter that stands behind authorization: from there on the user carries the token of the request, whoever
-// it has become by impersonation.
+// Carry is a filter that stands behind authorization: from there on the user carries the token of the request, also if
+// impersonation has replaced the user.
 func Carry(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := requestctx.TokenOf(r.Context())

@@ -47,7 +47,7 @@ func TokenOf(ctx context.Context) *narrowedtoken.Token {
 	return nil
 }
 
-// AboutOthers is the context for a question about somebody else than the caller: the caller's token does not limit what
+// AboutOthers is the context for a question about another user than the caller: the caller's token does not limit what
 // others can do. Without a token it is the context itself.
 func AboutOthers(ctx context.Context) context.Context {
 	if TokenOf(ctx) == nil {

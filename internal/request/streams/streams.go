@@ -108,7 +108,7 @@ func (s *Streams) concerns(holder *requestctx.State) bool {
 	attrs := holder.Attributes()
 	u := attrs.GetUser()
 	switch {
-	case hasToken(attrs): // it ends, whoever it stands for
+	case hasToken(attrs): // it ends, whatever its user may do
 		return attrs.GetVerb() == verbs.Watch || s.lasts(attrs)
 	case u == nil || u.GetName() == user.APIServerUser || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup):
 		return false
