@@ -20,8 +20,8 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
-// Gate switches the system. It is off unless an operator asks for it: to ask for less still turns a session into a bearer
-// token.
+// Gate switches the system. It is off unless an operator asks for it: to ask for less still turns a session into a
+// bearer token.
 const Gate featuregate.Feature = "NarrowedTokens"
 
 // narrowedTokens is the resource that is never stored.
