@@ -17,6 +17,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/apis/accessreview"
+	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -99,7 +100,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		certainty := ruleset.Always
 		for _, verb := range verbs {
 			asked := attrs
-			asked.User, asked.Verb = userOf(s), verb
+			asked.User, asked.Verb = granted(snap.Access, s), verb
 			switch v := judge.Decide(requestctx.With(ctx, snap), asked); {
 			case v.Answer == authorize.Allowed:
 			case v.Answer == authorize.Open && v.Pass.IsGranular():
@@ -140,6 +141,15 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 		status.IncompleteReason = fmt.Sprintf("%s requires %s as well: members of several groups may have one through one group and the other through another", attrs.Verb, strings.Join(verbs[1:], ", "))
 	}
 	return status, nil
+}
+
+// granted is a subject as it is judged, with the groups by which something was granted to a user.
+func granted(ix *access.Index, s ruleset.Subject) user.Info {
+	u := userOf(s)
+	if judged, ok := u.(*expr.Unidentified); ok && !s.Group {
+		judged.Groups = append(judged.Groups, ix.GroupsOf(s.Name)...)
+	}
+	return u
 }
 
 // blockedBy shows the deny rules. One whose condition this subject can never meet keeps nobody from anything.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -150,12 +149,12 @@ func RoleName(r access.AccessRoleRef) string {
 
 // Helps are the names of the rules by which the caller of a request may ask for something that would allow it, in
 // order.
-func (ix *Index) Helps(attrs authorizer.Attributes, namespace func(string) (metav1.Object, bool)) (names []string) {
+func (ix *Index) Helps(attrs authorizer.Attributes) (names []string) {
 	if ix == nil || attrs.GetUser() == nil {
 		return nil
 	}
 	for _, r := range ix.rules {
-		if !Includes(r.Spec.Subjects, attrs.GetUser()) || HandsOut(attrs.GetVerb()) && !r.Spec.SpecialVerbs || !ix.reaches(r, attrs, namespace) {
+		if !Includes(r.Spec.Subjects, attrs.GetUser()) || HandsOut(attrs.GetVerb()) && !r.Spec.SpecialVerbs || !ix.reaches(r, attrs) {
 			continue
 		}
 		var q ruleset.Query
@@ -167,10 +166,23 @@ func (ix *Index) Helps(attrs authorizer.Attributes, namespace func(string) (meta
 	return names
 }
 
+// Advice is the command by which the caller of a request that nothing allows can ask for it; empty if there is none.
+func (ix *Index) Advice(attrs authorizer.Attributes) string {
+	rules := ix.Helps(attrs)
+	if len(rules) == 0 {
+		return ""
+	}
+	place := attrs.GetNamespace()
+	if r := ix.rule(rules[0]); place == "" || slices.Contains(r.Spec.Namespaces, ix.master) {
+		place = ix.master
+	}
+	return fmt.Sprintf("you may ask for it: `proviso access request %s -n %s --for 1h`", rules[0], place)
+}
+
 // reaches reports whether a rule is about the place of a request.
-func (ix *Index) reaches(r *access.AccessRule, attrs authorizer.Attributes, namespace func(string) (metav1.Object, bool)) bool {
+func (ix *Index) reaches(r *access.AccessRule, attrs authorizer.Attributes) bool {
 	if slices.Contains(r.Spec.Namespaces, ix.master) {
 		return true
 	}
-	return attrs.IsResourceRequest() && attrs.GetNamespace() != "" && ix.covers(r, attrs.GetNamespace(), nil, namespace)
+	return attrs.IsResourceRequest() && attrs.GetNamespace() != "" && ix.covers(r, attrs.GetNamespace(), nil)
 }

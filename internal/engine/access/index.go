@@ -54,10 +54,11 @@ func (g *Grant) Key() string { return g.Namespace + "/" + g.Name }
 
 // Index is what can be asked for and what is granted. It is immutable. The nil index grants nothing.
 type Index struct {
-	master string
-	rules  []*access.AccessRule // by name
-	grants map[string][]*Grant  // by user
-	keys   map[string]*Grant    // by namespace and name
+	master     string
+	namespaces func(string) (metav1.Object, bool)
+	rules      []*access.AccessRule // by name
+	grants     map[string][]*Grant  // by user
+	keys       map[string]*Grant    // by namespace and name
 	// roles binds roles to what stands for a grant, for the narrowing of one, for a rule, and for requesters.
 	roles *ruleset.Index
 	edges []int64 // when grants begin and end, in order
@@ -75,7 +76,7 @@ const (
 
 // Build makes the index.
 func Build(in Input) *Index {
-	ix := &Index{master: in.MasterNamespace, rules: slices.Clone(in.Rules), grants: map[string][]*Grant{}, keys: map[string]*Grant{}}
+	ix := &Index{master: in.MasterNamespace, namespaces: in.Namespaces, rules: slices.Clone(in.Rules), grants: map[string][]*Grant{}, keys: map[string]*Grant{}}
 	slices.SortFunc(ix.rules, func(a, b *access.AccessRule) int { return strings.Compare(a.Name, b.Name) })
 	bound := bindings{}
 	for _, rule := range ix.rules {
@@ -86,7 +87,7 @@ func Build(in Input) *Index {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, r := range requests {
-		if g := ix.grant(r, in.Namespaces); g != nil {
+		if g := ix.grant(r); g != nil {
 			ix.grants[r.Spec.Requester.Username] = append(ix.grants[r.Spec.Requester.Username], g)
 			ix.keys[g.Key()] = g
 			ix.edges = append(ix.edges, g.From.Unix(), g.Until.Unix())
@@ -109,7 +110,7 @@ func (ix *Index) rule(name string) *access.AccessRule {
 
 // grant is what a request grants; nil if it does not. A rule that has become narrower makes it less, and one that is
 // another one by now, or grants another role, ends it.
-func (ix *Index) grant(r *access.AccessRequest, namespaces func(string) (metav1.Object, bool)) *Grant {
+func (ix *Index) grant(r *access.AccessRequest) *Grant {
 	s, granted := &r.Status, r.Status.Granted
 	rule := ix.rule(r.Spec.RuleRef.Name)
 	switch {
@@ -117,7 +118,7 @@ func (ix *Index) grant(r *access.AccessRequest, namespaces func(string) (metav1.
 		return nil
 	case s.From == nil || s.Until == nil || granted == nil || rule == nil || rule.UID != r.Spec.RuleRef.UID || rule.Spec.RoleRef != granted.RoleRef:
 		return nil
-	case !ix.covers(rule, r.Namespace, r, namespaces):
+	case !ix.covers(rule, r.Namespace, r):
 		return nil
 	}
 	until := s.Until.Time
@@ -133,11 +134,11 @@ func (ix *Index) grant(r *access.AccessRequest, namespaces func(string) (metav1.
 
 // covers reports whether a rule is about a namespace. One that does not exist, or is another one than when it was asked
 // for in it, is not covered.
-func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.Object, namespaces func(string) (metav1.Object, bool)) bool {
+func (ix *Index) covers(rule *access.AccessRule, namespace string, asked metav1.Object) bool {
 	if namespace == ix.master {
 		return slices.Contains(rule.Spec.Namespaces, ix.master)
 	}
-	ns, ok := namespaces(namespace)
+	ns, ok := ix.namespaces(namespace)
 	if !ok || asked != nil && asked.GetAnnotations()[policy.AnnotationNamespaceUID] != string(ns.GetUID()) {
 		return false
 	}
@@ -303,6 +304,21 @@ func (ix *Index) of(u user.Info) []*Grant {
 // asks reports whether a user may ask for anything.
 func (ix *Index) asks(u user.Info) bool {
 	return ix != nil && slices.ContainsFunc(ix.rules, func(r *access.AccessRule) bool { return Includes(r.Spec.Subjects, u) })
+}
+
+// GroupsOf are the groups by which a user has something that was granted, as they were when they asked.
+func (ix *Index) GroupsOf(userName string) (groups []string) {
+	if ix == nil {
+		return nil
+	}
+	for _, g := range ix.grants[userName] {
+		for _, name := range g.rule.Spec.Subjects.GroupNames {
+			if slices.Contains(g.Request.Spec.Requester.Groups, name) && !slices.Contains(groups, name) {
+				groups = append(groups, name)
+			}
+		}
+	}
+	return groups
 }
 
 // Subjects are all who may ask for something, or have something that was granted.

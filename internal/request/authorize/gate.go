@@ -210,6 +210,11 @@ func (g *Gate) admit(ctx context.Context, holder *requestctx.State, slot request
 		}
 		denial.Note(attrs, by)
 	}
+	if decision == authorizer.DecisionNoOpinion && g.explain {
+		if advice := holder.Snapshot.Access.Advice(attrs); advice != "" {
+			reason = strings.TrimPrefix(reason+"; "+advice, "; ")
+		}
+	}
 	return decision, g.advise(decision, reason, attrs), err
 }
 
