@@ -70,7 +70,7 @@ release: ## What is published, in dist/release: binaries, archives, SBOMs, the i
 
 .PHONY: run
 run: build ## Build, then run the server (RUNFLAGS="--secure-port 7443")
-	$(BIN)/proviso serve --feature-gates=UnionReads=true --authorization-recheck=All $(RUNFLAGS)
+	$(BIN)/proviso serve --feature-gates=UnionReads=true,NarrowedTokens=true --authorization-recheck=All $(RUNFLAGS)
 
 # ---- Check ------------------------------------------------------------------
 # Packages whose tests do not link the whole of Kubernetes: they link in seconds.

@@ -15,6 +15,7 @@ func Commands(streams genericiooptions.IOStreams) []*cobra.Command {
 		NewPolicyCommand(streams),
 		NewAccessCommand(streams),
 		NewShadowCommand(streams),
+		NewTokenCommand(streams),
 		NewAuditCommand(streams),
 		NewVersionCommand(streams),
 	}
@@ -43,7 +44,7 @@ func Group(root *cobra.Command) {
 	groups := map[string]string{
 		"serve": groupRun, "sidecar": groupRun, "kubeconfig": groupRun, "backup": groupRun, "kubectl": groupRun,
 		"who-can": groupAsk, "can-i": groupAsk, "explain": groupAsk, "matrix": groupAsk, "permissions": groupAsk, "explorer": groupAsk,
-		"policy": groupChange, "access": groupChange, "plan": groupChange, "test": groupChange, "lint": groupChange, "suggest": groupChange, "dump": groupChange, "rollback": groupChange,
+		"policy": groupChange, "token": groupChange, "access": groupChange, "plan": groupChange, "test": groupChange, "lint": groupChange, "suggest": groupChange, "dump": groupChange, "rollback": groupChange,
 		"history": groupWatch, "shadow": groupWatch, "audit": groupWatch,
 	}
 	for _, group := range []*cobra.Group{{ID: groupRun, Title: "Run a server:"}, {ID: groupAsk, Title: "Ask who can do what, and why:"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
@@ -25,6 +27,7 @@ type KubeconfigOptions struct {
 	Namespace string
 	Merge     bool
 	Output    string
+	Narrow    []string
 
 	genericiooptions.IOStreams
 }
@@ -59,6 +62,7 @@ USER@proviso. Other entries and the current context do not change.`,
 	fs.StringArrayVar(&o.Groups, "group", nil, "A group of the user; may be repeated.")
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long the certificate is valid.")
 	fs.StringVar(&o.Server, "server", "", "URL of the server. Default: the one in the administrator's kubeconfig.")
+	fs.StringArrayVar(&o.Narrow, "narrow", nil, "Write a narrowed token instead of the certificate, which can only do this: 'VERBS KINDS [-n NAMESPACES] [--name NAMES]'; may be repeated. The server must run with the feature gate NarrowedTokens, and the user be allowed to ask.")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "Namespace of the context.")
 	fs.BoolVar(&o.Merge, "merge", false, "Add the credentials to the kubeconfig that kubectl uses, or to the file of --out.")
 	fs.StringVar(&o.Output, "out", "", "File to write (mode 0600) instead of standard output.")
@@ -86,6 +90,11 @@ func (o *KubeconfigOptions) Run() error {
 	if err != nil {
 		return err
 	}
+	if len(o.Narrow) > 0 {
+		if config, err = o.narrowed(config); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.Merge:
 		return o.merge(config)
@@ -97,6 +106,24 @@ func (o *KubeconfigOptions) Run() error {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	return nil
+}
+
+// narrowed asks for a token with the certificate of a kubeconfig, and is one with the token.
+func (o *KubeconfigOptions) narrowed(certificate []byte) ([]byte, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(certificate)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := (&tokenRules{allow: o.Narrow}).build(nil)
+	if err != nil {
+		return nil, fmt.Errorf("--narrow: %w", err)
+	}
+	seconds := int64(o.TTL / time.Second)
+	status, err := request(context.Background(), config, o.ErrOut, accessv1alpha1.NarrowedTokenSpec{Rules: rules, ExpirationSeconds: &seconds})
+	if err != nil {
+		return nil, err
+	}
+	return tokenKubeconfig(config, status.Token, o.Namespace)
 }
 
 // merge adds the entries to the kubeconfig that kubectl uses. An entry of the same name is replaced: it is of the same

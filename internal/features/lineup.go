@@ -16,6 +16,7 @@ import (
 	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/protectedattributes"
+	"proviso.dev/proviso/internal/features/tokens"
 )
 
 // Config is what a host knows, by system.
@@ -28,6 +29,7 @@ type Config struct {
 	Fields      fieldpermissions.Config
 	Hidden      hiddenfields.Config
 	Auditing    dynamicaudit.Config
+	Tokens      tokens.Config
 }
 
 // Entry is a system that can be made.
@@ -44,6 +46,7 @@ type Lineup []Entry
 func All() Lineup {
 	return Lineup{
 		{"", func(k *feature.Kernel, c Config) (feature.System, error) { return base.New(k, c.Ground) }},
+		{tokens.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return tokens.New(k, c.Tokens) }},
 		{conditions.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return conditions.New(k, c.Conditional) }},
 		{conditionalreads.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return conditionalreads.New(k, c.Reads) }},
 		{policies.Gate, func(k *feature.Kernel, c Config) (feature.System, error) { return policies.New(k, c.Policies) }},

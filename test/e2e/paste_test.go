@@ -104,7 +104,7 @@ func TestDocumentsCanBePasted(t *testing.T) {
 	}
 
 	root := checkout(t)
-	s := serve(t, filepath.Join(root, "proviso-data"), "--feature-gates=UnionReads=true") // as `make run` does
+	s := serve(t, filepath.Join(root, "proviso-data"), "--feature-gates=UnionReads=true,NarrowedTokens=true") // as `make run` does
 	before := s.inventory()
 	again := slices.DeleteFunc(slices.Clone(pages), func(p *page) bool { return strings.HasPrefix(p.path, "examples/") })
 	slices.Reverse(again)

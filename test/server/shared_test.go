@@ -15,6 +15,7 @@ import (
 
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/test/sixth"
 )
@@ -31,6 +32,12 @@ var (
 	trail   = &auditTrail{annotations: map[string]map[string]string{}}
 	// united shows unions.
 	united = &sharedServer{configure: func(o *apiserver.Options) { o.SwitchOn(apiserver.UnionReads) }}
+	// narrowed has narrowed tokens.
+	narrowed = &sharedServer{configure: func(o *apiserver.Options) {
+		o.SwitchOn(tokens.Gate)
+		o.AuditTo(tokenTrail, tokenTrail)
+	}}
+	tokenTrail = &bodyTrail{}
 	// bare has no kinds but those that it came with until TestDefaultRoles is through: tests that define some ask for
 	// another.
 	bare = &sharedServer{configure: func(o *apiserver.Options) {
@@ -51,6 +58,7 @@ var (
 // plugged has what tests look at a server from inside with.
 var (
 	plugged = &sharedServer{configure: func(o *apiserver.Options) {
+		o.SwitchOn(tokens.Gate) // it is in the picture
 		o.Plug(features.Entry{New: func(k *feature.Kernel, _ features.Config) (feature.System, error) {
 			pluggedKernel = k
 			return sixth.New("six"), nil

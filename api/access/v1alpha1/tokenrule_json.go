@@ -5,14 +5,32 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	strictjson "sigs.k8s.io/json"
+
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 )
 
 // fieldNamespaces is the field that a rule of a token has and a rule of Policy has not.
 const fieldNamespaces = "namespaces"
 
+// knownRule is a rule without methods, to read one that has only known fields, each once, in one pass.
+type (
+	plainRule policyv1alpha1.PolicyRule
+	knownRule struct {
+		plainRule  `json:",inline"`
+		Namespaces []string `json:"namespaces,omitempty"`
+	}
+)
+
 // UnmarshalJSON reads the rule of Policy as such, with what it does not know, and the namespaces out of that.
 func (r *TokenRule) UnmarshalJSON(data []byte) error {
 	*r = TokenRule{}
+	var known knownRule
+	if strict, err := strictjson.UnmarshalStrict(data, &known); err == nil && len(strict) == 0 {
+		r.PolicyRule, r.Namespaces = policyv1alpha1.PolicyRule(known.plainRule), known.Namespaces
+		r.Unrecognized = nil
+		return nil
+	}
 	if err := r.PolicyRule.UnmarshalJSON(data); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/power"
 	"proviso.dev/proviso/internal/engine/ruleset"
 )
 
@@ -22,47 +23,22 @@ type might struct {
 }
 
 // mights are known ways to more than what was granted.
-var mights = slices.Concat(
-	each("write cluster roles with rights that they do not have", "", "escalate", at(rbacGroup, "clusterroles")),
-	each("write roles of the master namespace with rights that they do not have", "", "escalate", at(policyGroup, "roles")),
-	each("write roles of every namespace with rights that they do not have", elsewhere, "escalate", at(rbacGroup, "roles")),
-	each("bind every cluster role", "", "bind", at(rbacGroup, "clusterroles")),
-	each("bind every role of the master namespace", "", "bind", at(policyGroup, "roles")),
-	each("act as every user", "", "impersonate", at("", "users")),
-	each("act as a member of every group", "", "impersonate", at("", "groups")),
-	each("act as every service account", elsewhere, "impersonate", at("", "serviceaccounts")),
-	each("make tokens of every service account", elsewhere, "create", at("", "serviceaccounts/token")),
-	each("read the secrets of every namespace", elsewhere, "get list watch", at("", "secrets")),
-	each("create pods in every namespace, and with them act as every service account", elsewhere, "create", at("", "pods")),
-	each("create pods in every namespace by workloads, and with them act as every service account", elsewhere, "create update patch",
-		at("", "replicationcontrollers"), at("apps", "deployments", "replicasets", "statefulsets", "daemonsets"), at("batch", "jobs", "cronjobs")),
-	each("run commands in every pod", elsewhere, "create get", at("", "pods/exec", "pods/attach")),
-	each("run commands in every pod", elsewhere, "update patch", at("", "pods/ephemeralcontainers")),
-	each("run commands in every pod, by way of the kubelets", "", "create get", at("", "nodes/proxy")),
-	each("mount every directory of a node", "", "create", at("", "persistentvolumes")),
-	each("approve certificates, if they may approve for the signer", "", "update patch", at("certificates.k8s.io", "certificatesigningrequests/approval")),
-	each("see and change every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "mutatingwebhookconfigurations")),
-	each("see every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "validatingwebhookconfigurations")),
-	each("change every object that is written", "", "create update patch", at("admissionregistration.k8s.io", "mutatingadmissionpolicies")),
-	each("convert custom resources with their own webhook", "", "create update patch", at("apiextensions.k8s.io", "customresourcedefinitions")),
-	each("answer for whole API groups", "", "create update patch", at("apiregistration.k8s.io", "apiservices")),
-)
+var mights = known()
 
-// kinds are resources of a group, with their subresource behind a slash.
-type kinds struct {
-	group     string
-	resources []string
-}
-
-func at(group string, resources ...string) kinds { return kinds{group, resources} }
-
-// each are all requests with one of the verbs.
-func each(why, namespace, verbs string, all ...kinds) (found []might) {
-	for _, k := range all {
-		for _, name := range k.resources {
+// known are the rows of the list that are worth a warning, one request at a time.
+func known() (found []might) {
+	for _, r := range power.Rows() {
+		if r.Where == power.Anywhere {
+			continue
+		}
+		namespace := ""
+		if r.Where == power.EveryNamespace {
+			namespace = elsewhere
+		}
+		for _, name := range r.Resources {
 			resource, sub, _ := strings.Cut(name, "/")
-			for _, verb := range strings.Fields(verbs) {
-				found = append(found, might{verb, k.group, resource, sub, namespace, why})
+			for _, verb := range r.Verbs {
+				found = append(found, might{verb, r.Group, resource, sub, namespace, r.Why})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/request/requestctx"
 )
 
 // subjectREST answers SubjectAccessReview: may that user or group do this?
@@ -38,7 +39,7 @@ func (r *subjectREST) Create(ctx context.Context, obj runtime.Object, admit rest
 	}
 	spec := &review.Spec
 	attrs := attributesOf(subjectOf(&spec.SubjectAccessReviewSpec), spec.ResourceAttributes, spec.NonResourceAttributes)
-	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, formOf(&spec.Question))
+	return review, r.fill(requestctx.AboutOthers(ctx), &review.Status, attrs, &spec.Question, formOf(&spec.Question))
 }
 
 // selfREST answers SelfSubjectAccessReview: may I do this?
@@ -109,7 +110,7 @@ func (r *localREST) Create(ctx context.Context, obj runtime.Object, admit rest.V
 	if !r.sight.MaySee(ctx, attrs.User) {
 		form = unconditional // the answer of a server that knows no conditions
 	}
-	return review, r.fill(ctx, &review.Status, attrs, &spec.Question, form)
+	return review, r.fill(requestctx.AboutOthers(ctx), &review.Status, attrs, &spec.Question, form)
 }
 
 func notA(kind string, obj runtime.Object) error {

@@ -147,6 +147,9 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 	if err != nil {
 		return err
 	}
+	if err := e.confirmToken(ctx, caller, w); err != nil {
+		return err
+	}
 	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil // also before the policy is known: the server itself writes the default roles
 	}
@@ -192,6 +195,20 @@ func (e *Escalation) confirm(ctx context.Context, w write) error {
 		return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("%w; or user %q needs the verb %s%s on %s", err, caller.GetName(), w.verb, named, e.target(w)))
 	}
 	return nil
+}
+
+// confirmToken refuses what a narrowed token would hand out, unless every link names the verb: what the user holds, the
+// token need not (TK-3).
+func (e *Escalation) confirmToken(ctx context.Context, caller user.Info, w write) error {
+	if _, narrowed := caller.(requestctx.TokenUser); !narrowed && requestctx.TokenOf(ctx) == nil {
+		return nil
+	}
+	asked := w.role
+	asked.User, asked.Verb = caller, w.verb
+	if w.verb == "" || e.may(ctx, asked) {
+		return nil
+	}
+	return apierrors.NewForbidden(w.resource, w.name, fmt.Errorf("a narrowed token hands out rights only if every link of it names the verb %s on %s", w.verb, e.target(w)))
 }
 
 // mayDeny checks the verb deny, if deny rules are involved, and returns the caller.

@@ -70,6 +70,7 @@ func (r *Reviewer) WhoCan(ctx context.Context, namespace string, spec authz.Reso
 	var status authz.ResourceAccessReviewStatus
 	caller, _ := request.UserFrom(ctx)
 	sees := r.sightOf(ctx, caller) // by the policy of now
+	ctx = requestctx.AboutOthers(ctx)
 	ctx = r.at(ctx, spec.Time)
 	snap := authorize.SnapshotOf(ctx, r.Store)
 	if snap.Rules == nil {

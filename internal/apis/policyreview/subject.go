@@ -29,9 +29,9 @@ func (r *Reviewer) SubjectCan(ctx context.Context, caller user.Info, namespace s
 	subject := caller
 	switch {
 	case spec.UserName != "":
-		subject = userOf(ruleset.Subject{Name: spec.UserName})
+		ctx, subject = requestctx.AboutOthers(ctx), userOf(ruleset.Subject{Name: spec.UserName})
 	case spec.GroupName != "":
-		subject = userOf(ruleset.Subject{Group: true, Name: spec.GroupName})
+		ctx, subject = requestctx.AboutOthers(ctx), userOf(ruleset.Subject{Group: true, Name: spec.GroupName})
 	}
 	attrs, problem := question(snap.Served, subject, namespace, spec.Verb, spec.ResourceKind, spec.ResourceName)
 	if problem != "" {

@@ -62,6 +62,9 @@ type Config struct {
 	// Rules checks rules by the engine.
 	Rules Rules
 
+	// Tokens issues narrowed tokens; nil issues none.
+	Tokens Tokens
+
 	// Reads reports whether reads are decided under a condition, for warnings.
 	Reads bool
 

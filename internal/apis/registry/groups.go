@@ -38,6 +38,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 	})
 	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
 	accessing := openAccess(&open, cfg, opts)
+	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
 	if open.err != nil {
 		open.close()
 		return nil, open.err
@@ -73,7 +74,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"auditsinks/status": sinks.status(),
 			"auditclasses":      &auditClasses{storage: classes, sinks: sinks},
 		}),
-		group(access.GroupName, access.SchemeGroupVersion.Version, accessing.resources(cfg, where, inPolicies, inBindings)),
+		group(access.GroupName, access.SchemeGroupVersion.Version, withTokens(accessing.resources(cfg, where, inPolicies, inBindings), cfg, revocations)),
 	}, nil
 }
 

@@ -2,6 +2,8 @@ package links
 
 // In the order of the chain.
 const (
+	// Token refuses what the narrowed token of the caller does not allow.
+	Token = "token"
 	// SystemMasters allows everything to the group system:masters.
 	SystemMasters = "system-masters"
 	// Replicas refuses everybody else while this server differs from its replicas.
@@ -31,11 +33,11 @@ const Effects = "effects"
 // WithoutRules reports whether a link grants nothing, or whether its grants are known without looking at rules.
 func WithoutRules(name string) bool {
 	switch name {
-	case SystemMasters, Replicas, PolicySync, NodeRestriction, Node, Access:
+	case Token, SystemMasters, Replicas, PolicySync, NodeRestriction, Node, Access:
 		return true
 	}
 	return false
 }
 
 // Guards reports whether a link stands in front of the chain and only ever refuses.
-func Guards(name string) bool { return name == Replicas || name == PolicySync }
+func Guards(name string) bool { return name == Token || name == Replicas || name == PolicySync }

@@ -9,6 +9,14 @@ import (
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
+// First stand ahead of the whole chain.
+func First(systems []System) (links []authorize.Link) {
+	for _, s := range systems {
+		links = append(links, s.First...)
+	}
+	return links
+}
+
 // Links stand ahead of the configured authorizers.
 func Links(systems []System) (links []authorize.Link) {
 	for _, s := range systems {

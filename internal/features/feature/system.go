@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -33,12 +34,17 @@ type System struct {
 	// does.
 	Parts func(snapshot.Source) ([]snapshot.Part, error)
 
+	// First stand ahead of the whole chain, system:masters included: they only ever refuse.
+	First []authorize.Link
 	// Links stand in the chain ahead of the configured authorizers, where nothing can be configured.
 	Links []authorize.Link
 	// Last stand at the end of the chain, behind the configured authorizers.
 	Last []authorize.Link
 	// Authorizers are the types of authorizers that it provides, for hosts to place as they are configured.
 	Authorizers map[string]Authorizer
+
+	// Credentials are those of its own; nil if it has none.
+	Credentials Credentials
 
 	// Filters stand around the handler, behind authorization, the first one outermost.
 	Filters []Filter
@@ -54,8 +60,8 @@ type System struct {
 
 	// Enforce adds to what the enforcer checks, before there is one.
 	Enforce func(*enforce.Config)
-	// First run first in mutating admission, before upstream's plugins.
-	First []Mutator
+	// MutateFirst run first in mutating admission, before upstream's plugins.
+	MutateFirst []Mutator
 	// Mutators run last in mutating admission. Two of one name are one.
 	Mutators []Mutator
 	// Before is what the enforcer refuses whatever the chain says, for access reviews to show (PA-8).
@@ -80,6 +86,14 @@ type System struct {
 type Redactor interface {
 	// Redact returns another event, or the same if there is nothing to take out.
 	Redact(*auditinternal.Event) *auditinternal.Event
+}
+
+// Credentials are those that a system makes and recognises by itself.
+type Credentials interface {
+	// Authenticator recognises them ahead of all others, which next does.
+	Authenticator(next authenticator.Request) authenticator.Request
+	// Secret tells the requests whose bodies have one: no audit event may have them.
+	Secret(authorizer.Attributes) bool
 }
 
 // Before lists what is refused before the chain is asked.

@@ -36,7 +36,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	})
 	s.Storage = filters.Decorate
 	s.Filters = []feature.Filter{{Name: "hidden", Wrap: func(next http.Handler) http.Handler { return filters.Wrap(next) }}}
-	s.First = []feature.Mutator{{Name: fieldfilter.RestoreName, Plugin: filters.Restorer()}}
+	s.MutateFirst = []feature.Mutator{{Name: fieldfilter.RestoreName, Plugin: filters.Restorer()}}
 	s.Redactor = filters
 	s.Background = func(snapshot.Source) ([]feature.Runner, error) { return []feature.Runner{filters}, nil }
 	return s, nil

@@ -23,17 +23,19 @@ import (
 //	  RequestInfo
 //	  Timeout
 //	  Authentication               who is it
+//	     ahead of all authenticators: what begins like a narrowed token is recognised by us alone             bearer
 //	  Audit                        the level of the event; it goes to the sinks when the response ends         dynamicaudit
 //	  Impersonation                asks the gate whether the user may act as another user                     authorize
 //	  PriorityAndFairness
 //	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
-//	     system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
+//	     token → system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
 //	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
 //	» announce                     /readyz names stored objects that cannot be read                           source
 //	» receipt                      who writes policy is told its revision                                     freshness
 //	» onlyKnown                    what the request's snapshot does not know by its kind is not served to it  freshness
 //	» withhold                     an error that quotes the object is kept from callers who may not get it    errorfilter
 //	» streams                      connections, logs and what is passed on end with the right to them         streams
+//	» carry                        the user carries the narrowed token of the request                            bearer
 //	» visible                      selectors narrow a list to what its caller may see                        readfilter
 //	» unsharded                    the public parameter for shards is ignored, as by a stock server          readfilter
 //	» declarations                 field permissions are lifted out of the schemas of CRDs, and shown again   fieldpermissions
@@ -81,7 +83,7 @@ func (s *stages) wrapStorage(inner generic.RESTOptionsGetter, convert readfilter
 func (s *stages) wrapAdmission(kube *genericapiserver.Config) {
 	chain := []admission.Interface{admissionmetrics.WithControllerMetrics(feature.Enforcer(s.kernel, s.systems), enforce.Name)}
 	for _, system := range s.systems {
-		for _, one := range system.First {
+		for _, one := range system.MutateFirst {
 			chain = append(chain, admissionmetrics.WithControllerMetrics(one.Plugin, one.Name))
 		}
 	}
@@ -101,6 +103,9 @@ func (s *stages) wrapAudit(aggregator *genericapiserver.Config) {
 		if one.Audit != nil {
 			aggregator.AuditBackend, aggregator.AuditPolicyRuleEvaluator = one.Audit.Backend, one.Audit.Evaluator
 		}
+	}
+	if aggregator.AuditPolicyRuleEvaluator != nil {
+		aggregator.AuditPolicyRuleEvaluator = quietAudit{aggregator.AuditPolicyRuleEvaluator, s.systems}
 	}
 	aggregator.LongRunningFunc = feature.LongRunning(s.systems, aggregator.LongRunningFunc)
 }

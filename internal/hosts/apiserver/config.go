@@ -74,6 +74,7 @@ func newConfig(opts *completed) (*config, error) {
 		if c.stages, err = newStages(opts, generic, informers); err != nil {
 			return nil, err
 		}
+		c.stages.wrapAuthentication(generic)
 		generic.Authorization.Authorizer = c.stages.kernel.Gate.Chain
 		generic.RuleResolver = c.stages.kernel.Gate.Chain
 	}

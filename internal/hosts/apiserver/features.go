@@ -11,6 +11,7 @@ import (
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
+	"proviso.dev/proviso/internal/features/tokens"
 )
 
 // UniformConnectAuthorization is not a system of its own: it requires create of every connect request (CA-9), and has
@@ -37,7 +38,7 @@ func RegisterFeatures() error {
 	registerFeatures.Do(func() {
 		gates := map[featuregate.Feature]featuregate.VersionedSpecs{}
 		for _, f := range Features() {
-			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: f != UnionReads, PreRelease: featuregate.Beta}}
+			gates[f] = featuregate.VersionedSpecs{{Version: version.MustParse("1.0"), Default: f != UnionReads && f != tokens.Gate, PreRelease: featuregate.Beta}}
 		}
 		if err = utilfeature.DefaultMutableFeatureGate.AddVersioned(gates); err == nil {
 			err = utilfeature.DefaultMutableFeatureGate.OverrideDefault(genericfeatures.ShardedListAndWatch, true)

@@ -21,6 +21,7 @@ import (
 	"proviso.dev/proviso/internal/features"
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
 	"proviso.dev/proviso/internal/hosts/apiserver/controllers"
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
@@ -60,6 +61,10 @@ type Options struct {
 	// AuditDynamic are the settings of dynamic audit.
 	AuditDynamic AuditDynamicOptions
 
+	// NarrowedTokenKeyFiles have the root keys of narrowed tokens, and NarrowedTokenMax is how long one lives at most.
+	NarrowedTokenKeyFiles []string
+	NarrowedTokenMax      time.Duration
+
 	// standsIn is set when the program was called as kube-apiserver.
 	standsIn bool
 	// lineup is the list of systems, of which gates take some out.
@@ -94,6 +99,7 @@ func NewOptions() *Options {
 		Recheck:               string(streams.Conditional),
 		HistoryEntries:        journal.DefaultEntries,
 		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
+		NarrowedTokenMax:      tokens.DefaultLongest,
 		lineup:                features.All(),
 		changed:               func(string) bool { return false },
 	}
@@ -136,6 +142,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Wait for stable storage before a response ends, so not even a crash of the machine loses an event. This costs latency.")
 	ours.BoolVar(&o.AuditDynamic.AllowInsecureSinks, "audit-dynamic-allow-insecure-sinks", false,
 		"Let audit sinks use http and be at loopback and link-local addresses. For tests and sidecars.")
+	ours.StringSliceVar(&o.NarrowedTokenKeyFiles, "narrowed-token-key-file", nil,
+		"File with a root key of narrowed tokens, 32 bytes in base64, the same on all replicas. Give several to rotate: the first one signs, all of them verify. A user who has the key can act as every user. Default: pki/narrowed-token.key under the data directory, made if it is missing. Needs the feature gate NarrowedTokens.")
+	ours.DurationVar(&o.NarrowedTokenMax, "narrowed-token-max", o.NarrowedTokenMax,
+		"How long a narrowed token lives at most. It never lives longer than the credential that asked for it.")
 	for _, name := range upstream.Order {
 		all.FlagSet(name).AddFlagSet(upstream.FlagSets[name])
 	}
@@ -182,6 +192,12 @@ func (o *Options) validateOwn() error {
 	}
 	if port := o.Kube.SecureServing.BindPort; port < 1 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port=%d: want a port between 1 and 65535", port))
+	}
+	if o.NarrowedTokenMax < time.Minute {
+		errs = append(errs, fmt.Errorf("--narrowed-token-max=%s: want at least 1m", o.NarrowedTokenMax))
+	}
+	if len(o.NarrowedTokenKeyFiles) > 0 && !o.switches().systems.Has(tokens.Gate) {
+		errs = append(errs, fmt.Errorf("--narrowed-token-key-file: needs the feature gate %s", tokens.Gate))
 	}
 	switch streams.Recheck(o.Recheck) {
 	case streams.Off, streams.Conditional, streams.All:

@@ -36,6 +36,7 @@ var ownPriorities = []groupPriority{
 	{"authorization.proviso.dev", 1200, map[string]int32{"v1alpha1": 15}},
 	{"policy.proviso.dev", 1100, map[string]int32{"v1alpha1": 15}},
 	{"auditregistration.k8s.io", 1050, map[string]int32{"v1alpha1": 15}},
+	{"access.proviso.dev", 1040, map[string]int32{"v1alpha1": 15}},
 }
 
 // APIVersionPriorities is the order of all group versions this process serves.

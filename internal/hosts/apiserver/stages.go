@@ -41,6 +41,7 @@ import (
 	"proviso.dev/proviso/internal/features/hiddenfields"
 	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/protectedattributes"
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver/authzconfig"
 	"proviso.dev/proviso/internal/hosts/apiserver/replicas"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -159,6 +160,15 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes},
 		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
 		Auditing:   dynamicaudit.Config{Server: generic.APIServerID, MaxSinks: own.AuditDynamic.MaxSinks, Router: own.auditRouter(generic, s.resolver)},
+	}
+	if opts.systems.Has(tokens.Gate) {
+		var err error
+		if cfg.Tokens, err = own.tokenConfig(); err != nil {
+			return cfg, err
+		}
+		if cfg.Tokens.Bound, err = newBoundObjects(informers, s.kernel.Clients); err != nil {
+			return cfg, err
+		}
 	}
 	if opts.authz.Has(modes.ModeNode) && opts.systems.Has(conditions.Gate) {
 		nodes, err := noderestriction.New(informers, s.kernel.Gate.Chain)

@@ -70,6 +70,9 @@ func (a *Access) open(ctx context.Context, attrs authorizer.Attributes, how list
 		}
 		return authorizer.ConditionsAwareDecisionAllow("AccessRule "+rule.Name+" lists the user, or a group of theirs", nil), nil
 	}
+	if !usesGrants(attrs.GetUser()) {
+		return none, nil
+	}
 	standing := snap.Access.Stands(attrs, at)
 	if len(standing) == 0 {
 		return none, nil

@@ -47,7 +47,8 @@ type Verdict struct {
 //   - The chain of authorizers is asked as far as it can be without the object.
 //   - If conditions are left and nothing will look at the object, they fold: an allow under a condition is none, a deny
 //     under a condition denies.
-//   - A condition that is left makes the verdict open. A list or watch is narrowed to the objects that meet it.
+//   - A condition that is left makes the verdict open. A list or watch is narrowed to the objects that meet it, and that
+//     every link of a narrowed token allows.
 //   - A list or watch that is not allowed as a whole shows, with unions, what is allowed in single namespaces.
 //   - If nothing allows the request and nothing denies it, rights to single fields may still open it.
 //
@@ -104,6 +105,9 @@ func (g *Gate) Unseen(attrs authorizer.Attributes) error {
 // read decides a read under a condition. An authorizer that allows it without one wins; otherwise a get is decided on
 // the state that is read, and a list or watch shows what selectors can tell apart, or what each object is found to be.
 func (g *Gate) read(ctx context.Context, v Partial, snap *snapshot.Snapshot, attrs authorizer.Attributes, by narrower) Verdict {
+	if others, limits := v.apart(); limits != nil {
+		return g.within(ctx, v, limits, g.read(ctx, others, snap, attrs, by), snap, attrs)
+	}
 	plain, refused := v.folded(ctx, nil), Unanswered
 	if plain.Decision == authorizer.DecisionDeny {
 		refused = Denied

@@ -152,6 +152,7 @@ type filterGate struct {
 
 func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	holder := requestctx.From(ctx)
+	attrs = carrying(ctx, attrs)
 	switch {
 	case holder == nil:
 		return f.Chain.Authorize(ctx, attrs)

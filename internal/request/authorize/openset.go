@@ -27,6 +27,8 @@ type openSet struct {
 	at             time.Time
 	req            *expr.Request
 	denies, allows []authorizer.Condition
+	// limits tells that the denies are what a token does not allow.
+	limits bool
 
 	// Nearly every set is one condition, which has its place here.
 	first ruleCondition
@@ -180,6 +182,9 @@ func holding(ctx context.Context, list []authorizer.Condition, effect string, da
 func (s *openSet) because(c authorizer.Condition, did string) string {
 	if rule, ok := c.(*ruleCondition); ok && !rule.hit.ByDelete() {
 		return rule.compiled.Because(s.label, did)
+	}
+	if link, ok := c.(*linkCondition); ok {
+		return link.refusal()
 	}
 	why := s.label + `: condition "` + c.GetID() + `" ` + did + " the request"
 	if d := c.GetDescription(); d != "" {

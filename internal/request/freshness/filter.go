@@ -77,7 +77,7 @@ func Receipt(next http.Handler) http.Handler {
 
 // policyGroups are the groups whose resources are policy, or views on it.
 var policyGroups = map[string]bool{
-	"policy.proviso.dev": true, "authorization.proviso.dev": true, "auditregistration.k8s.io": true,
+	"policy.proviso.dev": true, "authorization.proviso.dev": true, "auditregistration.k8s.io": true, "access.proviso.dev": true,
 	"rbac.authorization.k8s.io": true, "apiextensions.k8s.io": true,
 }
 

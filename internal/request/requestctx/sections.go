@@ -13,6 +13,7 @@ type sections struct {
 	reading    Reading
 	definition *Definition
 	collector  Collector
+	bearer     *Bearer
 }
 
 // goingOn are the sections; there are none without a state.

@@ -108,12 +108,20 @@ func (s *Streams) concerns(holder *requestctx.State) bool {
 	attrs := holder.Attributes()
 	u := attrs.GetUser()
 	switch {
+	case hasToken(attrs): // it ends, whatever its user may do
+		return attrs.GetVerb() == verbs.Watch || s.lasts(attrs)
 	case u == nil || u.GetName() == user.APIServerUser || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup):
 		return false
 	case !s.lasts(attrs):
 		return false
 	}
 	return s.follows(holder) || EndsByTime(holder)
+}
+
+// hasToken reports whether the caller came with a narrowed token.
+func hasToken(attrs authorizer.Attributes) bool {
+	_, ok := attrs.GetUser().(requestctx.TokenUser)
+	return ok
 }
 
 // lasts tells the requests that no admission ends, or that go on after it.
@@ -223,6 +231,14 @@ func (s *Streams) due() (questions []question) {
 			policy = policy.At(now)
 		}
 		asks := policy.Rules.AsksTime() && now.Sub(one.asked) >= askAgain
+		if u, ok := one.attrs.GetUser().(requestctx.TokenUser); ok { // it may have ended, or be revoked, whatever the policy is
+			if asks || one.stale(policy, current, now) || !now.Before(u.NarrowedToken().Expires()) {
+				revoked := *policy
+				revoked.Revoked = current.Revoked
+				questions = append(questions, question{one, &revoked, now})
+			}
+			continue
+		}
 		if policy.SameRights(one.policy) && !asks {
 			continue
 		}
@@ -233,6 +249,12 @@ func (s *Streams) due() (questions []question) {
 		questions = append(questions, question{one, policy, now})
 	}
 	return questions
+}
+
+// stale reports whether a stream with a narrowed token was asked about by something else than what counts now. Links
+// may look at the time: they are asked again.
+func (o *stream) stale(policy, current *snapshot.Snapshot, now time.Time) bool {
+	return policy.Rules != o.policy.Rules || policy.Served != o.policy.Served || current.Revoked != o.policy.Revoked || now.Sub(o.asked) >= askAgain
 }
 
 // check ends the streams that are not allowed any more.

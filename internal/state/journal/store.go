@@ -42,6 +42,7 @@ var kept = map[schema.GroupResource]string{
 	{Group: "policy.proviso.dev", Resource: "clusterprotectedattributes"}: "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditsinks"}:           "v1alpha1",
 	{Group: "auditregistration.k8s.io", Resource: "auditclasses"}:         "v1alpha1",
+	{Group: "access.proviso.dev", Resource: "tokenrevocations"}:           "v1alpha1",
 }
 
 // Around journals what is written to a resource; others are left as they are.

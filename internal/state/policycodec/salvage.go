@@ -88,8 +88,11 @@ func unknownParts(data []byte, obj runtime.Object) (paths, error) {
 	}
 	of := shapeOf(kinds[0].GroupKind())
 	list := ignorableOf(obj)
-	if of == nil || list == nil {
+	if of == nil {
 		return nil, fmt.Errorf("%s is not a kind that is stored", kinds[0].Kind)
+	}
+	if list == nil {
+		list = new([]string) // a kind that has no list
 	}
 	if plain(data, of) {
 		return *list, nil

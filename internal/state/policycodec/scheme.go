@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// Scheme knows the three groups. Each Go type is registered as its external version and as the internal one, so
+	// Scheme knows our groups. Each Go type is registered as its external version and as the internal one, so
 	// that converting between them changes nothing.
 	Scheme = newScheme()
 

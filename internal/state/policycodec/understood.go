@@ -33,6 +33,7 @@ func StoredKinds() map[string]schema.GroupVersionKind {
 		x.Group + "/accessrules":                x.WithKind("AccessRule"),
 		x.Group + "/accessrequests":             x.WithKind("AccessRequest"),
 		x.Group + "/accessusages":               x.WithKind("AccessUsage"),
+		x.Group + "/tokenrevocations":           x.WithKind("TokenRevocation"),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"proviso.dev/proviso/internal/engine/access"
 	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/revision"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -36,6 +37,8 @@ type Snapshot struct {
 	Protect *protectedattr.Index
 	// Fields is the table of field permissions; nil while that system is off.
 	Fields *fieldperm.Table
+	// Revoked are the narrowed tokens that have ended before their time; nil while that system is off, or not synced.
+	Revoked *narrowedtoken.Revocations
 	// Access is what can be asked for, and what was granted to those who asked; nil if nothing can be.
 	Access *access.Index
 	// Shadow is what is evaluated and not enforced. Nothing that decides looks at it.

@@ -71,8 +71,9 @@ var (
 	AuditSinks   = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditsinks"), &auditv1alpha1.AuditSink{}}
 	AuditClasses = Kind{auditv1alpha1.SchemeGroupVersion.WithResource("auditclasses"), &auditv1alpha1.AuditClass{}}
 
-	AccessRules    = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrules"), &accessv1alpha1.AccessRule{}}
-	AccessRequests = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrequests"), &accessv1alpha1.AccessRequest{}}
+	AccessRules      = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrules"), &accessv1alpha1.AccessRule{}}
+	AccessRequests   = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("accessrequests"), &accessv1alpha1.AccessRequest{}}
+	TokenRevocations = Kind{accessv1alpha1.SchemeGroupVersion.WithResource("tokenrevocations"), &accessv1alpha1.TokenRevocation{}}
 
 	Definitions = Kind{apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), &apiextensionsv1.CustomResourceDefinition{}}
 )
@@ -80,7 +81,7 @@ var (
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Roles, ClusterRoles, RoleBindings, ClusterRoleBindings, Policies, PolicyBindings, FieldPermissions,
-		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, AccessRules, AccessRequests, Definitions}
+		ProtectedAttributes, ClusterProtectedAttributes, AuditSinks, AuditClasses, AccessRules, AccessRequests, TokenRevocations, Definitions}
 }
 
 // Of lists the objects of a Go type; nothing if there are none.

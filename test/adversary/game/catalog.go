@@ -41,7 +41,7 @@ func (c Catalog) Find(name string) (Resource, bool) {
 func CustomKind(plural string) string { return "X" + plural }
 
 // guarded groups are those that a name without a group never means in an allow (PO-2, PO-10).
-var guarded = []string{"policy.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io"}
+var guarded = []string{"policy.proviso.dev", "access.proviso.dev", "auditregistration.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io"}
 
 // builtIn reports whether a name without a group is that of a built-in resource, as a plural or as a kind.
 func (c Catalog) builtIn(name string) bool {

@@ -71,15 +71,15 @@ func New(cfg Config) *Authorizers {
 	}
 }
 
-// links turns a plan into the chain. What stands in front of it cannot be configured away: system:masters, so that
-// nobody can be locked out, and the guards that refuse everybody else until the server decides as its replicas do and
-// the policy is known.
+// links turns a plan into the chain. What stands in front of it cannot be configured away: what the token of the caller
+// does not allow, system:masters, so that nobody can be locked out, and the guards that refuse everybody else until the
+// server decides as its replicas do and the policy is known.
 func (k *Authorizers) links(plan *Plan) ([]authorize.Link, error) {
-	links := []authorize.Link{
+	links := append(feature.First(k.Systems), []authorize.Link{
 		base.Masters(),
 		{Name: links.Replicas, Authorizer: authorize.Unready{Replicas: k.Kernel.Replicas}},
 		{Name: links.PolicySync, Authorizer: authorize.Unsynced{Store: k.Kernel.Store, Age: k.Kernel.Age}},
-	}
+	}...)
 	links = append(links, feature.Links(k.Systems)...)
 	for _, a := range plan.authorizers {
 		more, err := k.configured(a, plan)

@@ -1,0 +1,64 @@
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/features/feature"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// sweeper deletes revocations that no token can be about any more (TK-6).
+type sweeper struct {
+	kernel  *feature.Kernel
+	longest time.Duration
+	from    snapshot.Source
+}
+
+// Run implements feature.Runner.
+func (s *sweeper) Run(ctx context.Context) {
+	again := time.NewTicker(time.Minute)
+	defer again.Stop()
+	for {
+		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("Revocations that are over were not deleted; the server tries again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+func (s *sweeper) sweep(ctx context.Context) error {
+	now, known := s.kernel.Store.Clock().Now()
+	if !known || s.kernel.Clients == nil || s.kernel.Replicas.Agreed() != nil {
+		return nil //nolint:nilerr // later
+	}
+	objects, err := s.from.Objects(snapshot.TokenRevocations)
+	if err != nil {
+		return err
+	}
+	client, err := s.kernel.Clients.Group(accessv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	for _, r := range snapshot.Of[*accessv1alpha1.TokenRevocation](objects) {
+		// A minute more: clocks of replicas differ.
+		if before := r.Spec.IssuedBefore; before == nil || now.Before(before.Add(s.longest+time.Minute)) {
+			continue
+		}
+		only := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q}}`, r.UID)
+		err := client.Delete().Resource(snapshot.TokenRevocations.Resource).Name(r.Name).SetHeader("Content-Type", "application/json").Body([]byte(only)).Do(ctx).Error()
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package bearer
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/engine/narrowedtoken"
+)
+
+// asksForToken tells the request by which a user asks for a narrowed token. What is known of its credential is kept;
+// of others nothing is looked at.
+func asksForToken(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/apis/"+accessv1alpha1.GroupName+"/") && strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/narrowedtokens")
+}
+
+// credential is when the credential of a request ends that was just accepted, and what it is bound to. The time is zero
+// if it is not known. If there are two credentials, one of which counted, the first that ends is taken.
+func credential(r *http.Request, u user.Info, token string) (until time.Time, bound *narrowedtoken.Bound, err error) {
+	if token != "" {
+		claims, ok := claimsOf(token)
+		if !ok {
+			return time.Time{}, nil, nil // an opaque token
+		}
+		if bound, err = claims.bound(); err != nil {
+			return time.Time{}, nil, err
+		}
+		if until = claims.until(); until.IsZero() {
+			return until, bound, nil
+		}
+	}
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return until, bound, nil
+	}
+	cert := r.TLS.PeerCertificates[0]
+	switch {
+	case token == "" && cert.Subject.CommonName != u.GetName(): // a proxy speaks for a user
+	case until.IsZero() || cert.NotAfter.Before(until):
+		until = cert.NotAfter
+	}
+	return until, bound, nil
+}
+
+// claims are those of a JWT that matter here.
+type claims struct {
+	Expires    json.Number `json:"exp"`
+	Kubernetes *kubernetes `json:"kubernetes.io"`
+
+	// Of tokens that are secrets, as older clusters have them.
+	Namespace string `json:"kubernetes.io/serviceaccount/namespace"`
+	Account   string `json:"kubernetes.io/serviceaccount/service-account.name"`
+	AccountID string `json:"kubernetes.io/serviceaccount/service-account.uid"`
+	Secret    string `json:"kubernetes.io/serviceaccount/secret.name"`
+}
+
+type kubernetes struct {
+	Namespace      string               `json:"namespace"`
+	ServiceAccount narrowedtoken.Object `json:"serviceaccount"`
+	Pod            narrowedtoken.Object `json:"pod"`
+	Node           narrowedtoken.Object `json:"node"`
+	Secret         narrowedtoken.Object `json:"secret"`
+	Validating     json.RawMessage      `json:"validatingwebhookconfiguration"`
+	Mutating       json.RawMessage      `json:"mutatingwebhookconfiguration"`
+}
+
+// claimsOf reads the claims of a JWT. Others have verified it.
+func claimsOf(token string) (c claims, ok bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return c, false
+	}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(data, &c) != nil {
+		return claims{}, false
+	}
+	return c, true
+}
+
+func (c claims) until() time.Time {
+	seconds, err := c.Expires.Float64()
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+func (c claims) bound() (*narrowedtoken.Bound, error) {
+	k := c.Kubernetes
+	switch {
+	case k == nil && c.Account != "":
+		return &narrowedtoken.Bound{Namespace: c.Namespace, ServiceAccount: narrowedtoken.Object{Name: c.Account, UID: c.AccountID}, Secret: narrowedtoken.Object{Name: c.Secret}}, nil
+	case k == nil || k.ServiceAccount.Name == "":
+		return nil, nil
+	case len(k.Validating) > 0 || len(k.Mutating) > 0:
+		return nil, errors.New("the token of a webhook cannot be narrowed")
+	}
+	return &narrowedtoken.Bound{Namespace: k.Namespace, ServiceAccount: k.ServiceAccount, Pod: k.Pod, Node: k.Node, Secret: k.Secret}, nil
+}
