@@ -40,6 +40,11 @@ func TestPictureOfTheChain(t *testing.T) {
 	for _, f := range feature.Filters(composed) {
 		ours = append(ours, f.Name)
 	}
+	for _, system := range composed {
+		for _, one := range system.MutateFirst {
+			ours = append(ours, one.Name)
+		}
+	}
 	for _, one := range feature.Mutators(composed) {
 		ours = append(ours, one.Name)
 	}

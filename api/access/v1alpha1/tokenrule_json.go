@@ -13,19 +13,14 @@ import (
 // fieldNamespaces is the field that a rule of a token has and a rule of Policy has not.
 const fieldNamespaces = "namespaces"
 
-// knownRule is a rule without methods, to read one that has only known fields, each once, in one pass.
-type (
-	plainRule policyv1alpha1.PolicyRule
-	knownRule struct {
-		plainRule  `json:",inline"`
-		Namespaces []string `json:"namespaces,omitempty"`
-	}
-)
-
 // UnmarshalJSON reads the rule of Policy as such, with what it does not know, and the namespaces out of that.
 func (r *TokenRule) UnmarshalJSON(data []byte) error {
 	*r = TokenRule{}
-	var known knownRule
+	type plainRule policyv1alpha1.PolicyRule // without methods, to read known fields, each once, in one pass
+	var known struct {
+		plainRule  `json:",inline"`
+		Namespaces []string `json:"namespaces,omitempty"`
+	}
 	if strict, err := strictjson.UnmarshalStrict(data, &known); err == nil && len(strict) == 0 {
 		r.PolicyRule, r.Namespaces = policyv1alpha1.PolicyRule(known.plainRule), known.Namespaces
 		r.Unrecognized = nil

@@ -28,7 +28,7 @@ import (
 //	  Impersonation                asks the gate whether the user may act as another user                     authorize
 //	  PriorityAndFairness
 //	» Authorization                the gate asks the chain: allowed, refused, or allowed under conditions     authorize
-//	     token → system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac
+//	     token → system-masters → replicas → policy-sync → node-restriction → policy-master → policy-namespace → node → rbac → access
 //	     lazily, and from policy-master on as it is configured; nothing can allow it: 403, the body is never read
 //	» announce                     /readyz names stored objects that cannot be read                           source
 //	» receipt                      who writes policy is told its revision                                     freshness

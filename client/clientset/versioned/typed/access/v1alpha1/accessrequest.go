@@ -6,6 +6,7 @@ import (
 	context "context"
 
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
 	gentype "k8s.io/client-go/gentype"
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
@@ -21,10 +22,12 @@ type AccessRequestsGetter interface {
 // AccessRequestInterface has methods to work with AccessRequest resources.
 type AccessRequestInterface interface {
 	Create(ctx context.Context, accessRequest *accessv1alpha1.AccessRequest, opts v1.CreateOptions) (*accessv1alpha1.AccessRequest, error)
+	Update(ctx context.Context, accessRequest *accessv1alpha1.AccessRequest, opts v1.UpdateOptions) (*accessv1alpha1.AccessRequest, error)
 	Delete(ctx context.Context, name string, opts v1.DeleteOptions) error
 	Get(ctx context.Context, name string, opts v1.GetOptions) (*accessv1alpha1.AccessRequest, error)
 	List(ctx context.Context, opts v1.ListOptions) (*accessv1alpha1.AccessRequestList, error)
 	Watch(ctx context.Context, opts v1.ListOptions) (watch.Interface, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts v1.PatchOptions, subresources ...string) (result *accessv1alpha1.AccessRequest, err error)
 	Approve(ctx context.Context, accessRequestName string, accessDecision *accessv1alpha1.AccessDecision, opts v1.CreateOptions) (*accessv1alpha1.AccessRequest, error)
 	Revoke(ctx context.Context, accessRequestName string, accessDecision *accessv1alpha1.AccessDecision, opts v1.CreateOptions) (*accessv1alpha1.AccessRequest, error)
 
