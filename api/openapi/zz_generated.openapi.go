@@ -24,6 +24,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AccessRequestList{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_AccessRequestList(ref),
 		v1alpha1.AccessRequestSpec{}.OpenAPIModelName():                       schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref),
 		v1alpha1.AccessRequestStatus{}.OpenAPIModelName():                     schema_proviso_api_access_v1alpha1_AccessRequestStatus(ref),
+		v1alpha1.AccessRequester{}.OpenAPIModelName():                         schema_proviso_api_access_v1alpha1_AccessRequester(ref),
 		v1alpha1.AccessRoleRef{}.OpenAPIModelName():                           schema_proviso_api_access_v1alpha1_AccessRoleRef(ref),
 		v1alpha1.AccessRule{}.OpenAPIModelName():                              schema_proviso_api_access_v1alpha1_AccessRule(ref),
 		v1alpha1.AccessRuleList{}.OpenAPIModelName():                          schema_proviso_api_access_v1alpha1_AccessRuleList(ref),
@@ -525,7 +526,7 @@ func schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "requester is who asks. It is set by the server.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/api/authentication/v1.UserInfo"),
+							Ref:         ref(v1alpha1.AccessRequester{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -533,7 +534,7 @@ func schema_proviso_api_access_v1alpha1_AccessRequestSpec(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/api/authentication/v1.UserInfo", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AccessRuleRef{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AccessRequester{}.OpenAPIModelName(), v1alpha1.AccessRuleRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -619,6 +620,74 @@ func schema_proviso_api_access_v1alpha1_AccessRequestStatus(ref common.Reference
 		},
 		Dependencies: []string{
 			"k8s.io/apimachinery/pkg/apis/meta/v1.Condition", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1alpha1.AccessApproval{}.OpenAPIModelName(), v1alpha1.AccessGrant{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_api_access_v1alpha1_AccessRequester(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AccessRequester is a user as they were when they asked.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"username": {
+						SchemaProps: spec.SchemaProps{
+							Description: "username is the name of the user.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid tells users of the same name apart.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"groups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "groups are the groups of the user.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"extra": {
+						SchemaProps: spec.SchemaProps{
+							Description: "extra is what else the authenticator said of the user.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type: []string{"array"},
+										Items: &spec.SchemaOrArray{
+											Schema: &spec.Schema{
+												SchemaProps: spec.SchemaProps{
+													Type:   []string{"string"},
+													Format: "",
+												},
+											},
+										},
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

@@ -30,6 +30,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &accessv1alpha1.AccessLimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequest"):
 		return &accessv1alpha1.AccessRequestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequester"):
+		return &accessv1alpha1.AccessRequesterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequestSpec"):
 		return &accessv1alpha1.AccessRequestSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AccessRequestStatus"):

@@ -32,6 +32,7 @@ var groups = []struct{ name, prefix string }{
 	{"policy.proviso.dev/v1alpha1", "dev.proviso.policy.v1alpha1."},
 	{"authorization.proviso.dev/v1alpha1", "dev.proviso.authorization.v1alpha1."},
 	{"auditregistration.k8s.io/v1alpha1", "io.k8s.auditregistration.v1alpha1."},
+	{"access.proviso.dev/v1alpha1", "dev.proviso.access.v1alpha1."},
 }
 
 func page() string {

@@ -200,7 +200,7 @@ func (s *server) inventory() string {
 		"namespaces,configmaps,secrets,pods,services,deployments,persistentvolumes,persistentvolumeclaims,priorityclasses,certificatesigningrequests,nodes,"+
 			"roles,rolebindings,clusterroles,clusterrolebindings,customresourcedefinitions,validatingadmissionpolicies,validatingadmissionpolicybindings,"+
 			"policies.policy.proviso.dev,policybindings.policy.proviso.dev,roles.authorization.proviso.dev,rolebindings.authorization.proviso.dev,"+
-			"fieldpermissions,protectedattributes,clusterprotectedattributes,auditsinks,auditclasses")
+			"fieldpermissions,protectedattributes,clusterprotectedattributes,auditsinks,auditclasses,accessrules")
 }
 
 // compare says what a page prints that is not written there.

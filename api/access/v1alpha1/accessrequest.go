@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -74,7 +73,27 @@ type AccessRequestSpec struct {
 
 	// requester is who asks. It is set by the server.
 	// +optional
-	Requester authenticationv1.UserInfo `json:"requester,omitempty"`
+	Requester AccessRequester `json:"requester,omitempty"`
+}
+
+// AccessRequester is a user as they were when they asked.
+type AccessRequester struct {
+	// username is the name of the user.
+	// +optional
+	Username string `json:"username,omitempty"`
+
+	// uid tells users of the same name apart.
+	// +optional
+	UID string `json:"uid,omitempty"`
+
+	// groups are the groups of the user.
+	// +optional
+	// +listType=atomic
+	Groups []string `json:"groups,omitempty"`
+
+	// extra is what else the authenticator said of the user.
+	// +optional
+	Extra map[string][]string `json:"extra,omitempty"`
 }
 
 // AccessRuleRef names an AccessRule.

@@ -46,6 +46,11 @@ func (in AccessRequestStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessRequester) OpenAPIModelName() string {
+	return "dev.proviso.access.v1alpha1.AccessRequester"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AccessRoleRef) OpenAPIModelName() string {
 	return "dev.proviso.access.v1alpha1.AccessRoleRef"
 }

@@ -59,7 +59,7 @@ func parsePath(text string) (path []any) {
 func TestChangeFlipsTheDecision(t *testing.T) {
 	h := newHouse(t)
 	found := 0
-	each(t, h, 80, func(ctx context.Context, _ *refmodel.World, q asked, s ruleset.Subject, o *runtime.RawExtension) {
+	each(t, h, 160, func(ctx context.Context, _ *refmodel.World, q asked, s ruleset.Subject, o *runtime.RawExtension) {
 		if o == nil {
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -295,9 +294,9 @@ func (s *accessRequests) forbidden(name, why string) error {
 // ask checks a request by its rule, and writes into it who asks. Those who may not ask by a rule do not learn whether
 // there is one.
 func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, caller user.Info, now time.Time) (*access.AccessRule, error) {
-	r.Spec.Requester = authenticationv1.UserInfo{Username: caller.GetName(), UID: caller.GetUID(), Groups: caller.GetGroups()}
+	r.Spec.Requester = access.AccessRequester{Username: caller.GetName(), UID: caller.GetUID(), Groups: caller.GetGroups()}
 	if extra := caller.GetExtra(); len(extra) > 0 {
-		r.Spec.Requester.Extra = map[string]authenticationv1.ExtraValue{}
+		r.Spec.Requester.Extra = map[string][]string{}
 		for key, values := range extra {
 			r.Spec.Requester.Extra[key] = values
 		}

@@ -50,6 +50,10 @@ func TestStoredFieldsOfReleases(t *testing.T) {
 		}
 	}
 	for field := range now {
+		kind := field[:strings.IndexAny(field, ".:")]
+		if !known[kind+":struct"] && strings.Contains(string(guide), "`"+kind+"`") {
+			continue // the release before does not serve the kind at all
+		}
 		if !known[field] && !strings.Contains(string(guide), "`"+field+"`") {
 			t.Errorf("%s is not known to the release before, which quarantines what has it: name it in docs/how-to/upgrade.md", field)
 		}

@@ -56,11 +56,7 @@ func IsRequester(rule *access.AccessRule, r *access.AccessRequest, name string, 
 }
 
 func requester(rule *access.AccessRule, r *access.AccessRequest) person {
-	extra := map[string][]string{}
-	for key, values := range r.Spec.Requester.Extra {
-		extra[key] = values
-	}
-	return person{r.Spec.Requester.Username, Identity(rule, extra)}
+	return person{r.Spec.Requester.Username, Identity(rule, r.Spec.Requester.Extra)}
 }
 
 // Approved is how many people have approved a request, as the rule is now. The requester's own approval does not count,

@@ -3,7 +3,6 @@
 package v1alpha1
 
 import (
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,7 +29,7 @@ type AccessRequestSpecApplyConfiguration struct {
 	// once ends the grant with the first write that it made possible.
 	Once *bool `json:"once,omitempty"`
 	// requester is who asks. It is set by the server.
-	Requester *authenticationv1.UserInfo `json:"requester,omitempty"`
+	Requester *AccessRequesterApplyConfiguration `json:"requester,omitempty"`
 }
 
 // AccessRequestSpecApplyConfiguration constructs a declarative configuration of the AccessRequestSpec type for use with
@@ -112,7 +111,7 @@ func (b *AccessRequestSpecApplyConfiguration) WithOnce(value bool) *AccessReques
 // WithRequester sets the Requester field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Requester field is set to the value of the last call.
-func (b *AccessRequestSpecApplyConfiguration) WithRequester(value authenticationv1.UserInfo) *AccessRequestSpecApplyConfiguration {
-	b.Requester = &value
+func (b *AccessRequestSpecApplyConfiguration) WithRequester(value *AccessRequesterApplyConfiguration) *AccessRequestSpecApplyConfiguration {
+	b.Requester = value
 	return b
 }
