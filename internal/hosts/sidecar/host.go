@@ -19,6 +19,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
 	"proviso.dev/proviso/internal/request/authorize"
@@ -107,9 +108,10 @@ func compose(p parts) (*composed, error) {
 	return c, err
 }
 
-// lineup are the systems beside a stock server. Asking and approving are off: impersonation cannot be seen (TM-16).
+// lineup are the systems beside a stock server. Asking and approving are off: impersonation cannot be seen
+// (TM-16). So are narrowed tokens: the server would allow members of system:masters before it asks (TK-10).
 func lineup() features.Lineup {
-	return features.All().With(func(f featuregate.Feature) bool { return f != accessrequests.Gate })
+	return features.All().With(func(f featuregate.Feature) bool { return f != accessrequests.Gate && f != tokens.Gate })
 }
 
 // logged logs what is wrong with an object: the sidecar writes no events in the cluster.
