@@ -35,7 +35,12 @@ type accessWorld struct {
 func newAccessWorld(t *testing.T, s *instance, namespace string) *accessWorld {
 	t.Helper()
 	w := &accessWorld{instance: s, namespace: namespace, admin: versioned.NewForConfigOrDie(s.admin).AccessV1alpha1(), core: kubernetes.NewForConfigOrDie(s.admin)}
-	furnish(t, w.core, namespace)
+	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.core.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	approve := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-approver"}, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"create"}, APIGroups: []string{access.GroupName}, Resources: []string{"accessrequests/approval", "accessrequests/revocation"}},
 		{Verbs: []string{"approve"}, APIGroups: []string{access.GroupName}, Resources: []string{"accessrules"}},

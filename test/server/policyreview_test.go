@@ -70,7 +70,7 @@ func (p *policyServer) explain(t *testing.T) {
 	for _, a := range status.Trace.Authorizers {
 		names = append(names, a.Name)
 	}
-	if got := strings.Join(names, " "); got != "system-masters replicas policy-sync node-restriction policy-master policy-namespace node rbac" {
+	if got := strings.Join(names, " "); got != "system-masters replicas policy-sync node-restriction policy-master policy-namespace node rbac access" {
 		t.Errorf("the chain is %s", got)
 	}
 	if status.Allowed || status.Trace.Decision != authz.AnswerNoOpinion || status.Trace.Remedy == nil {
@@ -81,7 +81,7 @@ func (p *policyServer) explain(t *testing.T) {
 	p.admin.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/hammer/rolebindings", binding)
 	p.s.await("the grant", func() (bool, error) { return p.admin.ask(t, "hammer", question).Allowed, nil })
 	status = p.admin.ask(t, "hammer", question)
-	if last := status.Trace.Authorizers[len(names)-1]; status.Trace.DecidedBy != "rbac" || len(last.Rules) != 1 || !last.Rules[0].Decides || last.Rules[0].Subject.Name != "edgar" {
+	if last := status.Trace.Authorizers[len(names)-2]; status.Trace.DecidedBy != "rbac" || len(last.Rules) != 1 || !last.Rules[0].Decides || last.Rules[0].Subject.Name != "edgar" {
 		t.Errorf("got %+v", status.Trace)
 	}
 	if other := p.admin.ask(t, "hammer", strings.Replace(question, "resourceName: s,", "resourceName: t,", 1)); other.Allowed {

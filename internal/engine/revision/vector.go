@@ -36,7 +36,7 @@ var sources = []string{
 	"protectedattributes.policy.proviso.dev", "clusterprotectedattributes.policy.proviso.dev",
 	"auditsinks.auditregistration.k8s.io", "auditclasses.auditregistration.k8s.io",
 	"customresourcedefinitions.apiextensions.k8s.io",
-	"tokenrevocations.access.proviso.dev",
+	"tokenrevocations.access.proviso.dev", "accessrules.access.proviso.dev", "accessrequests.access.proviso.dev",
 }
 
 // IsSource tells the resources that have an entry.

@@ -42,7 +42,7 @@ type Config struct {
 	Everybody bool
 }
 
-// New makes the system. A host that is no server recognises no tokens.
+// New makes the system. A host that serves nothing recognises no tokens.
 func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if k.Clients == nil {
 		return feature.System{Name: "narrowed tokens", Gate: Gate}, nil
