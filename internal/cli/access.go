@@ -233,7 +233,7 @@ func (o *accessOptions) list(all *access.AccessRequestList) error {
 		return err
 	}
 	return table(o.streams.Out, cutLines("yaml"), nil, func(w io.Writer) {
-		_, _ = terminal.Fprintln(w, "NAMESPACE\tNAME\tRULE\tUSER\tSTATE\tFOR\tUNTIL\tREASON")
+		_, _ = terminal.Fprintf(w, "NAMESPACE\tNAME\tRULE\tUSER\tSTATE\tFOR\tUNTIL\tREASON\n")
 		for _, r := range all.Items {
 			until := ""
 			if r.Status.Until != nil {

@@ -196,7 +196,7 @@ func (o *accessOptions) printReport(g grantReport) error {
 	}
 	_, _ = terminal.Fprintf(out, "%d requests were made possible by %s.\n\n", len(g.Done), g.Request)
 	err := table(out, "", nil, func(w io.Writer) {
-		_, _ = terminal.Fprintln(w, "TIME\tCODE\tWHAT")
+		_, _ = terminal.Fprintf(w, "TIME\tCODE\tWHAT\n")
 		for _, e := range g.Done {
 			_, _ = terminal.Fprintf(w, "%s\t%d\t%s\n", spellTime(e.Time), e.Code, e.What)
 		}

@@ -80,7 +80,7 @@ func (w *world) readsUnderCondition(t *testing.T) {
 
 // elsewhere tells the resources whose reads are not decided by the generic store, and so fail closed.
 func elsewhere(gr schema.GroupResource) bool {
-	return gr.Group == "agg.example.com" || gr.Group == "authorization.proviso.dev" || gr.Group == "policy.proviso.dev" || gr.Group == "auditregistration.k8s.io" ||
+	return gr.Group == "agg.example.com" || gr.Group == "authorization.proviso.dev" || gr.Group == "policy.proviso.dev" || gr.Group == "auditregistration.k8s.io" || gr.Group == "access.proviso.dev" ||
 		gr == schema.GroupResource{Resource: "componentstatuses"}
 }
 
