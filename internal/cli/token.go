@@ -160,7 +160,7 @@ func writeToken(file string, out io.Writer, token string) error {
 }
 
 // envToken is the environment variable that commands take a token from.
-const envToken = "PROVISO_TOKEN"
+const envToken = "PROVISO_TOKEN" //nolint:gosec // the name of a variable
 
 // readToken reads a token from a file, the environment or standard input, and never from an argument.
 func readToken(file string, in io.Reader) (string, error) {

@@ -52,7 +52,7 @@ func entry(m, key reflect.Value) reflect.Value {
 func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
 	stored, err := decode(o.Interface().(runtime.RawExtension).Raw)
 	if err != nil {
-		return n, nil // there is nothing in it
+		return n, nil //nolint:nilerr // there is nothing in it
 	}
 	written, err := decode(n.Interface().(runtime.RawExtension).Raw)
 	if err != nil {

@@ -83,7 +83,7 @@ func spellings(at fieldperm.Path) []fieldperm.Path {
 func (s Set) JSONPatch(body []byte) ([]byte, error) {
 	var operations []map[string]json.RawMessage
 	if json.Unmarshal(body, &operations) != nil {
-		return body, nil
+		return body, nil //nolint:nilerr // what cannot be read is refused by the handler
 	}
 	changed := false
 	for _, o := range operations {
@@ -131,7 +131,7 @@ func pointer(path string) []string {
 func (s Set) MergePatch(body []byte, strategic bool) error {
 	content, err := decode(body)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // what cannot be read is refused by the handler
 	}
 	for _, f := range s {
 		m := merging{f, strategic}
