@@ -294,10 +294,31 @@ func TestPatches(t *testing.T) {
 		`{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}]}}`: true,
 		`{"spec":{"$retainKeys":["containers"],"containers":[{"name":"a"}]}}`:                 false,
 		`{"metadata":{"annotations":{"$patch":"replace"}}}`:                                   true,
-		`{"$patch":"replace"}`: false,
+		`{"$patch":"replace"}`:           false,
+		`{"metadata":{}} {"data":null}`:  false,
+		`{"metadata":{}`:                 false,
+		`["metadata"]`:                   false,
+		`null`:                           false,
+		`{"data":null,"data":{"x":"y"}}`: true, // the last one counts, and it is written once
 	} {
-		if err := set.MergePatch([]byte(patch), true); (err == nil) != want {
+		if _, err := set.MergePatch([]byte(patch), true); (err == nil) != want {
 			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// HF-4: a patch is written as it was read, so that two readers cannot disagree.
+func TestPatchIsWrittenAsRead(t *testing.T) {
+	set := hidden(t, false, ".data")
+	if out, err := set.MergePatch([]byte(`{"data":null,"data":{"x":"y"},"n":12345678901234567890}`), false); err != nil || string(out) != `{"data":{"x":"y"},"n":12345678901234567890}` {
+		t.Errorf("a merge patch: %s, %v", out, err)
+	}
+	if out, err := set.JSONPatch([]byte(`[{"op":"remove","op":"add","path":"/data","value":{}}]`)); err != nil || string(out) != `[{"op":"add","path":"/data","value":{}}]` {
+		t.Errorf("a JSON patch: %s, %v", out, err)
+	}
+	for _, text := range []string{``, `{`, `{}`, `[1]`, `[] []`} {
+		if _, err := set.JSONPatch([]byte(text)); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s as a JSON patch: %v", text, err)
 		}
 	}
 }
