@@ -83,7 +83,9 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Age:        authorize.Ageless{},
 		Needs:      replicaNeeds{opts.member},
 		Types:      types,
+		Clock:      opts.clock,
 	}
+	s.clock, s.health.Clock = opts.clock, opts.clock
 	if limit := opts.own.MaxStaleness; limit > 0 {
 		s.health.Age = source.NewAge(limit)
 		kernel.Age = s.health.Age
@@ -291,6 +293,7 @@ func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.I
 		for _, r := range running {
 			go r.Run(ctx)
 		}
+		go s.clock.Report(ctx, s.kernel.Master, s.events)
 		go s.kernel.Warmer.Run(ctx.Done())
 		go s.kernel.Store.Run(ctx.Done())
 		return nil
