@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +26,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
 // grantFor binds a user to a ClusterRole of RBAC until an instant.
@@ -235,6 +239,30 @@ func TestARightEnds(t *testing.T) {
 	}
 }
 
+// ssarAt asks what a user may do at an instant; now if it is zero.
+func ssarAt(t *testing.T, as *rest.Config, namespace string, at time.Time) *reviewv1.SelfSubjectAccessReview {
+	t.Helper()
+	r := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
+	r.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "delete", Resource: "configmaps", Namespace: namespace}
+	r.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: reviewv1.HumanReadable}
+	if !at.IsZero() {
+		r.Spec.Time = &metav1.Time{Time: at}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := kubernetes.NewForConfigOrDie(as).AuthorizationV1().RESTClient().Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).DoRaw(t.Context())
+	if err == nil {
+		err = json.Unmarshal(answer, r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TM-6: reviews answer about an instant, and say when the answer changes next.
 func TestReviewsOfAnInstant(t *testing.T) {
 	t.Parallel()
@@ -271,6 +299,10 @@ func TestReviewsOfAnInstant(t *testing.T) {
 		}
 		if changes, err := time.Parse(time.RFC3339, until); allowed && (err != nil || !changes.Equal(end)) {
 			t.Errorf("until %q, want %v", until, end)
+		}
+		self := ssarAt(t, s.as("tmd"), "tm-b", at)
+		if self.Status.Allowed != allowed || (self.Status.Until != nil) != allowed || allowed && !self.Status.Until.Equal(&metav1.Time{Time: end}) {
+			t.Errorf("the caller's own review at %v: %+v", at, self.Status)
 		}
 		users, _, _ := unstructured.NestedStringSlice(ask("resourceaccessreviews", "ResourceAccessReview", who), "userNames")
 		if slices.Contains(users, "tmd") != allowed {
