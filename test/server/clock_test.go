@@ -18,6 +18,7 @@ import (
 
 	"proviso.dev/proviso/internal/hosts/apiserver"
 	"proviso.dev/proviso/internal/platform/localetcd"
+	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
@@ -149,4 +150,24 @@ func TestClocks(t *testing.T) {
 	back.Stop()
 	agreed := start(t, join(first, newHands(-time.Hour), func(o *apiserver.Options) { o.Agree = true }))
 	expect("a clock that was agreed on", agreed, http.StatusOK)
+}
+
+// TM-7: with --expired-bindings-ttl, role bindings are deleted some time after their end, in the journal like any
+// change. Others stay.
+func TestExpiredBindingsAreDeleted(t *testing.T) {
+	s := start(t, func(o *apiserver.Options) { o.ExpiredBindingsTTL = time.Second })
+	admin := dynamic.NewForConfigOrDie(s.admin)
+	furnish(t, kubernetes.NewForConfigOrDie(s.admin), "xb")
+	grantFor(t, admin, "xb", "xba", "view", time.Now().Add(-time.Minute))
+	grantFor(t, admin, "xb", "xbb", "view", time.Now().Add(time.Hour))
+	s.await("the deletion", func() (bool, error) {
+		code, _ := s.get(s.admin, "/apis/authorization.proviso.dev/v1alpha1/namespaces/xb/rolebindings/xba")
+		return code == http.StatusNotFound, nil
+	})
+	if code, _ := s.get(s.admin, "/apis/authorization.proviso.dev/v1alpha1/namespaces/xb/rolebindings/xbb"); code != http.StatusOK {
+		t.Errorf("a binding that has not ended: %d", code)
+	}
+	if _, body := s.get(s.admin, journal.Path); !strings.Contains(body, `"system:proviso:expired-bindings"`) {
+		t.Errorf("the journal does not have it: %s", body)
+	}
 }

@@ -352,3 +352,52 @@ func TestGuardedRolesBoundByPolicy(t *testing.T) {
 	}
 	s.await("membership", func() (bool, error) { return mark("b") == nil, nil })
 }
+
+// TM-3: upstream remembers for ten seconds who may act as whom. A right to that which has ended, or was taken away,
+// does not go on meanwhile; one that is there is not asked for in vain.
+func TestImpersonationIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	admin, client := dynamic.NewForConfigOrDie(s.admin), kubernetes.NewForConfigOrDie(s.admin)
+	furnish(t, client, "tm-i")
+	grantFor(t, admin, "tm-i", "tmi-other", "cluster-admin", time.Now().Add(time.Hour))
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tm-i-acts"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"impersonate:user-info"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{"tmi-other"}},
+		{Verbs: []string{"impersonate-on:user-info:get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/api/v1/namespaces/tm-i/configmaps/one"
+	acting := func(user string) *reader {
+		as := s.as(user)
+		as.Impersonate.UserName = "tmi-other"
+		return newReader(t, as)
+	}
+	revoked, ends := acting("tmi-b"), acting("tmi-a")
+	grantFor(t, admin, "master", "tmi-b", "tm-i-acts", time.Now().Add(time.Hour))
+	end := time.Now().Add(4 * time.Second).Truncate(time.Second)
+	grantFor(t, admin, "master", "tmi-a", "tm-i-acts", end)
+	for _, r := range []*reader{revoked, ends} {
+		s.await("the right to act as another user", func() (bool, error) { return r.get(path).code == http.StatusOK, nil })
+		if got := r.get(path); got.code != http.StatusOK { // as it is remembered
+			t.Errorf("once more: %d %s", got.code, got.body)
+		}
+		if got := r.get("/api/v1/namespaces/tm-i/secrets"); got.code != http.StatusForbidden {
+			t.Errorf("something else: %d", got.code)
+		}
+	}
+	if err := admin.Resource(policyBind).Namespace("master").Delete(t.Context(), "tmi-b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	taken := time.Now()
+	s.await("the end of what was revoked", func() (bool, error) { return revoked.get(path).code == http.StatusForbidden, nil })
+	if took := time.Since(taken); took > 5*time.Second {
+		t.Errorf("that took %s", took)
+	}
+	if ends.get(path); time.Now().Before(end) {
+		time.Sleep(time.Until(end)) // an instant is what is tested
+	}
+	if got := ends.get(path); got.code != http.StatusForbidden {
+		t.Errorf("after its end: %d %s", got.code, got.body)
+	}
+}

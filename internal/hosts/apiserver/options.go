@@ -59,6 +59,9 @@ type Options struct {
 	// MaxClockSkew is how far the clocks of two replicas may be apart.
 	MaxClockSkew time.Duration
 
+	// ExpiredBindingsTTL is how long role bindings stay after their end; 0 keeps them.
+	ExpiredBindingsTTL time.Duration
+
 	// HistoryEntries is how many changes of policy the journal keeps.
 	HistoryEntries int
 
@@ -132,6 +135,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Refuse everybody except system:masters while the policy has not heard from etcd for this long, at least 30s: rights may have been revoked meanwhile. 0 keeps deciding by what is known.")
 	ours.DurationVar(&o.MaxClockSkew, "max-clock-skew", o.MaxClockSkew,
 		"How far the clocks of two replicas may be apart, from 100ms to 30s. While they are further apart, and while the clock of a server is more than 30s behind an instant that was seen before, role bindings and grants that begin or end allow nothing on it, and deny.")
+	ours.DurationVar(&o.ExpiredBindingsTTL, "expired-bindings-ttl", 0,
+		"Delete role bindings of Policy this long after their end. The journal keeps what is deleted. 0 keeps them: they count for nothing.")
 	ours.BoolVar(&o.Agree, "agree", false,
 		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso, the time) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
@@ -193,6 +198,9 @@ func (o *Options) validateOwn() error {
 	}
 	if o.MaxClockSkew < 100*time.Millisecond || o.MaxClockSkew > timekeeper.Behind {
 		errs = append(errs, fmt.Errorf("--max-clock-skew=%s: want 100ms to %s", o.MaxClockSkew, timekeeper.Behind))
+	}
+	if o.ExpiredBindingsTTL < 0 {
+		errs = append(errs, fmt.Errorf("--expired-bindings-ttl=%s: must not be negative; 0 keeps bindings", o.ExpiredBindingsTTL))
 	}
 	if o.HistoryEntries < 0 {
 		errs = append(errs, fmt.Errorf("--policy-history-entries=%d: must not be negative; 0 keeps no history", o.HistoryEntries))
