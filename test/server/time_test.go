@@ -311,8 +311,8 @@ func TestReviewsOfAnInstant(t *testing.T) {
 	}
 }
 
-// TM-1, PA-12: a role that guards a protected attribute is guarded against bindings of Policy, too; and who is bound by
-// one is a member while it counts.
+// TM-1, PA-12: a role that guards a protected attribute is guarded against bindings of Policy and against AccessRules,
+// too; and who is bound by one is a member while it counts.
 func TestGuardedRolesBoundByPolicy(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)
@@ -346,6 +346,32 @@ func TestGuardedRolesBoundByPolicy(t *testing.T) {
 	})
 	if err := join(tme, time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "guards protected attributes") {
 		t.Errorf("a user who holds nothing joins: %v", err)
+	}
+	// Letting people ask for it takes the same.
+	rules := schema.GroupVersionResource{Group: "access.proviso.dev", Version: "v1alpha1", Resource: "accessrules"}
+	writer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tm-rules"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{rules.Group}, Resources: []string{rules.Resource}}}}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), writer, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	grantFor(t, admin, "master", "tme", "tm-rules", time.Now().Add(time.Hour))
+	offer := func(by dynamic.Interface, name string, namespaces ...any) error {
+		r := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "access.proviso.dev/v1alpha1", "kind": "AccessRule", "metadata": map[string]any{"name": name}, "spec": map[string]any{
+			"subjects": map[string]any{"userNames": []any{"tme"}}, "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tm-marker"},
+			"namespaces": namespaces, "maxDurationSeconds": int64(60), "approvals": map[string]any{"count": int64(1), "subjects": map[string]any{"userNames": []any{"tmf"}}}}}}
+		_, err := by.Resource(rules).Create(t.Context(), r, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err
+	}
+	s.await("the right to write rules", func() (bool, error) {
+		err := offer(tme, "tm-c-one", "tm-c")
+		return err == nil || !strings.Contains(err.Error(), "cannot create resource"), nil
+	})
+	for _, places := range [][]any{{"tm-c"}, {"*"}, {"default", "tm-c"}} {
+		if err := offer(tme, "tm-c-one", places...); err == nil || !strings.Contains(err.Error(), "guards protected attributes") {
+			t.Errorf("a user who holds nothing lets people ask for it in %v: %v", places, err)
+		}
+		if err := offer(admin, "tm-c-one", places...); err != nil {
+			t.Errorf("an administrator lets people ask for it in %v: %v", places, err)
+		}
 	}
 	if err := join(admin, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
