@@ -16,12 +16,16 @@ const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 // askReview asks what the caller may do. A stock server has no words for a conditional answer, so the sidecar beside it
 // refuses such a review; then the sidecar is asked itself.
 func askReview(ctx context.Context, rc *rest.RESTClient, review *reviewv1.SelfSubjectAccessReview) error {
-	err := postTo(ctx, rc, reviewPath, review)
-	if !apierrors.IsForbidden(err) {
+	query := map[string]string{}
+	if review.Spec.Time != nil {
+		query["fieldValidation"] = "Strict" // a server that does not know the field would answer about now
+	}
+	err := postWith(ctx, rc, reviewPath, query, review)
+	if !apierrors.IsForbidden(err) && (review.Spec.Time == nil || !apierrors.IsBadRequest(err)) {
 		return err
 	}
 	question := &authz.SubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}, Spec: authz.SubjectAccessReviewSpec{Trace: true},
+		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}, Spec: authz.SubjectAccessReviewSpec{Trace: true, Time: review.Spec.Time},
 	}
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	if a := review.Spec.ResourceAttributes; a != nil {
@@ -40,6 +44,7 @@ func askReview(ctx context.Context, rc *rest.RESTClient, review *reviewv1.SelfSu
 		return err // there is no sidecar to ask: the first answer says more
 	}
 	review.Status = statusOf(&question.Status)
+	review.Status.Until = question.Status.Until
 	return nil
 }
 

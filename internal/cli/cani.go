@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
+	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/questions"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -25,6 +26,8 @@ type CanIOptions struct {
 	List        bool
 	NoHeaders   bool
 	Quiet       bool
+	// At is the instant that is asked about; empty is now.
+	At atflag.Flag
 
 	genericiooptions.IOStreams
 }
@@ -55,6 +58,9 @@ With --list, show every rule that grants you something in the namespace, with it
   proviso can-i get /metrics
   proviso can-i '*' '*'
 
+  # Will I still be able to in two hours?
+  proviso can-i delete pods -n hammer --at +2h
+
   # What can I do in namespace hammer, and under which conditions?
   proviso can-i --list -n hammer`,
 		Args: func(_ *cobra.Command, args []string) error { return o.checkArgs(args) },
@@ -67,6 +73,7 @@ With --list, show every rule that grants you something in the namespace, with it
 	fs.BoolVar(&o.List, "list", false, "List everything you can do in the namespace, with conditions.")
 	fs.BoolVar(&o.NoHeaders, "no-headers", false, "With --list: leave out the headings.")
 	fs.BoolVarP(&o.Quiet, "quiet", "q", false, "Print nothing; the exit code is the answer.")
+	o.At.Add(fs)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -75,8 +82,8 @@ func (o *CanIOptions) checkArgs(args []string) error {
 	switch {
 	case o.List && len(args) > 0:
 		return fmt.Errorf("--list takes no arguments: leave out %q", args)
-	case o.List && (o.Quiet || o.ClusterWide || o.Subresource != ""):
-		return errors.New("--list lists one namespace and cannot be combined with --quiet, --all-namespaces or --subresource")
+	case o.List && (o.Quiet || o.ClusterWide || o.Subresource != "" || o.At != ""):
+		return errors.New("--list lists one namespace, now, and cannot be combined with --quiet, --all-namespaces, --subresource or --at")
 	case o.List:
 		return nil
 	case o.NoHeaders:
@@ -172,6 +179,10 @@ func (o *CanIOptions) ask(ctx context.Context, verb string, t target) (*reviewv1
 		attrs.Namespace = questions.Target{Verb: verb, Resource: attrs.Resource, Subresource: attrs.Subresource, Namespace: attrs.Namespace, Name: attrs.Name}.InNamespace()
 		review.Spec.ResourceAttributes = attrs
 		review.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: "HumanReadable"}
+	}
+	var err error
+	if review.Spec.Time, err = o.At.Asked(); err != nil {
+		return nil, err
 	}
 	rc, err := o.connect()
 	if err != nil {

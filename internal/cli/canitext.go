@@ -26,8 +26,20 @@ func canITable(out io.Writer, s reviewv1.SubjectAccessReviewStatus) error {
 	default:
 		b.WriteString(conditionalText(s))
 	}
+	if s.Until != nil {
+		b.WriteString(untilText(s))
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// untilText says when the answer changes, and what it is owed to.
+func untilText(s reviewv1.SubjectAccessReviewStatus) string {
+	text := "until " + spellTime(s.Until.Time) + ", when the answer changes"
+	if s.Allowed && s.Reason != "" {
+		text += ": " + oneLine(s.Reason)
+	}
+	return terminal.Text(text) + "\n"
 }
 
 // always is the condition of an allow that only stands in a set because of the denies beside it.

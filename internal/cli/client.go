@@ -47,11 +47,19 @@ func (c *client) post(ctx context.Context, path string, question any) error {
 }
 
 func postTo(ctx context.Context, rc *rest.RESTClient, path string, question any) error {
+	return postWith(ctx, rc, path, nil, question)
+}
+
+func postWith(ctx context.Context, rc *rest.RESTClient, path string, query map[string]string, question any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	answer, err := rc.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).DoRaw(ctx)
+	request := rc.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body)
+	for name, value := range query {
+		request = request.Param(name, value)
+	}
+	answer, err := request.DoRaw(ctx)
 	if err != nil {
 		return decodeStatus(answer, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
@@ -35,7 +36,7 @@ type ExplainOptions struct {
 	File, Old string
 	Stored    bool
 	// At is the instant that is asked about; empty is now.
-	At string
+	At atflag.Flag
 
 	genericiooptions.IOStreams
 }
@@ -88,7 +89,7 @@ rules to remove, and the smallest grant that is missing (one verb on one resourc
 	fs.StringVarP(&o.File, "filename", "f", "", "Object to evaluate the conditions against; - for standard input.")
 	fs.StringVar(&o.Old, "old", "", "File with the stored object of an update.")
 	fs.BoolVar(&o.Stored, "stored", false, "Read the stored object from the server.")
-	addAtFlag(fs, &o.At)
+	o.At.Add(fs)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -165,7 +166,7 @@ func (o *ExplainOptions) ask(ctx context.Context, verb string, t target, content
 	if review.Spec.UserName, review.Spec.GroupName, err = o.about(); err != nil {
 		return nil, err
 	}
-	if review.Spec.Time, err = asked(o.At); err != nil {
+	if review.Spec.Time, err = o.At.Asked(); err != nil {
 		return nil, err
 	}
 	path := "/apis/" + authz.SchemeGroupVersion.String()

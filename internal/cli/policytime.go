@@ -1,14 +1,14 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"proviso.dev/proviso/internal/cli/atflag"
 )
 
 // Term is when a grant counts.
@@ -27,7 +27,7 @@ func (t *Term) addFlags(cmd *cobra.Command) {
 func (t *Term) interval(now time.Time) (notBefore, notAfter *metav1.Time, err error) {
 	from := now.Truncate(time.Second)
 	if t.From != "" {
-		if from, err = instant(t.From, now); err != nil {
+		if from, err = atflag.Parse(t.From, now); err != nil {
 			return nil, nil, fmt.Errorf("--from: %w", err)
 		}
 		notBefore = &metav1.Time{Time: from}
@@ -45,41 +45,6 @@ func (t *Term) interval(now time.Time) (notBefore, notAfter *metav1.Time, err er
 		return nil, nil, fmt.Errorf("the grant would end at %s, which is past", spellTime(notAfter.Time))
 	}
 	return notBefore, notAfter, nil
-}
-
-// instant reads a time, or a distance from now.
-func instant(text string, now time.Time) (time.Time, error) {
-	if later, relative := strings.CutPrefix(text, "+"); relative {
-		d, err := time.ParseDuration(later)
-		if err != nil || d%time.Second != 0 {
-			return time.Time{}, fmt.Errorf("%q is not a distance in whole seconds, such as +2h", text)
-		}
-		return now.Truncate(time.Second).Add(d), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-11-17T09:00:00Z nor a distance such as +2h", text)
-	}
-	if at.Nanosecond() != 0 {
-		return time.Time{}, errors.New("want whole seconds")
-	}
-	return at, nil
-}
-
-func addAtFlag(fs *pflag.FlagSet, at *string) {
-	fs.StringVar(at, "at", "", "Instant that the question is about: a time such as 2026-11-17T09:00:00Z, or +2h for in two hours. Default: now.")
-}
-
-// asked is the instant of --at; nil if it is not given.
-func asked(at string) (*metav1.Time, error) {
-	if at == "" {
-		return nil, nil
-	}
-	t, err := instant(at, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("--at: %w", err)
-	}
-	return &metav1.Time{Time: t}, nil
 }
 
 func spellTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

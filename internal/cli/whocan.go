@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
+	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -31,7 +32,7 @@ type WhoCanOptions struct {
 	Limit       int64
 	Continue    string
 	// At is the instant that is asked about; empty is now.
-	At string
+	At atflag.Flag
 
 	genericiooptions.IOStreams
 }
@@ -89,7 +90,7 @@ Exit code 0 if a subject can, 1 if no subject can, 2 if subjects can under condi
 	fs.StringVar(&o.Filter, "filter", "", "List only users and groups whose name contains this text; case does not matter.")
 	fs.Int64Var(&o.Limit, "limit", 0, "List at most this many users and groups; standard error says how to continue. 0 lists all.")
 	fs.StringVar(&o.Continue, "continue", "", "Continue after the previous answer.")
-	addAtFlag(fs, &o.At)
+	o.At.Add(fs)
 	cmd.ValidArgsFunction = o.completeQuestion
 	return cmd
 }
@@ -114,7 +115,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 		Spec: authz.ResourceAccessReviewSpec{Verb: args[0], ResourceKind: t.qualified(), ResourceName: t.name, IncludeBlocked: o.Blocked,
 			IncludeRules: o.Rules || o.format == "wide", NameContains: o.Filter, Limit: o.Limit, Continue: o.Continue},
 	}
-	if review.Spec.Time, err = asked(o.At); err != nil {
+	if review.Spec.Time, err = o.At.Asked(); err != nil {
 		return err
 	}
 	if t.namespaced && !o.ClusterWide {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +26,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	reviewv1 "proviso.dev/proviso/api/authorizationreview/v1"
 )
 
 // grantFor binds a user to a ClusterRole of RBAC until an instant.
@@ -235,6 +239,30 @@ func TestARightEnds(t *testing.T) {
 	}
 }
 
+// ssarAt asks what a user may do at an instant; now if it is zero.
+func ssarAt(t *testing.T, as *rest.Config, namespace string, at time.Time) *reviewv1.SelfSubjectAccessReview {
+	t.Helper()
+	r := &reviewv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}}
+	r.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "delete", Resource: "configmaps", Namespace: namespace}
+	r.Spec.ConditionalAuthorization = &reviewv1.ConditionalAuthorization{Mode: reviewv1.HumanReadable}
+	if !at.IsZero() {
+		r.Spec.Time = &metav1.Time{Time: at}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := kubernetes.NewForConfigOrDie(as).AuthorizationV1().RESTClient().Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).DoRaw(t.Context())
+	if err == nil {
+		err = json.Unmarshal(answer, r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TM-6: reviews answer about an instant, and say when the answer changes next.
 func TestReviewsOfAnInstant(t *testing.T) {
 	t.Parallel()
@@ -272,6 +300,10 @@ func TestReviewsOfAnInstant(t *testing.T) {
 		if changes, err := time.Parse(time.RFC3339, until); allowed && (err != nil || !changes.Equal(end)) {
 			t.Errorf("until %q, want %v", until, end)
 		}
+		self := ssarAt(t, s.as("tmd"), "tm-b", at)
+		if self.Status.Allowed != allowed || (self.Status.Until != nil) != allowed || allowed && !self.Status.Until.Equal(&metav1.Time{Time: end}) {
+			t.Errorf("the caller's own review at %v: %+v", at, self.Status)
+		}
 		users, _, _ := unstructured.NestedStringSlice(ask("resourceaccessreviews", "ResourceAccessReview", who), "userNames")
 		if slices.Contains(users, "tmd") != allowed {
 			t.Errorf("who can at %v: %v", at, users)
@@ -279,8 +311,8 @@ func TestReviewsOfAnInstant(t *testing.T) {
 	}
 }
 
-// TM-1, PA-12: a role that guards a protected attribute is guarded against bindings of Policy, too; and who is bound by
-// one is a member while it counts.
+// TM-1, PA-12: a role that guards a protected attribute is guarded against bindings of Policy and against AccessRules,
+// too; and who is bound by one is a member while it counts.
 func TestGuardedRolesBoundByPolicy(t *testing.T) {
 	t.Parallel()
 	s := plain.get(t)
@@ -315,8 +347,83 @@ func TestGuardedRolesBoundByPolicy(t *testing.T) {
 	if err := join(tme, time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "guards protected attributes") {
 		t.Errorf("a user who holds nothing joins: %v", err)
 	}
+	// Letting people ask for it takes the same.
+	rules := schema.GroupVersionResource{Group: "access.proviso.dev", Version: "v1alpha1", Resource: "accessrules"}
+	writer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tm-rules"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{rules.Group}, Resources: []string{rules.Resource}}}}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), writer, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	grantFor(t, admin, "master", "tme", "tm-rules", time.Now().Add(time.Hour))
+	offer := func(by dynamic.Interface, name string, namespaces ...any) error {
+		r := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "access.proviso.dev/v1alpha1", "kind": "AccessRule", "metadata": map[string]any{"name": name}, "spec": map[string]any{
+			"subjects": map[string]any{"userNames": []any{"tme"}}, "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tm-marker"},
+			"namespaces": namespaces, "maxDurationSeconds": int64(60), "approvals": map[string]any{"count": int64(1), "subjects": map[string]any{"userNames": []any{"tmf"}}}}}}
+		_, err := by.Resource(rules).Create(t.Context(), r, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err
+	}
+	s.await("the right to write rules", func() (bool, error) {
+		err := offer(tme, "tm-c-one", "tm-c")
+		return err == nil || !strings.Contains(err.Error(), "cannot create resource"), nil
+	})
+	for _, places := range [][]any{{"tm-c"}, {"*"}, {"default", "tm-c"}} {
+		if err := offer(tme, "tm-c-one", places...); err == nil || !strings.Contains(err.Error(), "guards protected attributes") {
+			t.Errorf("a user who holds nothing lets people ask for it in %v: %v", places, err)
+		}
+		if err := offer(admin, "tm-c-one", places...); err != nil {
+			t.Errorf("an administrator lets people ask for it in %v: %v", places, err)
+		}
+	}
 	if err := join(admin, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	s.await("membership", func() (bool, error) { return mark("b") == nil, nil })
+}
+
+// TM-3: upstream remembers for ten seconds who may act as whom. A right to that which has ended, or was taken away,
+// does not go on meanwhile; one that is there is not asked for in vain.
+func TestImpersonationIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	s := plain.get(t)
+	admin, client := dynamic.NewForConfigOrDie(s.admin), kubernetes.NewForConfigOrDie(s.admin)
+	furnish(t, client, "tm-i")
+	grantFor(t, admin, "tm-i", "tmi-other", "cluster-admin", time.Now().Add(time.Hour))
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tm-i-acts"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"impersonate:user-info"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{"tmi-other"}},
+		{Verbs: []string{"impersonate-on:user-info:get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/api/v1/namespaces/tm-i/configmaps/one"
+	acting := func(user string) *reader {
+		as := s.as(user)
+		as.Impersonate.UserName = "tmi-other"
+		return newReader(t, as)
+	}
+	revoked, ends := acting("tmi-b"), acting("tmi-a")
+	grantFor(t, admin, "master", "tmi-b", "tm-i-acts", time.Now().Add(time.Hour))
+	end := time.Now().Add(4 * time.Second).Truncate(time.Second)
+	grantFor(t, admin, "master", "tmi-a", "tm-i-acts", end)
+	for _, r := range []*reader{revoked, ends} {
+		s.await("the right to act as another user", func() (bool, error) { return r.get(path).code == http.StatusOK, nil })
+		if got := r.get(path); got.code != http.StatusOK { // as it is remembered
+			t.Errorf("once more: %d %s", got.code, got.body)
+		}
+		if got := r.get("/api/v1/namespaces/tm-i/secrets"); got.code != http.StatusForbidden {
+			t.Errorf("something else: %d", got.code)
+		}
+	}
+	if err := admin.Resource(policyBind).Namespace("master").Delete(t.Context(), "tmi-b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	taken := time.Now()
+	s.await("the end of what was revoked", func() (bool, error) { return revoked.get(path).code == http.StatusForbidden, nil })
+	if took := time.Since(taken); took > 5*time.Second {
+		t.Errorf("that took %s", took)
+	}
+	if ends.get(path); time.Now().Before(end) {
+		time.Sleep(time.Until(end)) // an instant is what is tested
+	}
+	if got := ends.get(path); got.code != http.StatusForbidden {
+		t.Errorf("after its end: %d %s", got.code, got.body)
+	}
 }

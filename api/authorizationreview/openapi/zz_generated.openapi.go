@@ -469,7 +469,7 @@ func schema_proviso_api_authorizationreview_v1_Question(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Question is how a caller asks for conditions, and for newer policy. A caller that asks for neither is answered as Kubernetes answers.",
+				Description: "Question is how a caller asks for conditions, for newer policy, and about another time. A caller that asks for none of them is answered as Kubernetes answers.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditionalAuthorization": {
@@ -491,11 +491,17 @@ func schema_proviso_api_authorizationreview_v1_Question(ref common.ReferenceCall
 							Format:      "",
 						},
 					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the instant that the question is about: role bindings and grants that begin or end count as they do then. Without one the answer is about now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
 	}
 }
 
@@ -655,11 +661,17 @@ func schema_proviso_api_authorizationreview_v1_SelfSubjectAccessReviewSpec(ref c
 							Format:      "",
 						},
 					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the instant that the question is about: role bindings and grants that begin or end count as they do then. Without one the answer is about now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/api/authorization/v1.NonResourceAttributes", "k8s.io/api/authorization/v1.ResourceAttributes", v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
+			"k8s.io/api/authorization/v1.NonResourceAttributes", "k8s.io/api/authorization/v1.ResourceAttributes", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
 	}
 }
 
@@ -931,11 +943,17 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewSpec(ref commo
 							Format:      "",
 						},
 					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the instant that the question is about: role bindings and grants that begin or end count as they do then. Without one the answer is about now.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"k8s.io/api/authorization/v1.NonResourceAttributes", "k8s.io/api/authorization/v1.ResourceAttributes", v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
+			"k8s.io/api/authorization/v1.NonResourceAttributes", "k8s.io/api/authorization/v1.ResourceAttributes", "k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1.AuthorizationOptions{}.OpenAPIModelName(), v1.ConditionalAuthorization{}.OpenAPIModelName()},
 	}
 }
 
@@ -1012,12 +1030,18 @@ func schema_proviso_api_authorizationreview_v1_SubjectAccessReviewStatus(ref com
 							Format:      "",
 						},
 					},
+					"until": {
+						SchemaProps: spec.SchemaProps{
+							Description: "until is when the answer changes next because role bindings or grants of the subject begin or end. It is set only if spec asks for more than Kubernetes' answer.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},
 		},
 		Dependencies: []string{
-			v1.AuthorizationDecision{}.OpenAPIModelName(), v1.ConditionsAwareDecision{}.OpenAPIModelName(), v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", v1.AuthorizationDecision{}.OpenAPIModelName(), v1.ConditionsAwareDecision{}.OpenAPIModelName(), v1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
 	}
 }
 

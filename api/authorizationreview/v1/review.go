@@ -72,8 +72,8 @@ type SelfSubjectAccessReviewSpec struct {
 	Question                                    `json:",inline"`
 }
 
-// Question is how a caller asks for conditions, and for newer policy. A caller that asks for neither is answered as
-// Kubernetes answers.
+// Question is how a caller asks for conditions, for newer policy, and about another time. A caller that asks for none
+// of them is answered as Kubernetes answers.
 type Question struct {
 	// conditionalAuthorization asks for status.conditionsChain when the answer depends on the object. It must not be
 	// set together with authorizationOptions.
@@ -90,6 +90,11 @@ type Question struct {
 	// revision in the header Proviso-Policy-Revision, and reviews with that in status.policyRevision.
 	// +optional
 	AtLeastRevision string `json:"atLeastRevision,omitempty"`
+
+	// time is the instant that the question is about: role bindings and grants that begin or end count as they do then.
+	// Without one the answer is about now.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // ConditionsMode is how much of a conditional answer is wanted.

@@ -2,6 +2,7 @@ package v1
 
 import (
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // SubjectAccessReviewStatus is the answer to an access review. If it is conditional, allowed and denied are both false
@@ -30,6 +31,11 @@ type SubjectAccessReviewStatus struct {
 	// questions. It says nothing else.
 	// +optional
 	PolicyRevision string `json:"policyRevision,omitempty"`
+
+	// until is when the answer changes next because role bindings or grants of the subject begin or end. It is set only
+	// if spec asks for more than Kubernetes' answer.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
 }
 
 // FailureMode is what follows when a Deny condition cannot be evaluated.

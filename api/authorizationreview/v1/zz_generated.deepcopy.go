@@ -242,6 +242,10 @@ func (in *Question) DeepCopyInto(out *Question) {
 		*out = new(AuthorizationOptions)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Time != nil {
+		in, out := &in.Time, &out.Time
+		*out = (*in).DeepCopy()
+	}
 	return
 }
 
@@ -438,6 +442,10 @@ func (in *SubjectAccessReviewStatus) DeepCopyInto(out *SubjectAccessReviewStatus
 		in, out := &in.AuthorizationDecision, &out.AuthorizationDecision
 		*out = new(AuthorizationDecision)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Until != nil {
+		in, out := &in.Until, &out.Until
+		*out = (*in).DeepCopy()
 	}
 	return
 }

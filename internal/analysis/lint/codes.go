@@ -54,6 +54,9 @@ const (
 	codeNamed       = "PV017"
 	codePaths       = "PV018"
 	codeLabel       = "PV019"
+	codeEnded       = "PV020"
+	codeEndless     = "PV021"
+	codeFarEnd      = "PV022"
 )
 
 // Codes are all of them, in order.
@@ -117,6 +120,15 @@ func Codes() []Code {
 		{codeLabel, "label-that-no-object-has", "A condition names a label that no object has",
 			"A misspelled label does not fail: an allow silently grants nothing, and a deny silently refuses nothing. Checked with --kubeconfig, on the objects of the kinds that the rule names.",
 			"Correct the label, or label the objects that are meant.", Warning},
+		{codeEnded, "binding-has-ended", "A binding never counts again",
+			"It is left over. A reader of the policy sees a right, or a deny, that nobody has any more.",
+			"Delete it, or let the server do so with --expired-bindings-ttl.", Warning},
+		{codeEndless, "power-without-an-end", "A binding of a powerful role has no end",
+			"Other bindings of this policy end, and this one stays for as long as it takes to be forgotten. It gives what is as good as every right. Nothing is said where no binding ends.",
+			"Give it notAfter, or let people ask for it with an AccessRule. Leave it if it is for those who have to be able to at all times.", Note},
+		{codeFarEnd, "end-far-away", "A binding ends in more than a year",
+			"Nobody remembers in a year why it is there, and until then it is as good as permanent.",
+			"Choose an end that is nearer, and renew the binding if it is still needed; or leave the end out.", Note},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -37,6 +38,8 @@ type Input struct {
 	Sinks               []*auditv1alpha1.AuditSink
 	Classes             []*auditv1alpha1.AuditClass
 
+	// Now is the time, for bindings that begin and end; zero leaves them out.
+	Now time.Time
 	// Namings and Labelled are for labels that no object has: what Namings returned, and the objects that were read.
 	Namings  []Naming
 	Labelled map[Objects]Labelled
@@ -107,6 +110,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c.accounts()
 	c.sinks()
 	c.labels()
+	c.times()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),
 			cmp.Compare(a.Field(), b.Field()), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))

@@ -43,8 +43,15 @@ func (a *answerer) fill(ctx context.Context, status *reviewv1.SubjectAccessRevie
 	case question.AtLeastRevision != "":
 		return apierrors.NewBadRequest("spec.atLeastRevision: the policy of this server has no revisions")
 	}
+	ctx, err := at(ctx, question)
+	if err != nil {
+		return err
+	}
 	*status = a.answer(ctx, attrs, want)
 	status.PolicyRevision = revision
+	if question.Time != nil || want > own {
+		status.Until = a.until(ctx, attrs, want, status)
+	}
 	return nil
 }
 

@@ -47,6 +47,9 @@ var modes = []reviewv1.ConditionsMode{reviewv1.HumanReadable, reviewv1.Optimized
 func validateQuestion(q *reviewv1.Question) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
+	if t := q.Time; t != nil && t.IsZero() {
+		errs = append(errs, field.Invalid(spec.Child("time"), t.Time, "is not an instant; leave the field out to ask about now"))
+	}
 	if c := q.ConditionalAuthorization; c != nil {
 		mode := spec.Child("conditionalAuthorization", "mode")
 		switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -161,7 +162,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 	}
 	in := lint.Input{
 		Index: host.Snapshot().Rules, Comparer: &compare.Comparer{Cache: host.Conditions(), Budget: compare.DefaultBudget / 5},
-		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names,
+		Resources: u.Resources, Verbs: u.Verbs, Namespaces: u.Namespaces, Names: u.Names, Now: time.Now(),
 		Ours: func(ref ruleset.RoleRef) bool {
 			_, ours := policies.DefaultRoles()[ref.Name]
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace

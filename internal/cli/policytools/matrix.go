@@ -4,17 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"proviso.dev/proviso/internal/analysis/matrix"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/cli/subject"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/hosts/offline"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
+	"proviso.dev/proviso/internal/platform/terminal"
+	"proviso.dev/proviso/internal/state/snapshot"
 )
 
 // MatrixOptions are the flags of `proviso matrix`.
@@ -25,6 +29,7 @@ type MatrixOptions struct {
 	Output                       string
 	Limit                        int
 	MasterNamespace              string
+	At                           atflag.Flag
 
 	genericiooptions.IOStreams
 }
@@ -58,6 +63,9 @@ Kubernetes only if the server or the files have them.`,
   # Who may read or delete secrets, for a spreadsheet
   proviso matrix policies/ --resource secrets --verb get,delete -o csv > secrets.csv
 
+  # Who may do what in two hours, when bindings have ended
+  proviso matrix policies/ --at +2h
+
   # A page to look at
   proviso matrix policies/ -o html > matrix.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,6 +85,7 @@ Kubernetes only if the server or the files have them.`,
 	fs.StringSliceVar(&o.Verbs, "verb", nil, "Verbs to show. Default: those of requests.")
 	fs.IntVar(&o.Limit, "limit", 0, "Name at most this many subjects in a line and count the others. 0 names all; csv always names all.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: table, wide, html, csv or json.")
+	o.At.Add(fs)
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -90,6 +99,9 @@ func (o *MatrixOptions) Validate() error {
 		return fmt.Errorf("--limit %d: want 0 or more", o.Limit)
 	}
 	if _, err := o.who.All(); err != nil {
+		return err
+	}
+	if _, err := o.At.Asked(); err != nil {
 		return err
 	}
 	return o.Origin.validate()
@@ -111,7 +123,11 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in, err := o.input(host, u)
+	snap, changes, err := o.moment(host.Snapshot())
+	if err != nil {
+		return err
+	}
+	in, err := o.input(snap, u)
 	if err != nil {
 		return err
 	}
@@ -127,7 +143,29 @@ func (o *MatrixOptions) RunMatrix(ctx context.Context) error {
 	if len(o.Namespaces) > 0 {
 		places = nil // nothing holds everywhere if not everything was looked at
 	}
-	return printMatrix(o.Out, o.Output, in.Verbs, cells, places, o.Limit)
+	if err := printMatrix(o.Out, o.Output, in.Verbs, cells, places, o.Limit); err != nil || changes.IsZero() {
+		return err
+	}
+	terminal.Fprintf(o.ErrOut, "Note: until %s, when role bindings begin or end; --at asks about another instant.\n", changes.UTC().Format(time.RFC3339))
+	return nil
+}
+
+// moment is the policy at the instant of --at, and when it changes next; zero if it never does.
+func (o *MatrixOptions) moment(snap *snapshot.Snapshot) (then *snapshot.Snapshot, changes time.Time, err error) {
+	at, err := o.At.Asked()
+	if err != nil {
+		return nil, changes, err
+	}
+	now := time.Now()
+	if at != nil {
+		now, snap = at.Time, snap.At(at.Time)
+	}
+	for _, edge := range snap.Edges(nil) {
+		if edge.After(now) {
+			return snap, edge, nil
+		}
+	}
+	return snap, changes, nil
 }
 
 // leaveOut leaves a subject out.
@@ -141,8 +179,8 @@ func leaveOut(cells []matrix.Cell, who ruleset.Subject) []matrix.Cell {
 }
 
 // input is what the flags ask for.
-func (o *MatrixOptions) input(host *offline.Host, u *offline.Universe) (in matrix.Input, err error) {
-	in = matrix.Input{Index: host.Snapshot().Rules, Resources: u.Resources, Verbs: verbs.All(),
+func (o *MatrixOptions) input(snap *snapshot.Snapshot, u *offline.Universe) (in matrix.Input, err error) {
+	in = matrix.Input{Index: snap.Rules, Resources: u.Resources, Verbs: verbs.All(),
 		Namespaces: append(slices.Clone(u.Namespaces), matrix.Elsewhere, ""), Names: u.Names}
 	if len(o.Namespaces) > 0 {
 		in.Namespaces = o.Namespaces

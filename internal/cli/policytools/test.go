@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"proviso.dev/proviso/internal/cli/atflag"
 	"proviso.dev/proviso/internal/hosts/offline/manifests"
 	"proviso.dev/proviso/internal/hosts/offline/policytest"
 	"proviso.dev/proviso/internal/platform/terminal"
@@ -56,6 +57,7 @@ type TestOptions struct {
 	Threshold       int
 	Watch           bool
 	Init            bool
+	At              atflag.Flag
 
 	only *regexp.Regexp
 	genericiooptions.IOStreams
@@ -105,6 +107,7 @@ Exit code 0 if all cases pass, 1 if one fails or the coverage is below the thres
 	fs.IntVar(&o.Threshold, "threshold", 0, "Fail if less than this percentage of the rules decided a case. Implies --coverage.")
 	fs.BoolVar(&o.Init, "init", false, "Write a first test for what the policies of a directory decide today.")
 	fs.BoolVar(&o.Watch, "watch", false, "Run again whenever a file changes.")
+	o.At.Add(fs)
 	addMasterFlag(fs, &o.MasterNamespace)
 	return cmd
 }
@@ -119,6 +122,9 @@ func (o *TestOptions) Complete(args []string) (err error) {
 	}
 	if o.Threshold < 0 || o.Threshold > 100 {
 		return fmt.Errorf("--threshold %d: want a percentage", o.Threshold)
+	}
+	if _, err := o.At.Asked(); err != nil {
+		return err
 	}
 	if o.Run != "" {
 		if o.only, err = regexp.Compile(o.Run); err != nil {
@@ -170,7 +176,11 @@ func (o *TestOptions) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only}
+	at, err := o.At.Asked()
+	if err != nil {
+		return err
+	}
+	r := &policytest.Runner{MasterNamespace: o.MasterNamespace, Only: o.only, At: at}
 	if o.Coverage || o.Threshold > 0 {
 		r.Coverage = &policytest.Coverage{}
 	}

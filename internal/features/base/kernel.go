@@ -53,6 +53,8 @@ type KernelConfig struct {
 	Age authorize.Age
 	// Needs tells replicas what is stored that an older release would not know; nil if there are no replicas.
 	Needs feature.Needs
+	// Clock tells the time; nil trusts that of the machine.
+	Clock snapshot.Clock
 	// Types finds the schemas that a rule must fit when it is written; nil checks none.
 	Types func(*snapshot.Store) rulecondition.Types
 }
@@ -89,7 +91,10 @@ func NewKernel(cfg KernelConfig) (*feature.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, cache := snapshot.NewStore(), expr.NewCache(cel)
+	if cfg.Clock == nil {
+		cfg.Clock = snapshot.SystemClock{}
+	}
+	store, cache := snapshot.NewStoreWith(cfg.Clock), expr.NewCache(cel)
 	directory := discovery.NewDirectory(discovery.Config{Changed: store.Changed, Reserved: cfg.Reserved, Clients: cfg.Clients, Codecs: cfg.Codecs})
 	compiler := &rulecondition.Compiler{CEL: cel, Cache: cache}
 	if cfg.Types != nil {

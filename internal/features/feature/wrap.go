@@ -22,6 +22,9 @@ func WrapHandlers(generic *genericapiserver.Config, gate *authorize.Gate, store 
 	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		filters := *c
 		filters.Authorization.Authorizer = gate.AtFilter()
+		if next := filters.Authentication.Authenticator; next != nil { // with the server's own client
+			filters.Authentication.Authenticator = authorize.Recalling(next)
+		}
 		for _, f := range slices.Backward(Filters(systems)) {
 			api = f.Wrap(api)
 		}

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -33,6 +34,8 @@ const (
 type Config struct {
 	// GuardRBAC puts our escalation check on the storage of RBAC (PO-12); nil if the host does not store RBAC.
 	GuardRBAC func(feature.Provider) (feature.Provider, error)
+	// ExpiredTTL is how long role bindings stay after their end; 0 keeps them.
+	ExpiredTTL time.Duration
 }
 
 // New makes the system.
@@ -56,7 +59,11 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		Background: func(from snapshot.Source) ([]feature.Runner, error) {
 			reporter, err := newReporter(k, from)
 			defaults := func(ctx context.Context) { ensureDefaults(ctx, k.Clients, k.Master, k.Replicas) }
-			return []feature.Runner{feature.RunnerFunc(defaults), reporter}, err
+			runners := []feature.Runner{feature.RunnerFunc(defaults), reporter}
+			if cfg.ExpiredTTL > 0 && k.Clients != nil {
+				runners = append(runners, &sweeper{k, cfg.ExpiredTTL})
+			}
+			return runners, err
 		},
 	}
 	if k.Clients != nil {

@@ -12,6 +12,7 @@ import (
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/selfclient"
 	"proviso.dev/proviso/internal/state/source"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // The path of a request, top to bottom. Stages of ours are marked with »; the others are upstream's, in upstream's
@@ -61,6 +62,8 @@ type stages struct {
 	// health is how the sources of policy fare, for readiness, and events tells people what is wrong with an object.
 	health *source.Health
 	events *selfclient.Events
+	// clock knows whether it can be trusted.
+	clock *timekeeper.Keeper
 	// journal keeps who changed which policy.
 	journal *journal.Journal
 	// resolver finds services of the cluster, as soon as upstream has made it.

@@ -28,6 +28,7 @@ import (
 	"proviso.dev/proviso/internal/request/streams"
 	"proviso.dev/proviso/internal/state/journal"
 	"proviso.dev/proviso/internal/state/source"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // Options are the flags of `proviso serve`: all of kube-apiserver's and a few of our own.
@@ -55,6 +56,12 @@ type Options struct {
 	// MaxStaleness is how long the policy may not have heard from etcd before everybody is refused; 0 is any time.
 	MaxStaleness time.Duration
 
+	// MaxClockSkew is how far the clocks of two replicas may be apart.
+	MaxClockSkew time.Duration
+
+	// ExpiredBindingsTTL is how long role bindings stay after their end; 0 keeps them.
+	ExpiredBindingsTTL time.Duration
+
 	// HistoryEntries is how many changes of policy the journal keeps.
 	HistoryEntries int
 
@@ -69,6 +76,8 @@ type Options struct {
 	standsIn bool
 	// lineup is the list of systems, of which gates take some out.
 	lineup features.Lineup
+	// hands are those of the clock.
+	hands timekeeper.Hands
 	// on are gates that are on in this server, whatever the process says.
 	on []featuregate.Feature
 	// auditBackend and auditEvaluator take the place of the configured ones; tests look at events with them.
@@ -97,6 +106,8 @@ func NewOptions() *Options {
 		LogOutput:             "auto",
 		PolicyMasterNamespace: "master",
 		Recheck:               string(streams.Conditional),
+		MaxClockSkew:          timekeeper.DefaultSkew,
+		hands:                 timekeeper.Machine(),
 		HistoryEntries:        journal.DefaultEntries,
 		AuditDynamic:          AuditDynamicOptions{MaxSinks: 32, SpoolBytes: 256 << 20},
 		NarrowedTokenMax:      tokens.DefaultLongest,
@@ -122,8 +133,12 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"How many changes of policy are kept for 'proviso history' and 'proviso rollback': who changed what, and what it was before. 0 keeps none.")
 	ours.DurationVar(&o.MaxStaleness, "policy-max-staleness", 0,
 		"Refuse everybody except system:masters while the policy has not heard from etcd for this long, at least 30s: rights may have been revoked meanwhile. 0 keeps deciding by what is known.")
+	ours.DurationVar(&o.MaxClockSkew, "max-clock-skew", o.MaxClockSkew,
+		"How far the clocks of two replicas may be apart, from 100ms to 30s. While they are further apart, and while the clock of a server is more than 30s behind an instant that was seen before, role bindings and grants that begin or end allow nothing on it, and deny.")
+	ours.DurationVar(&o.ExpiredBindingsTTL, "expired-bindings-ttl", 0,
+		"Delete role bindings of Policy this long after their end. The journal keeps what is deleted. 0 keeps them: they count for nothing.")
 	ours.BoolVar(&o.Agree, "agree", false,
-		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
+		"Change what the replicas on this etcd have agreed on (master namespace, feature gates of Proviso, the time) to the settings of this one. The others are not ready until they are started with the same. Give it once, not in a unit file.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptUsers, "protected-attributes-exempt-users", nil,
 		"Users that copy what was already admitted, beyond the controllers of Kubernetes itself, and may therefore set protected attributes.")
 	ours.StringSliceVar(&o.ProtectedAttributesExemptGroups, "protected-attributes-exempt-groups", nil,
@@ -181,6 +196,12 @@ func (o *Options) validateOwn() error {
 	if o.MaxStaleness != 0 && o.MaxStaleness < source.MinStaleness {
 		errs = append(errs, fmt.Errorf("--policy-max-staleness=%s: want at least %s, or 0 for no limit", o.MaxStaleness, source.MinStaleness))
 	}
+	if o.MaxClockSkew < 100*time.Millisecond || o.MaxClockSkew > timekeeper.Behind {
+		errs = append(errs, fmt.Errorf("--max-clock-skew=%s: want 100ms to %s", o.MaxClockSkew, timekeeper.Behind))
+	}
+	if o.ExpiredBindingsTTL < 0 {
+		errs = append(errs, fmt.Errorf("--expired-bindings-ttl=%s: must not be negative; 0 keeps bindings", o.ExpiredBindingsTTL))
+	}
 	if o.HistoryEntries < 0 {
 		errs = append(errs, fmt.Errorf("--policy-history-entries=%d: must not be negative; 0 keeps no history", o.HistoryEntries))
 	}
@@ -228,8 +249,9 @@ type completed struct {
 	switches
 	// public tells that callers may shard lists and watches.
 	public bool
-	// member is this server among the replicas on its etcd.
+	// member is this server among the replicas on its etcd, and clock is its clock among theirs.
 	member *replicas.Member
+	clock  *timekeeper.Keeper
 }
 
 // planAuthorization takes the authorizer chain out of the options.
@@ -263,6 +285,7 @@ func (o *Options) complete(ctx context.Context) (*completed, error) {
 	if c.public, err = on.shards(); err != nil {
 		return nil, err
 	}
+	c.clock = timekeeper.New(o.hands, o.MaxClockSkew)
 	c.member, err = newMember(c)
 	return c, err
 }

@@ -47,7 +47,11 @@ func newMember(opts *completed) (*replicas.Member, error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	return replicas.New(replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust, Knows: replicas.Known(policycodec.KnownFields()...)}), nil
+	cfg := replicas.Config{ID: opts.own.identity(), Host: host, Settings: settings, Agree: opts.own.Agree, Trust: trust, Knows: replicas.Known(policycodec.KnownFields()...)}
+	if !opts.stock() {
+		cfg.Clock = opts.clock
+	}
+	return replicas.New(cfg), nil
 }
 
 // joinReplicas registers this server with its replicas and follows what they agree on. The returned function gives the

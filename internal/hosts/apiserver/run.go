@@ -333,6 +333,9 @@ func (c *completed) announce(ctx context.Context, aggregator *aggregatorapiserve
 		return
 	}
 	p.Say("Ready in %s.", p.Elapsed())
+	if doubt := c.clock.Doubt(); doubt != "" && !c.stock() {
+		p.Say("Warning: %s", doubt)
+	}
 	if files != nil {
 		p.Say("\nTry it, in another terminal:\n\n  export KUBECONFIG=%s\n  proviso kubectl get namespaces\n", files.AdminKubeconfig)
 	}

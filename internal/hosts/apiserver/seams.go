@@ -8,6 +8,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 // This file is how a program that runs the server in its own process, such as test/server, puts parts of its own into
@@ -26,6 +27,9 @@ func (o *Options) AuditTo(backend audit.Backend, evaluator audit.PolicyRuleEvalu
 func (o *Options) Configure(change func(*genericapiserver.Config) error) {
 	o.configured = func(_ *config, generic *genericapiserver.Config) error { return change(generic) }
 }
+
+// TellTimeBy lets the server go by another clock than that of the machine.
+func (o *Options) TellTimeBy(hands timekeeper.Hands) { o.hands = hands }
 
 // Give marks flags as given, beside those that are: a given flag is never overridden.
 func (o *Options) Give(flags ...string) {

@@ -83,7 +83,9 @@ func newStages(opts *completed, generic *genericapiserver.Config, informers info
 		Age:        authorize.Ageless{},
 		Needs:      replicaNeeds{opts.member},
 		Types:      types,
+		Clock:      opts.clock,
 	}
+	s.clock, s.health.Clock = opts.clock, opts.clock
 	if limit := opts.own.MaxStaleness; limit > 0 {
 		s.health.Age = source.NewAge(limit)
 		kernel.Age = s.health.Age
@@ -155,7 +157,7 @@ func (s *stages) lineupConfig(opts *completed, generic *genericapiserver.Config,
 		Reads: conditionalreads.Config{Storage: true, RecheckAll: own.recheck() == streams.All, Shards: opts.public, Follower: namespaceFollower{informers}},
 		Policies: policies.Config{GuardRBAC: func(upstream feature.Provider) (feature.Provider, error) {
 			return rbacstorage.New(upstream, base.Escalation(s.kernel))
-		}},
+		}, ExpiredTTL: own.ExpiredBindingsTTL},
 		Attributes: protectedattributes.Config{ExemptUsers: own.ProtectedAttributesExemptUsers, ExemptGroups: own.ProtectedAttributesExemptGroups},
 		Fields:     fieldpermissions.Config{Builtin: builtin{}, Hides: opts.systems.Has(hiddenfields.Gate), MaxBody: generic.MaxRequestBodyBytes},
 		Hidden:     hiddenfields.Config{Storage: true, Builtin: builtin{}, MaxBody: generic.MaxRequestBodyBytes},
@@ -291,6 +293,7 @@ func (s *stages) start(server *genericapiserver.GenericAPIServer, from *source.I
 		for _, r := range running {
 			go r.Run(ctx)
 		}
+		go s.clock.Report(ctx, s.kernel.Master, s.events)
 		go s.kernel.Warmer.Run(ctx.Done())
 		go s.kernel.Store.Run(ctx.Done())
 		return nil

@@ -159,9 +159,13 @@ func (f filterGate) Authorize(ctx context.Context, attrs authorizer.Attributes) 
 	case holder.Waits() && holder.Renew(f.gate.newer(ctx, attrs)) != nil:
 		return authorizer.DecisionDeny, holder.Refused().Error(), nil //nolint:nilerr // the reason says why
 	case isRequestItself(ctx, attrs):
+		if isRemembered(ctx) && !f.gate.impersonatesStill(ctx) {
+			return authorizer.DecisionDeny, notAnyMore, nil
+		}
 		return f.gate.admit(ctx, holder, requestctx.Request, attrs)
 	case isImpersonation(attrs.GetVerb()):
 		decision, reason, err := f.gate.impersonate(ctx, attrs)
+		requestctx.ImpersonationOf(ctx).Asked(attrs.GetVerb(), decision == authorizer.DecisionAllow)
 		return decision, f.gate.advise(decision, reason, attrs), err
 	default:
 		return f.Chain.Authorize(ctx, attrs)

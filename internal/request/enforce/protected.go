@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -166,10 +168,21 @@ func roleRef(r protectedattr.Role) ruleset.RoleRef {
 // guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
 // Binding it therefore needs the verb bind on the role by name, or membership at the same or a wider scope (PA-12).
 func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, objects admission.ObjectInterfaces) error {
-	ref, namespace, span, err := boundRole(snap, attrs, objects)
+	b, err := boundRole(snap, attrs, objects)
 	if err != nil {
 		return forbidden(attrs, "the binding cannot be read: "+err.Error())
 	}
+	for _, namespace := range b.namespaces {
+		if err := p.guardRole(ctx, snap, index, attrs, b, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guardRole is guardBinding for one namespace; empty is everywhere.
+func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, b binding, namespace string) error {
+	ref, span := b.ref, b.span
 	role := protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
 	if ref.Kind == protectedattr.KindRole {
 		role.Namespace = namespace
@@ -206,39 +219,65 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
 }
 
-// boundRole is the role of RBAC that is bound, where, and when the binding counts. It has no kind if the request binds
-// none. What is bound in the master namespace is bound everywhere.
-func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) (ref rbacv1.RoleRef, namespace string, span ruleset.Span, err error) {
-	namespace, span = attrs.GetNamespace(), ruleset.SpanOf(nil, nil)
+// binding is a role of RBAC that a request binds, or lets people ask for: where, and when that counts. It has no kind if
+// the request binds none. An empty namespace is everywhere.
+type binding struct {
+	ref        rbacv1.RoleRef
+	namespaces []string
+	span       ruleset.Span
+}
+
+// boundRole is what a request binds. What is bound in the master namespace is bound everywhere.
+func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admission.ObjectInterfaces) (b binding, err error) {
+	b = binding{namespaces: []string{attrs.GetNamespace()}, span: ruleset.SpanOf(nil, nil)}
 	to := rbacv1.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
 	switch attrs.GetResource().GroupResource() {
 	case rbacv1.Resource("rolebindings"), rbacv1.Resource("clusterrolebindings"):
 	case authz.Resource("rolebindings"):
 		to = authz.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
+	case access.Resource("accessrules"):
+		to = access.SchemeGroupVersion.WithKind(attrs.GetKind().Kind)
 	default:
-		return ref, namespace, span, nil
+		return b, nil
 	}
 	converted, err := admission.ConvertToGVK(attrs.GetObject(), to, objects)
 	if err != nil {
-		return ref, namespace, span, err
+		return b, err
 	}
-	switch binding := converted.(type) {
+	master := ""
+	if snap.Rules != nil {
+		master = snap.Rules.MasterNamespace()
+	}
+	switch bound := converted.(type) {
 	case *rbacv1.RoleBinding:
-		ref = binding.RoleRef
+		b.ref = bound.RoleRef
 	case *rbacv1.ClusterRoleBinding:
-		ref = binding.RoleRef
+		b.ref = bound.RoleRef
 	case *authz.RoleBinding:
-		if !binding.RoleRef.ClusterRole() {
+		if !bound.RoleRef.ClusterRole() {
 			break
 		}
-		ref = rbacv1.RoleRef{APIGroup: binding.RoleRef.APIGroup, Kind: binding.RoleRef.Kind, Name: binding.RoleRef.Name}
-		if span = ruleset.SpanOf(binding.NotBefore, binding.NotAfter); snap.Rules != nil && namespace == snap.Rules.MasterNamespace() {
-			namespace = ""
+		b.ref = rbacv1.RoleRef{APIGroup: bound.RoleRef.APIGroup, Kind: bound.RoleRef.Kind, Name: bound.RoleRef.Name}
+		if b.span = ruleset.SpanOf(bound.NotBefore, bound.NotAfter); attrs.GetNamespace() == master {
+			b.namespaces = []string{""}
+		}
+	case *access.AccessRule:
+		if ref := bound.Spec.RoleRef; ref.ClusterRole() {
+			b.ref, b.namespaces = rbacv1.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}, askedFor(bound, master)
 		}
 	default:
 		err = fmt.Errorf("%T", converted)
 	}
-	return ref, namespace, span, err
+	return b, err
+}
+
+// askedFor are the namespaces in which a role can be asked for; one that is empty if that is everywhere, or wherever a
+// selector says.
+func askedFor(r *access.AccessRule, master string) []string {
+	if r.Spec.NamespaceSelector != nil || slices.Contains(r.Spec.Namespaces, "*") || slices.Contains(r.Spec.Namespaces, master) {
+		return []string{""}
+	}
+	return r.Spec.Namespaces
 }
 
 // protecting names the protections that refused.

@@ -14,6 +14,8 @@ type sections struct {
 	definition *Definition
 	collector  Collector
 	bearer     *Bearer
+	// impersonation is set for requests in the name of another user.
+	impersonation *Impersonation
 }
 
 // goingOn are the sections; there are none without a state.

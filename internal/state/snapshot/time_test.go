@@ -117,3 +117,42 @@ func TestPublishesAtEdges(t *testing.T) {
 		}
 	}
 }
+
+// none is a part without bindings that begin or end.
+type none struct{ *shift }
+
+func (none) Apply(next *Snapshot) {
+	next.Rules = ruleset.Build(ruleset.Input{MasterNamespace: "master"})
+}
+
+// TM-17: where no binding has a time, a request gets its policy and its instant without an allocation, and with none
+// more where some have.
+func TestTimeAllocatesNothing(t *testing.T) {
+	for name, part := range map[string]Part{"no binding with a time": none{newShift()}, "some": newShift()} {
+		store := NewStoreWith(&hands{now: time.Unix(15, 0)})
+		if err := store.Add(part); err != nil {
+			t.Fatal(err)
+		}
+		store.Publish()
+		if n := testing.AllocsPerRun(100, func() { _, _ = store.Now() }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// BenchmarkNow is what the time costs each request: at is with bindings that have one, and without.
+func BenchmarkNow(b *testing.B) {
+	for name, part := range map[string]Part{"without": none{newShift()}, "with": newShift()} {
+		b.Run(name, func(b *testing.B) {
+			store := NewStore()
+			if err := store.Add(part); err != nil {
+				b.Fatal(err)
+			}
+			store.Publish()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = store.Now()
+			}
+		})
+	}
+}

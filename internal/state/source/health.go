@@ -19,10 +19,18 @@ import (
 type Health struct {
 	// Age is how old the policy may be. Set it before the sources are made, to have a limit.
 	Age *Age
+	// Clock is that of the host; nil if it is trusted. Set it before anybody asks.
+	Clock Clock
 
 	mu         sync.Mutex
 	all        []*source
 	unreadable map[string]string // resource and object → why
+}
+
+// Clock is a clock that may be in doubt.
+type Clock interface {
+	// Doubt says what speaks against it; empty if nothing does.
+	Doubt() string
 }
 
 // NewHealth returns one that has seen nothing yet.
@@ -143,9 +151,9 @@ func (h *Health) notice() string {
 	return fmt.Sprintf("%d stored objects cannot be read, and deny or grant nothing: %s%s; repair or delete them", len(list), strings.Join(list[:min(named, len(list))], ", "), more)
 }
 
-// Announce names unreadable objects in what /readyz answers. They do not make the server unready: it serves as it
-// should, and would not be the better for being taken out. ?verbose and the check of the snapshot show the notice in
-// the body, everybody else gets it as a warning, which kubectl shows.
+// Announce names unreadable objects, and a clock in doubt, in what /readyz answers. They do not make the server
+// unready: it serves as it should, and would not be the better for being taken out. ?verbose and the check of the
+// snapshot show the notice in the body, everybody else gets it as a warning, which kubectl shows.
 func (h *Health) Announce(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")
@@ -153,14 +161,33 @@ func (h *Health) Announce(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		notice := strings.TrimPrefix(strings.Join([]string{h.notice(), h.Age.notice()}, "; "), "; ")
-		notice = strings.TrimSuffix(notice, "; ")
-		if notice != "" {
-			w.Header().Add("Warning", fmt.Sprintf("299 - %q", notice))
+		notices := h.notices(path == "/readyz")
+		for _, n := range notices {
+			w.Header().Add("Warning", fmt.Sprintf("299 - %q", n.text))
 		}
 		next.ServeHTTP(w, r)
-		if _, verbose := r.URL.Query()["verbose"]; notice != "" && (verbose || path != "/readyz") {
-			_, _ = fmt.Fprintf(w, "\n[!]policy-snapshot: %s\n", notice) // a client that has left does not care
+		if _, verbose := r.URL.Query()["verbose"]; !verbose && path == "/readyz" {
+			return
+		}
+		for _, n := range notices {
+			_, _ = fmt.Fprintf(w, "\n[!]%s: %s\n", n.about, n.text) // a client that has left does not care
 		}
 	})
+}
+
+type notice struct{ about, text string }
+
+// notices are what /readyz says beside its checks, of the clock, too, if that is asked for.
+func (h *Health) notices(clock bool) (all []notice) {
+	text := strings.Trim(strings.Join([]string{h.notice(), h.Age.notice()}, "; "), "; ")
+	if text != "" {
+		all = append(all, notice{"policy-snapshot", text})
+	}
+	if h.Clock == nil || !clock {
+		return all
+	}
+	if doubt := h.Clock.Doubt(); doubt != "" {
+		all = append(all, notice{"clock", doubt})
+	}
+	return all
 }

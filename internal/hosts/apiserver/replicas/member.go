@@ -13,6 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
+
+	"proviso.dev/proviso/internal/state/timekeeper"
 )
 
 const (
@@ -35,6 +37,8 @@ type Config struct {
 	Agree bool
 	// Knows is what this release knows.
 	Knows []string
+	// Clock is compared with those of the replicas; nil if nothing depends on it.
+	Clock *timekeeper.Keeper
 }
 
 // Member is one server among the replicas.

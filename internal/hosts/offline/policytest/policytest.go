@@ -50,8 +50,10 @@ type Case struct {
 	ObjectName string              `json:"objectName,omitempty"`
 	Object     map[string]any      `json:"object,omitempty"`
 	OldObject  map[string]any      `json:"oldObject,omitempty"`
-	Expect     Expectation         `json:"expect"`
-	Each       []map[string]any    `json:"each,omitempty"`
+	// At is the instant of the request, if it is not that of the command.
+	At     *metav1.Time     `json:"at,omitempty"`
+	Expect Expectation      `json:"expect"`
+	Each   []map[string]any `json:"each,omitempty"`
 }
 
 // Expectation is what a case expects: Allow, Deny (refused, for whatever reason) or Conditional; by which rule; with

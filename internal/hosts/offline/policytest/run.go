@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -46,6 +47,8 @@ type Report struct {
 type Runner struct {
 	// MasterNamespace is the namespace whose policy holds everywhere, for tests that name none.
 	MasterNamespace string
+	// At is the instant of all cases that name none; nil is now.
+	At *metav1.Time
 	// Only leaves out the cases whose TEST/CASE does not match; nil decides all.
 	Only *regexp.Regexp
 	// Coverage counts the rules that decided; nil counts nothing.
@@ -107,7 +110,10 @@ func (r *Runner) decideAll(ctx context.Context, host *offline.Host, cases []Case
 
 // decide asks for one case and compares.
 func (r *Runner) decide(ctx context.Context, host *offline.Host, c *Case) Result {
-	spec := authz.SubjectAccessReviewSpec{Verb: c.Verb, ResourceKind: c.Resource, ResourceName: c.ObjectName, Trace: true}
+	spec := authz.SubjectAccessReviewSpec{Verb: c.Verb, ResourceKind: c.Resource, ResourceName: c.ObjectName, Trace: true, Time: c.At}
+	if c.At == nil {
+		spec.Time = r.At
+	}
 	content, old := c.Object, c.OldObject
 	if content == nil || verbs.Deletes(c.Verb) {
 		if old != nil {
