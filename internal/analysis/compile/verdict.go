@@ -1,0 +1,89 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+)
+
+// Verdict is how what was written compares with the rule. The zero value is the worst.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Impossible: a part of the rule cannot be had.
+	Impossible Verdict = iota
+	// Stronger: more is refused.
+	Stronger
+	// Exact: every request that the rule is about is decided in the same way.
+	Exact
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Exact:
+		return "exact"
+	case Stronger:
+		return "stronger"
+	}
+	return "impossible"
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// Finding is the verdict on one rule, or on an object that is not a rule.
+type Finding struct {
+	// Rule is NAMESPACE/ROLE/INDEX, or KIND/NAME of an object.
+	Rule    string  `json:"rule"`
+	Verdict Verdict `json:"verdict"`
+	// Lost says what cannot be had, Stronger what is refused besides, and Notes what else is good to know.
+	Lost     []string `json:"lost,omitempty"`
+	Stronger []string `json:"stronger,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	// Accepted tells that the caller does without what is lost.
+	Accepted bool `json:"accepted,omitempty"`
+	// Policies are the names of the policies that hold the rule, or refuse by it.
+	Policies []string `json:"policies,omitempty"`
+}
+
+func (f *Finding) lose(why string)  { f.Lost = add(f.Lost, why) }
+func (f *Finding) harden(by string) { f.Stronger = add(f.Stronger, by) }
+func (f *Finding) note(text string) { f.Notes = add(f.Notes, text) }
+
+func add(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
+// conclude makes the verdict from what was found.
+func (f *Finding) conclude(accept []string) {
+	switch {
+	case len(f.Lost) > 0:
+		f.Verdict, f.Accepted = Impossible, accepts(accept, f.Rule)
+	case len(f.Stronger) > 0:
+		f.Verdict = Stronger
+	default:
+		f.Verdict = Exact
+	}
+}
+
+// accepts reports whether a rule is among those that may be lost: by its own name, or by that of its role.
+func accepts(accept []string, rule string) bool {
+	return slices.ContainsFunc(accept, func(a string) bool { return a == rule || strings.HasPrefix(rule, a+"/") && a != "" })
+}
+
+// Text is one line for people.
+func (f *Finding) Text() string {
+	parts := []string{}
+	for _, list := range []struct {
+		word string
+		all  []string
+	}{{"cannot be had: ", f.Lost}, {"", f.Stronger}, {"", f.Notes}} {
+		for _, one := range list.all {
+			parts = append(parts, list.word+one)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
