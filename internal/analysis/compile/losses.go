@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/ruleset/matching"
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
@@ -146,6 +148,7 @@ func (c *compiler) admitDeny(u *unit) {
 		}
 		u.at[i] = r.with(func(v string) bool { return c.admitRefusal(u, r, v) })
 	}
+	c.denyEvictions(u)
 	for _, v := range verbs.Reads() {
 		if len(u.rule.Patterns) > 0 && plainly(u.rule, v) {
 			f.lose(lostReads)
@@ -164,6 +167,24 @@ func (c *compiler) admitDeny(u *unit) {
 		f.harden("it does not yield to nodes, nor to cluster-wide grants of those who are held to a condition")
 	}
 	c.hardenUpdates(u)
+}
+
+// denyEvictions adds the eviction of pods whose delete is denied. Under a condition it cannot be had: admission sees the
+// eviction, and not the pod.
+func (c *compiler) denyEvictions(u *unit) {
+	deletes := slices.ContainsFunc(u.at, func(r reach) bool {
+		return r.Group == "" && r.name() == "pods" && slices.Contains(r.verbs, verbs.Delete)
+	})
+	i := slices.IndexFunc(c.in.Resources, func(r plan.Resource) bool {
+		return r.Group == "" && r.Resource == "pods" && r.Subresource == matching.SubEviction
+	})
+	switch {
+	case !deletes || i < 0:
+	case hasCondition(u.src):
+		u.finding.note("not by effect: evictions of these pods are not denied")
+	case !slices.ContainsFunc(u.at, func(r reach) bool { return r.Resource == &c.in.Resources[i] && slices.Contains(r.verbs, verbs.Create) }):
+		u.at = append(u.at, reach{Resource: &c.in.Resources[i], verbs: []string{verbs.Create}})
+	}
 }
 
 // admitRefusal reports whether a verb can be refused.

@@ -141,7 +141,7 @@ func constraint(group, version string, operations, resources []string) admission
 	for _, op := range operations {
 		out.Operations = append(out.Operations, admissionv1.OperationType(op))
 	}
-	out.APIGroups, out.APIVersions, out.Resources = []string{group}, []string{version}, resources
+	out.APIGroups, out.APIVersions, out.Resources, out.Scope = []string{group}, []string{version}, resources, ptr.To(admissionv1.AllScopes)
 	return out
 }
 
@@ -284,7 +284,9 @@ func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, 
 	p := &admissionv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}}
 	spec := &p.Spec
 	spec.FailurePolicy = ptr.To(admissionv1.Fail)
-	spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: rules, MatchPolicy: ptr.To(admissionv1.Equivalent)}
+	// A server fills in what is left out, and drift compares what it has with what was sent.
+	spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: rules, MatchPolicy: ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}}
 	spec.MatchConditions = []admissionv1.MatchCondition{{Name: "rule", Expression: strings.Join(match, " && ")}}
 	spec.Validations = []admissionv1.Validation{{Expression: holds, Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}}
 	c.label(&p.ObjectMeta, u.finding.Rule, wavePolicies)

@@ -101,7 +101,9 @@ func operation(r reach, verb string) string {
 }
 
 // key names one operation on one resource.
-func key(r reach, op string) string { return r.Group + "/" + r.Resource.Resource + "/" + r.Subresource + " " + op }
+func key(r reach, op string) string {
+	return r.Group + "/" + r.Resource.Resource + "/" + r.Subresource + " " + op
+}
 
 // celKey is the key of a request in CEL.
 const celKey = `(` + celGroup + ` + "/" + ` + celPlural + ` + "/" + ` + celSub + ` + " " + (request.operation == "DELETE" && ` + celName +

@@ -77,6 +77,7 @@ Exit code 0 if everything was compiled, 2 if something is impossible, 3 if the p
 	o.addCompileFlags(fs)
 	fs.StringVar(&o.OutDir, "out", "", "Write "+managed.PoliciesFile+" and "+managed.GrantsFile+" to this directory instead of standard output.")
 	fs.StringVarP(&o.Output, "output", "o", o.Output, "Output: yaml, report or json (the report).")
+	cmd.AddCommand(newCompileClusterCommands(streams)...)
 	return cmd
 }
 
