@@ -49,7 +49,7 @@ func (c *compiler) checkPolicy(p *admissionv1.ValidatingAdmissionPolicy) error {
 			return err
 		}
 	}
-	for _, v := range p.Spec.Validations {
+	for _, v := range p.Spec.Variables { // validations only join them
 		if err := c.checks(v.Expression); err != nil {
 			return err
 		}

@@ -56,6 +56,7 @@ func (c *compiler) admit(u *unit) {
 		return
 	}
 	u.condition = text
+	f.harden("in versions of the API other than the preferred one, or the rule's apiVersion, it counts as refused")
 	if !u.src.Deny {
 		f.harden("subjects that have the right by other RBAC, too, are held to the condition unless RBAC gives them all verbs of the resource")
 		c.hardenUpdates(u)
@@ -98,7 +99,7 @@ func (c *compiler) admitAllow(u *unit) {
 	}
 	for _, v := range u.src.Verbs {
 		if v == "impersonate*" || v == "granular:*" || v == "reveal:*" {
-			f.lose("RBAC has no pattern for verbs: " + v)
+			f.loseOf("patterns for verbs", v)
 		}
 	}
 	if len(u.rule.URLs) > 0 && conditional {
@@ -109,12 +110,22 @@ func (c *compiler) admitAllow(u *unit) {
 	}
 }
 
+// without notes what a rule that allows does not grant. Of a rule for everything that is less than it says, and of a rule
+// that names it, it is lost.
+func (u *unit) without(what, of string) {
+	if open(u.rule) {
+		u.finding.lessOf("not granted, since there are no "+what, of)
+	} else {
+		u.finding.loseOf(what, of)
+	}
+}
+
 // admitGrant reports whether a verb is granted.
 func (c *compiler) admitGrant(u *unit, r reach, v string, conditional bool) bool {
 	f := u.finding
 	switch {
 	case ofFields(v):
-		f.lose("rights to single fields: " + v)
+		f.loseOf("rights to single fields", v)
 	case len(u.rule.Names) > 0 && v == verbs.Create && r.Subresource == "", len(u.rule.Names) > 0 && v == verbs.DeleteCollection:
 		// a rule with names does not allow it either
 	case r.connects() && !conditional && r.Subresource == "proxy" && !slices.Contains(r.verbs, verbs.Create):
@@ -125,11 +136,11 @@ func (c *compiler) admitGrant(u *unit, r reach, v string, conditional bool) bool
 	case verbs.IsRead(v) && !r.connects():
 		f.lose("reads under a condition (get, list, watch)")
 	case r.connects():
-		f.lose("conditions on connections: " + r.name())
+		u.without("conditions on connections", r.name())
 	case !verbs.IsWrite(v):
-		f.lose("a condition on the verb " + v + ", which is not one of requests")
+		u.without("conditions on verbs that are not of requests", v)
 	case c.unadmitted(r):
-		f.lose("conditions on " + r.name() + ": admission policies do not see them")
+		u.without("conditions on what admission policies do not see", r.name())
 	default:
 		return true
 	}
@@ -194,13 +205,13 @@ func (c *compiler) admitRefusal(u *unit, r reach, v string) bool {
 	case verbs.IsRead(v):
 		f.lose(lostReads)
 	case !verbs.IsWrite(v):
-		f.lose("denies of verbs that are not of requests, such as " + v)
+		f.loseOf("denies of verbs that are not of requests", v)
 	case r.Virtual:
 		return false
 	case c.unadmitted(r):
-		f.lose("denies of writes of " + r.name() + ": admission policies do not see them")
+		f.loseOf("denies of what admission policies do not see", r.name())
 	case hasCondition(u.src) && ofOwnKind(u.src) && !r.Own:
-		f.lose("conditions on " + r.name() + ", whose body is of another kind")
+		f.loseOf("conditions on bodies of another kind", r.name())
 	default:
 		return true
 	}
@@ -210,7 +221,7 @@ func (c *compiler) admitRefusal(u *unit, r reach, v string) bool {
 // connectDeny keeps one verb of a connection: all of them are admitted alike.
 func (c *compiler) connectDeny(u *unit, r *reach) {
 	if hasCondition(u.src) {
-		u.finding.lose("conditions on connections: " + r.name())
+		u.finding.loseOf("conditions on connections", r.name())
 		r.verbs = nil
 		return
 	}

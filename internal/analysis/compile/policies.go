@@ -20,42 +20,59 @@ import (
 // and compiled grants never do.
 const Unheld = "unheld.compile.proviso.dev"
 
+// ways are the ways in which a request passes a policy. Each is a variable of its own, so that a message about one that fails
+// says nothing about the others and about whom they are for.
+type ways []admissionv1.Variable
+
+func (w *ways) add(name, text string) {
+	*w = append(*w, admissionv1.Variable{Name: name, Expression: text})
+}
+
+// text is true in CEL if any of them holds.
+func (w ways) text(first ...string) string {
+	for _, v := range w {
+		first = append(first, "variables."+v.Name)
+	}
+	return strings.Join(first, " || ")
+}
+
 // hold is the policy that holds the subjects of a conditional allow to its condition.
 func (c *compiler) hold(u *unit) *admissionv1.ValidatingAdmissionPolicy {
-	ways := []string{"(" + u.condition + ")"}
+	var pass ways
+	pass.add("condition", u.holds())
 	for _, other := range c.allows {
 		if way := other.allows(u); way != "" {
-			ways = append(ways, way)
+			pass.add(fmt.Sprintf("other%d", len(pass)), way)
 		}
 	}
-	ways = append(ways, fmt.Sprintf("authorizer.requestResource.check(%q).allowed()", Unheld))
-	match := append(u.matches(), groupsOf(u.at))
+	pass.add("unheld", fmt.Sprintf("authorizer.requestResource.check(%q).allowed()", Unheld))
+	match := u.matches()
 	if len(u.rule.Names) > 0 {
 		match = append(match, named(u.rule.Names))
 	}
-	return c.policy(u, versioned(u), match, strings.Join(ways, " || "), c.unmet(u))
+	return c.policy(u, constraints(u), match, pass, pass.text(), c.unmet(u))
 }
 
 // deny is the policy that refuses what a rule denies.
 func (c *compiler) deny(u *unit) *admissionv1.ValidatingAdmissionPolicy {
-	match, rules := u.matches(), versioned(u)
-	if u.conditional() {
-		match = append(match, groupsOf(u.at))
-	} else {
+	match, rules := u.matches(), constraints(u)
+	if !u.conditional() {
 		rules = append(c.patterns(u), rules...)
 		match = append(match, c.denied(u))
 	}
 	if len(u.rule.Names) > 0 {
 		match = append(match, deniedNames(u.rule.Names))
 	}
-	holds := "false"
-	if u.conditional() {
-		holds = "!(" + u.condition + ")"
-	}
+	var pass ways
 	if u.scope != "" {
-		holds += " || " + c.yields(u)
+		pass = c.yields(u)
 	}
-	return c.policy(u, rules, match, holds, c.because(u))
+	if !u.conditional() {
+		return c.policy(u, rules, match, pass, pass.text("false"), c.because(u))
+	}
+	holds := pass.text("!variables.condition")
+	pass.add("condition", "!("+u.versioned()+") || ("+u.condition+")")
+	return c.policy(u, rules, match, pass, holds, c.because(u))
 }
 
 // matches are the parts of the match that every policy has.
@@ -71,15 +88,6 @@ func (u *unit) matches() []string {
 	return match
 }
 
-// groupsOf is true in CEL for requests of the groups themselves, and not of others that serve the same objects.
-func groupsOf(at []reach) string {
-	var groups []string
-	for _, r := range at {
-		groups = append(groups, r.Group)
-	}
-	return celGroup + " in " + celList(groups)
-}
-
 // deniedNames is true in CEL for requests about objects of these names, and for objects whose name is not known.
 func deniedNames(names []string) string {
 	versions := make([]string, 0, 2)
@@ -89,18 +97,20 @@ func deniedNames(names []string) string {
 	return fmt.Sprintf(`(%s != "" ? %s in %s : (%s))`, celName, celName, celList(names), strings.Join(versions, " || "))
 }
 
-// yields is true in CEL where a deny in a namespace gives way: to a condition of the master namespace that is met, and
-// to cluster-wide grants of subjects that none holds.
-func (c *compiler) yields(u *unit) string {
-	var met, held []string
+// yields are the ways in which a deny in a namespace gives way: to rules of the master namespace that allow the request, and
+// to other cluster-wide grants. Whether a subject that is held to a condition has another one cannot be told.
+func (c *compiler) yields(u *unit) (pass ways) {
+	var held []string
 	for _, other := range c.allows {
-		if other.scope != "" || !other.conditional() {
+		if other.scope != "" {
 			continue
 		}
-		if way := other.allows(u); way != "" && u.conditional() { // otherwise objects come in any version
-			met = append(met, way)
+		if way := other.allows(u); way != "" {
+			pass.add(fmt.Sprintf("other%d", len(pass)), way)
 		}
-		held = append(held, other.subjects())
+		if other.conditional() && other.touches(u) {
+			held = append(held, other.subjects())
+		}
 	}
 	at := fmt.Sprintf("authorizer.group(%s).resource(%s).subresource(%s).name(%s)", celGroup, celPlural, celSub, celName)
 	may := func(verb string) string { return fmt.Sprintf("%s.check(%q).allowed()", at, verb) }
@@ -110,28 +120,24 @@ func (c *compiler) yields(u *unit) string {
 		slices.Sort(held)
 		granted = "!(" + strings.Join(slices.Compact(held), " || ") + ") && " + granted
 	}
-	return strings.Join(append(met, "("+granted+")"), " || ")
+	pass.add("granted", granted)
+	return pass
 }
 
-// versioned are the constraints for what the rule reaches, in the version in which its condition sees objects.
-func versioned(u *unit) (rules []admissionv1.NamedRuleWithOperations) {
-	type group struct{ group, version, operations string }
+// constraints are those for what the rule reaches.
+func constraints(u *unit) (rules []admissionv1.NamedRuleWithOperations) {
+	type group struct{ group, operations string }
 	var order []group
 	resources := map[group][]string{}
 	for _, r := range u.at {
-		g := group{r.Group, "*", strings.Join(operationsOf(r), ",")}
-		if u.conditional() {
-			if g.version = r.Version; u.src.APIVersion != "" {
-				g.version = u.src.APIVersion
-			}
-		}
+		g := group{r.Group, strings.Join(operationsOf(r), ",")}
 		if resources[g] == nil {
 			order = append(order, g)
 		}
 		resources[g] = append(resources[g], r.name())
 	}
 	for _, g := range order {
-		rules = append(rules, constraint(g.group, g.version, strings.Split(g.operations, ","), resources[g]))
+		rules = append(rules, constraint(g.group, "*", strings.Split(g.operations, ","), resources[g]))
 	}
 	return rules
 }
@@ -280,13 +286,14 @@ func identity(u *unit) string {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // policy makes the object. Each policy also refuses a canary of its own, so that one can see that it is enforced.
-func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, match []string, holds, message string) *admissionv1.ValidatingAdmissionPolicy {
+func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, match []string, variables ways, holds, message string) *admissionv1.ValidatingAdmissionPolicy {
 	p := &admissionv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}}
 	spec := &p.Spec
 	spec.FailurePolicy = ptr.To(admissionv1.Fail)
 	// A server fills in what is left out, and drift compares what it has with what was sent.
-	spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: rules, MatchPolicy: ptr.To(admissionv1.Equivalent),
+	spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: rules, MatchPolicy: ptr.To(admissionv1.Exact),
 		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}}
+	spec.Variables = variables
 	spec.MatchConditions = []admissionv1.MatchCondition{{Name: "rule", Expression: strings.Join(match, " && ")}}
 	spec.Validations = []admissionv1.Validation{{Expression: holds, Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}}
 	c.label(&p.ObjectMeta, u.finding.Rule, wavePolicies)

@@ -83,7 +83,20 @@ func (u *unit) place() string {
 // conditional reports whether the rule depends on the object.
 func (u *unit) conditional() bool { return u.condition != "" }
 
-// operations are what admission calls a verb. A deletecollection is told from a delete by its having no name.
+// holds is true in CEL if the condition is met, by an object in the version that it is written for. Admission policies see
+// objects in the version of the request: in another one, nothing is known.
+func (u *unit) holds() string { return "(" + u.versioned() + " && (" + u.condition + "))" }
+
+// versioned is true in CEL for requests in the versions that the condition is written for.
+func (u *unit) versioned() string {
+	var all []string
+	for _, r := range u.at {
+		all = append(all, r.Group+"/"+r.Resource.Resource+" "+cmp.Or(u.src.APIVersion, r.Version))
+	}
+	return celGroup + ` + "/" + ` + celPlural + ` + " " + request.requestResource.version in ` + celList(all)
+}
+
+// operation is what admission calls a verb. A deletecollection is told from a delete by its having no name.
 func operation(r reach, verb string) string {
 	switch {
 	case r.connects():
@@ -125,10 +138,21 @@ func (u *unit) keys() map[string][]string {
 // overlaps reports whether two units can be about one request, as far as their scopes go.
 func (u *unit) overlaps(o *unit) bool { return u.scope == "" || o.scope == "" || u.scope == o.scope }
 
+// touches reports whether two units have an operation in common.
+func (u *unit) touches(o *unit) bool {
+	theirs := o.keys()
+	for k := range u.keys() {
+		if theirs[k] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // allows is true in CEL for requests of the unit that this one allows, too; empty if it allows none of them for certain.
 func (u *unit) allows(of *unit) string {
-	if !u.overlaps(of) || u == of || u.conditional() && u.src.APIVersion != of.src.APIVersion {
-		return "" // a condition sees objects in the version of the policy that it is in
+	if !u.overlaps(of) || u == of {
+		return ""
 	}
 	mine, shared := u.keys(), []string{}
 	for k, needed := range of.keys() {
@@ -151,7 +175,7 @@ func (u *unit) allows(of *unit) string {
 		parts = append(parts, named(u.rule.Names))
 	}
 	if u.conditional() {
-		parts = append(parts, u.condition)
+		parts = append(parts, u.holds())
 	}
 	return "(" + strings.Join(parts, " && ") + ")"
 }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,11 +45,36 @@ type Finding struct {
 	Accepted bool `json:"accepted,omitempty"`
 	// Policies are the names of the policies that hold the rule, or refuse by it.
 	Policies []string `json:"policies,omitempty"`
+
+	// lostOf and less are what is lost, or not granted, of some resources or verbs, by the reason.
+	lostOf, less map[string][]string
 }
 
 func (f *Finding) lose(why string)  { f.Lost = add(f.Lost, why) }
 func (f *Finding) harden(by string) { f.Stronger = add(f.Stronger, by) }
 func (f *Finding) note(text string) { f.Notes = add(f.Notes, text) }
+
+// loseOf notes that something of a resource or verb cannot be had.
+func (f *Finding) loseOf(what, of string) { f.lostOf = gather(f.lostOf, what, of) }
+
+// lessOf notes that something of a resource is not granted.
+func (f *Finding) lessOf(what, of string) { f.less = gather(f.less, what, of) }
+
+func gather(all map[string][]string, what, of string) map[string][]string {
+	if all == nil {
+		all = map[string][]string{}
+	}
+	all[what] = add(all[what], of)
+	return all
+}
+
+// spread lists what was gathered, one line for each reason.
+func spread(all map[string][]string, list []string) []string {
+	for _, what := range slices.Sorted(maps.Keys(all)) {
+		list = add(list, what+" ("+strings.Join(slices.Sorted(slices.Values(all[what])), ", ")+")")
+	}
+	return list
+}
 
 func add(list []string, text string) []string {
 	if slices.Contains(list, text) {
@@ -59,6 +85,7 @@ func add(list []string, text string) []string {
 
 // conclude makes the verdict from what was found.
 func (f *Finding) conclude(accept []string) {
+	f.Lost, f.Stronger = spread(f.lostOf, f.Lost), spread(f.less, f.Stronger)
 	switch {
 	case len(f.Lost) > 0:
 		f.Verdict, f.Accepted = Impossible, accepts(accept, f.Rule)

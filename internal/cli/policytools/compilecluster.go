@@ -109,7 +109,7 @@ Exit code 0 if nothing differs, 2 if something does, 3 if the question could not
 
   # Without access to the cluster
   kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml > cluster.yaml
-  proviso compile drift -f policies/ --cluster cluster.yaml`,
+  proviso compile drift -f policies/ --objects cluster.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Output != "table" && o.Output != "json" {
@@ -119,7 +119,7 @@ Exit code 0 if nothing differs, 2 if something does, 3 if the question could not
 		},
 	}
 	o.addCompileFlags(cmd.Flags())
-	cmd.Flags().StringSliceVar(&dump, "cluster", nil, "Read the objects of the cluster from these files instead of the cluster.")
+	cmd.Flags().StringSliceVar(&dump, "objects", nil, "Read the objects of the cluster from these files instead of the cluster.")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", o.Output, "Output: table or json.")
 	return cmd
 }
