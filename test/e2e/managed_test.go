@@ -3,6 +3,8 @@ package e2e
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,4 +144,112 @@ func lostOf(t *testing.T, dir string) (flags []string) {
 		}
 	}
 	return flags
+}
+
+// onlySize lets anna write config maps of one size in team, and a further user read them.
+func onlySize(size, reader string) string {
+	return fmt.Sprintf(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"sized","namespace":"team"},"rules":[
+  {"verbs":["create","update","delete"],"resourceKinds":["configmaps"],"where":"resource.metadata.?labels.size.orValue('') == '%s'","description":"only %[1]s ones"}]}
+---
+{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"sized","namespace":"team"},"roleRef":{"namespace":"team","name":"sized"},"userNames":["anna",%[2]q]}`, size, reader)
+}
+
+// MC-3, MC-7: while one policy after the other is applied, and in the end all of it removed, a probe tries all the time what
+// no policy allows. MC-6: what an admin deletes or changes is seen by drift, and mended by the next apply.
+func TestManagedClusterChanges(t *testing.T) {
+	t.Parallel()
+	s := startStock(t)
+	s.apply(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`)
+	dir := t.TempDir()
+	apply := func(policy string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := s.compile(t, "apply", "-f", dir); err != nil {
+			t.Fatalf("compile apply: %v\n%s", err, out)
+		}
+	}
+	ask := func(size string) (int, string) {
+		code, said, err := differ.Ask(t.Context(), s.end(), "anna", "POST", "/api/v1/namespaces/team/configmaps?dryRun=All",
+			fmt.Sprintf(`{"metadata":{"name":"x","labels":{"size":%q}}}`, size))
+		if err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		return code, said
+	}
+	stop, ended, tries := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if code, said := ask("huge"); code != 403 {
+				t.Errorf("the probe got %d: %s", code, said)
+			}
+			tries++
+		}
+	}()
+	for i, size := range []string{"small", "big", "small"} {
+		apply(onlySize(size, fmt.Sprint("reader", i)))
+		s.await(size+" to be allowed", func() bool { code, _ := ask(size); return code == 201 })
+	}
+	if code, said := ask("big"); code != 403 || !strings.Contains(said, "was not met: only small ones") {
+		t.Errorf("%d: %s", code, said)
+	}
+	s.tampered(t, dir)
+	if out, err := s.compile(t, "apply", "--remove"); err != nil {
+		t.Fatalf("compile apply --remove: %v\n%s", err, out)
+	}
+	s.await("nothing to be allowed", func() bool { code, _ := ask("small"); return code == 403 })
+	close(stop)
+	<-ended
+	t.Logf("the probe tried %d times", tries)
+	if tries < 100 {
+		t.Error("it tried too seldom")
+	}
+}
+
+// tampered changes and deletes compiled objects, one after the other: drift sees each of them, and apply mends it.
+func (s *server) tampered(t *testing.T, dir string) {
+	t.Helper()
+	const ours = "app.kubernetes.io/managed-by=proviso-compile"
+	drift := func() string {
+		t.Helper()
+		out, err := s.compile(t, "drift", "-f", dir)
+		var code *exec.ExitError
+		if err != nil && (!errors.As(err, &code) || code.ExitCode() != 2) {
+			t.Fatalf("compile drift: %v\n%s", err, out)
+		}
+		return out
+	}
+	if out := drift(); !strings.Contains(out, "has what was compiled") {
+		t.Fatal(out)
+	}
+	for _, of := range []string{"rolebindings", "roles", "validatingadmissionpolicybindings", "validatingadmissionpolicies"} {
+		s.kubectl("label", of, "-A", "-l", ours, "app.kubernetes.io/managed-by=hand", "--overwrite")
+		if out := drift(); !strings.Contains(out, "changed: ") {
+			t.Errorf("a label of %s: %s", of, out)
+		}
+		s.kubectl("label", of, "-A", "-l", "app.kubernetes.io/managed-by=hand", "app.kubernetes.io/managed-by=proviso-compile", "--overwrite")
+	}
+	name := strings.Fields(s.kubectl("get", "validatingadmissionpolicies", "-l", ours, "-o", "name"))[0]
+	s.kubectl("patch", name, "--type=merge", "-p", `{"spec":{"failurePolicy":"Ignore"}}`)
+	if out := drift(); !strings.Contains(out, "changed: ValidatingAdmissionPolicy ") {
+		t.Error(out)
+	}
+	role := strings.Fields(s.kubectl("get", "roles", "-n", "team", "-l", ours, "-o", "name"))[0]
+	s.kubectl("delete", role, "-n", "team")
+	if out := drift(); !strings.Contains(out, "missing: Role team/") {
+		t.Error(out)
+	}
+	if out, err := s.compile(t, "apply", "-f", dir); err != nil {
+		t.Fatalf("compile apply: %v\n%s", err, out)
+	}
+	if out := drift(); !strings.Contains(out, "has what was compiled") {
+		t.Error(out)
+	}
 }

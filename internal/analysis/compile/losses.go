@@ -158,6 +158,9 @@ func (c *compiler) admitDeny(u *unit) {
 			continue
 		}
 		u.at[i] = r.with(func(v string) bool { return c.admitRefusal(u, r, v) })
+		if verbs := &u.at[i].verbs; slices.Contains(*verbs, "delete") && !slices.Contains(*verbs, "deletecollection") {
+			*verbs = append(*verbs, "deletecollection") // each object of a collection is deleted
+		}
 	}
 	c.denyEvictions(u)
 	for _, v := range verbs.Reads() {

@@ -81,7 +81,10 @@ func (u *unit) matches() []string {
 	if u.scope != "" {
 		match = append(match, u.place())
 	}
-	deletes, collects := plainly(u.rule, verbs.Delete), plainly(u.rule, verbs.DeleteCollection) && (u.src.Deny || len(u.rule.Names) == 0)
+	deletes, collects := plainly(u.rule, verbs.Delete), plainly(u.rule, verbs.DeleteCollection) && len(u.rule.Names) == 0
+	if u.src.Deny { // a deny of deletes reaches each object of a collection
+		collects = deletes || plainly(u.rule, verbs.DeleteCollection)
+	}
 	if deletes != collects {
 		match = append(match, fmt.Sprintf(`(request.operation != "DELETE" || (%s != "") == %t)`, celName, deletes))
 	}
@@ -115,7 +118,7 @@ func (c *compiler) yields(u *unit) (pass ways) {
 	at := fmt.Sprintf("authorizer.group(%s).resource(%s).subresource(%s).name(%s)", celGroup, celPlural, celSub, celName)
 	may := func(verb string) string { return fmt.Sprintf("%s.check(%q).allowed()", at, verb) }
 	granted := fmt.Sprintf(`(request.operation == "UPDATE" ? %s && %s : request.operation == "DELETE" ? (%s == "" ? %s : %s) : %s)`,
-		may("update"), may("patch"), celName, may("deletecollection"), may("delete"), may("create"))
+		may("update"), may("patch"), celName, may("deletecollection")+" && "+may("delete"), may("delete"), may("create"))
 	if len(held) > 0 {
 		slices.Sort(held)
 		granted = "!(" + strings.Join(slices.Compact(held), " || ") + ") && " + granted

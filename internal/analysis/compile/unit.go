@@ -157,6 +157,10 @@ func (u *unit) allows(of *unit) string {
 	mine, shared := u.keys(), []string{}
 	for k, needed := range of.keys() {
 		have := mine[k]
+		if single, collection := strings.CutSuffix(k, "COLLECTION"); collection && of.src.Deny && of.keys()[single] != nil {
+			// A deny of deletes reaches each object of a collection.
+			have, needed = slices.Concat(have, mine[single]), append(slices.Clone(needed), verbs.Delete)
+		}
 		if !slices.ContainsFunc(needed, func(v string) bool { return !slices.Contains(have, v) }) {
 			shared = append(shared, k)
 		}

@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -146,4 +147,10 @@ func (w *World) Gone() []Marker { return w.policyMarkers(true) }
 func Unguarded(policy string) Marker {
 	return Marker{&Request{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps?dryRun=All", Body: fmt.Sprintf(`{"metadata":{"name":%q}}`, policy)},
 		func(a answer) bool { return a.code == http.StatusCreated }}
+}
+
+// Ask sends one request as a user, and returns the code and the message of the answer.
+func Ask(ctx context.Context, e End, user, method, path, body string) (code int, message string, err error) {
+	a, err := e.send(ctx, &Request{User: user, Method: method, Path: path, Body: body})
+	return a.code, a.message, err
 }
