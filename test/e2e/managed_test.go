@@ -39,9 +39,9 @@ func (s *server) compile(t *testing.T, args ...string) (string, error) {
 }
 
 // MC-7, at length: PROVISO_DIFFER_MANAGED is how many requests there are, and PROVISO_DIFFER_FROM the first of the
-// worlds, 1 if it is not said. Random policies are compiled and applied to a stock server, and the same random requests
-// are decided by it and by a server of ours. Nothing is allowed there that ours refuses, and what it alone refuses is of a
-// kind that the guide lists.
+// worlds, 1 if it is not said. Random policies are compiled and applied to a stock server, and the same random
+// requests are decided by it and by a server of ours. Nothing is allowed there that ours refuses, and what it alone
+// refuses is of a kind that the guide lists.
 func TestManagedClusterDecidesAsAServerDoes(t *testing.T) {
 	total, err := strconv.Atoi(cmp.Or(os.Getenv("PROVISO_DIFFER_MANAGED"), "2000"))
 	if err != nil {
@@ -125,7 +125,7 @@ func lostOf(t *testing.T, dir string) (flags []string) {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), binary(t), "compile", "-f", dir, "-o", "json").Output()
 	var report struct {
-		Findings []struct {
+		Rules []struct {
 			Rule string
 			Lost []string
 		}
@@ -133,7 +133,7 @@ func lostOf(t *testing.T, dir string) (flags []string) {
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, f := range report.Findings {
+	for _, f := range report.Rules {
 		for _, lost := range f.Lost {
 			if !strings.HasPrefix(lost, "denies of what admission policies do not see") {
 				t.Fatalf("%s: %s", f.Rule, lost)
@@ -154,8 +154,8 @@ func onlySize(size, reader string) string {
 {"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"sized","namespace":"team"},"roleRef":{"namespace":"team","name":"sized"},"userNames":["anna",%[2]q]}`, size, reader)
 }
 
-// MC-3, MC-7: while one policy after the other is applied, and in the end all of it removed, a probe tries all the time what
-// no policy allows. MC-6: what an admin deletes or changes is seen by drift, and mended by the next apply.
+// MC-3, MC-7: while one policy after the other is applied, and in the end all of it removed, a probe tries all the
+// time what no policy allows. MC-6: what an admin deletes or changes is seen by drift, and mended by the next apply.
 func TestManagedClusterChanges(t *testing.T) {
 	t.Parallel()
 	s := startStock(t)

@@ -27,38 +27,45 @@ type Input struct {
 	CEL *expr.Compiler
 	// Resources are those that are served, and that rules name.
 	Resources []plan.Resource
-	// Ours are API groups that a stock server does not have, and Elsewhere tells the resources of other servers.
-	Ours      []string
-	Elsewhere func(group, resource string) bool
-	// Default tells the roles that every server of ours has, which count only where they are bound, and Shipped its
-	// bindings, for which a stock server has its own.
-	Default func(ruleset.RoleRef) bool
-	Shipped func(namespace, name string, b *policyv1alpha1.PolicyRoleBinding) bool
+	// Ours are API groups that a stock server does not have.
+	Ours []string
+	// World knows what else there is.
+	World World
 	// Lost are objects that cannot be had as they are, with the reason, such as ProtectedAttribute/prod/env.
 	Lost map[string]string
-	// Accept are rules and objects to do without, see Finding.Rule.
+	// Accept are rules and objects to do without, see Assessment.Rule.
 	Accept []string
+}
+
+// World is what a policy is compiled in.
+type World interface {
+	// Elsewhere reports whether another API server serves a resource.
+	Elsewhere(group, resource string) bool
+	// Default tells the roles that every server of ours has, which count only where they are bound.
+	Default(role ruleset.RoleRef) bool
+	// Shipped tells the bindings that every server of ours has, for which a stock server has its own.
+	Shipped(namespace, name string, b *policyv1alpha1.PolicyRoleBinding) bool
 }
 
 // Result is what was compiled. Policies come before grants: a grant must not be there without its condition.
 type Result struct {
-	Policies []runtime.Object
-	Grants   []runtime.Object
-	Findings []*Finding
+	Policies    []runtime.Object
+	Grants      []runtime.Object
+	Assessments []*Assessment
 }
 
 // Impossible are the findings that nobody has accepted.
-func (r *Result) Impossible() []*Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f *Finding) bool { return f.Verdict != Impossible || f.Accepted })
+func (r *Result) Impossible() []*Assessment {
+	return slices.DeleteFunc(slices.Clone(r.Assessments), func(f *Assessment) bool { return f.Verdict != Impossible || f.Accepted })
 }
 
 // compiler compiles one policy.
 type compiler struct {
-	in       Input
-	checker  admissioncel.Compiler
-	findings map[string]*Finding
-	bounds   []*bound
-	units    map[*bound][]*unit
+	in      Input
+	checker admissioncel.Compiler
+	said    map[string]*Assessment
+	bounds  []*bound
+	units   map[*bound][]*unit
 	// allows are all units that allow.
 	allows []*unit
 }
@@ -68,30 +75,30 @@ func Compile(in Input) (*Result, error) {
 	if err := problems(in.Index); err != nil {
 		return nil, err
 	}
-	c := &compiler{in: in, checker: newChecker(), findings: map[string]*Finding{}, units: map[*bound][]*unit{}}
+	c := &compiler{in: in, checker: newChecker(), said: map[string]*Assessment{}, units: map[*bound][]*unit{}}
 	c.bind()
 	c.unbound()
 	for _, b := range c.bounds {
 		c.expand(b)
 	}
 	for name, why := range in.Lost {
-		c.finding(name).lose(why)
+		c.assess(name).lose(why)
 	}
 	out := &Result{}
 	if err := c.write(out); err != nil {
 		return nil, err
 	}
-	for _, f := range c.findings {
+	for _, f := range c.said {
 		slices.Sort(f.Policies)
 		f.conclude(in.Accept)
-		out.Findings = append(out.Findings, f)
+		out.Assessments = append(out.Assessments, f)
 	}
-	slices.SortFunc(out.Findings, func(a, b *Finding) int { return strings.Compare(a.Rule, b.Rule) })
+	slices.SortFunc(out.Assessments, func(a, b *Assessment) int { return strings.Compare(a.Rule, b.Rule) })
 	return out, c.collisions(out)
 }
 
-// problems is an error if some of the policy does not take effect as written. What RBAC binds is not compiled, and a role of
-// RBAC may be in the cluster alone.
+// problems is an error if some of the policy does not take effect as written. What RBAC binds is not compiled, and a
+// role of RBAC may be in the cluster alone.
 func problems(ix *ruleset.Index) error {
 	var all []error
 	for _, p := range ix.Problems() {
@@ -105,11 +112,11 @@ func problems(ix *ruleset.Index) error {
 	return fmt.Errorf("the policy does not take effect as written: %w", errors.Join(all...))
 }
 
-func (c *compiler) finding(name string) *Finding {
-	if c.findings[name] == nil {
-		c.findings[name] = &Finding{Rule: name}
+func (c *compiler) assess(name string) *Assessment {
+	if c.said[name] == nil {
+		c.said[name] = &Assessment{Rule: name}
 	}
-	return c.findings[name]
+	return c.said[name]
 }
 
 // bind gathers what is bound where. A binding that begins or ends cannot be had.
@@ -117,11 +124,11 @@ func (c *compiler) bind() {
 	found := map[string]*bound{}
 	for _, container := range c.in.Bindings {
 		for name, b := range container.RoleBindings {
-			if c.in.Shipped != nil && c.in.Shipped(container.Namespace, name, &b) {
+			if c.in.World.Shipped(container.Namespace, name, &b) {
 				continue
 			}
 			if b.NotBefore != nil || b.NotAfter != nil {
-				c.finding("RoleBinding/" + container.Namespace + "/" + name).lose("RBAC has no bindings that begin or end")
+				c.assess("RoleBinding/" + container.Namespace + "/" + name).lose("RBAC has no bindings that begin or end")
 				continue
 			}
 			one := &bound{role: ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: container.Name, Name: b.RoleName}, scope: container.Namespace}
@@ -150,9 +157,9 @@ func (c *compiler) expand(b *bound) {
 		return
 	}
 	for i := range d.Policy {
-		u := &unit{bound: b, index: i, src: &d.Policy[i], rule: d.Rules[i], finding: c.finding(ruleName(b.role, i))}
+		u := &unit{bound: b, index: i, src: &d.Policy[i], rule: d.Rules[i], said: c.assess(ruleName(b.role, i))}
 		if u.rule == nil {
-			u.finding.lose("the rule is not enforced, and there is no shadow there")
+			u.said.lose("the rule is not enforced, and there is no shadow there")
 			continue
 		}
 		c.admit(u)
@@ -169,11 +176,11 @@ func (c *compiler) unbound() {
 		if d.Ref.Kind != ruleset.PolicyRole || strings.Contains(d.Ref.Name, "\x00") || slices.ContainsFunc(c.bounds, func(b *bound) bool { return b.role == d.Ref }) {
 			return
 		}
-		if c.in.Default != nil && c.in.Default(d.Ref) {
+		if c.in.World.Default(d.Ref) {
 			return
 		}
 		for i := range d.Policy {
-			c.finding(ruleName(d.Ref, i)).note("the role is bound to nobody")
+			c.assess(ruleName(d.Ref, i)).note("the role is bound to nobody")
 		}
 	})
 }
@@ -216,10 +223,10 @@ func (c *compiler) guard(out *Result, u *unit) bool {
 		return !hasCondition(u.src)
 	}
 	if err := c.checkPolicy(p); err != nil {
-		u.finding.lose(err.Error())
+		u.said.lose(err.Error())
 		return false
 	}
-	u.finding.Policies = append(u.finding.Policies, p.Name)
+	u.said.Policies = append(u.said.Policies, p.Name)
 	out.Policies = append(out.Policies, p, c.enact(p))
 	return true
 }

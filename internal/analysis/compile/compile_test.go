@@ -34,6 +34,13 @@ var resources = []plan.Resource{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies", Own: true},
 }
 
+// alone is a world with one server and nothing that is shipped.
+type alone struct{}
+
+func (alone) Elsewhere(string, string) bool                                  { return false }
+func (alone) Default(ruleset.RoleRef) bool                                   { return false }
+func (alone) Shipped(string, string, *policyv1alpha1.PolicyRoleBinding) bool { return false }
+
 // compiled compiles rules that are bound to ann: in master, or in a namespace.
 func compiled(t *testing.T, namespace string, accept []string, rules ...rule) *Result {
 	t.Helper()
@@ -51,7 +58,7 @@ func compiled(t *testing.T, namespace string, accept []string, rules ...rule) *R
 	compiler := &rulecondition.Compiler{CEL: cel}
 	ix := ruleset.Build(ruleset.Input{MasterNamespace: "master", Kinds: matching.NewKinds(served), CompileRule: compiler.CompileRule,
 		Policies: []*policyv1alpha1.Policy{policy}, PolicyBindings: []*policyv1alpha1.PolicyBinding{binding}})
-	result, err := Compile(Input{Index: ix, Bindings: []*policyv1alpha1.PolicyBinding{binding}, CEL: cel, Resources: resources, Accept: accept})
+	result, err := Compile(Input{Index: ix, Bindings: []*policyv1alpha1.PolicyBinding{binding}, CEL: cel, Resources: resources, World: alone{}, Accept: accept})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +93,7 @@ func TestVerdicts(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		rule    rule
-		want    Verdict
+		want    Fidelity
 		lost    string
 		has, no string
 	}{
@@ -115,7 +122,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result := compiled(t, "master", nil, test.rule)
-			f := result.Findings[0]
+			f := result.Assessments[0]
 			if f.Rule != "master/r/0" || f.Verdict != test.want || test.lost != "" && !strings.Contains(f.Text(), test.lost) {
 				t.Errorf("%s: %s: %s", f.Rule, f.Verdict, f.Text())
 			}
@@ -186,7 +193,7 @@ func TestTooLarge(t *testing.T) {
 		names = append(names, fmt.Sprintf("an-object-with-a-name-%d", i))
 	}
 	result := compiled(t, "team", nil, rule{Verbs: []string{"update"}, ResourceKinds: []string{"pods"}, ResourceNames: names, Where: `resource.metadata.name != ""`})
-	if f := result.Findings[0]; f.Verdict != Impossible || !strings.Contains(f.Text(), "a server takes 100000") || len(result.Grants) > 0 {
+	if f := result.Assessments[0]; f.Verdict != Impossible || !strings.Contains(f.Text(), "a server takes 100000") || len(result.Grants) > 0 {
 		t.Errorf("%s: %s, %d grants", f.Verdict, f.Text(), len(result.Grants))
 	}
 }

@@ -25,7 +25,8 @@ func Name(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
-// Compare compares compiled objects with those of a cluster. Of the latter only those that carry the label count as left.
+// Compare compares compiled objects with those of a cluster. Of the latter only those that carry the label count as
+// left.
 func Compare(compiled, there []*unstructured.Unstructured) *Drift {
 	d, found := &Drift{}, map[string]*unstructured.Unstructured{}
 	for _, o := range there {
@@ -50,8 +51,8 @@ func Compare(compiled, there []*unstructured.Unstructured) *Drift {
 	return d
 }
 
-// Same reports whether an object says what was compiled: everything but its metadata and status. The label counts, since an
-// object is found by it.
+// Same reports whether an object says what was compiled: everything but its metadata and status. The label counts,
+// since an object is found by it.
 func Same(want, have *unstructured.Unstructured) bool {
 	if have.GetLabels()[ManagedBy] != Manager || have.GetDeletionTimestamp() != nil {
 		return false
@@ -69,8 +70,9 @@ func said(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// Breakers are the subjects that can switch compiled policies off, by the RBAC of a cluster: they may change or delete
-// ValidatingAdmissionPolicies or their bindings, which no admission policy can guard. Members of system:masters always can.
+// Breakers are the subjects that can switch compiled policies off, by the RBAC of a cluster: they may change or
+// delete ValidatingAdmissionPolicies or their bindings, which no admission policy can guard. Members of
+// system:masters always can.
 func Breakers(there []*unstructured.Unstructured) (all []string) {
 	roles := map[string]bool{}
 	for _, o := range there {

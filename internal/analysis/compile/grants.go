@@ -51,7 +51,8 @@ func plainVerb(u *unit, verb string) bool {
 	return !negated && !slices.Contains(u.src.Verbs, "-*") && (only || slices.Contains(u.src.Verbs, "*") || slices.Contains(u.src.Verbs, verb))
 }
 
-// grant is a role with the rules of all units of a role where it is bound, and the binding; nothing if it allows nothing.
+// grant is a role with the rules of all units of a role where it is bound, and the binding; nothing if it allows
+// nothing.
 func (c *compiler) grant(b *bound, units []*unit) []runtime.Object {
 	var rules []rbacv1.PolicyRule
 	for _, u := range units {

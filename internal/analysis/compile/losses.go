@@ -21,7 +21,7 @@ var exempt = map[string][]string{
 
 // unadmitted reports whether writes of a resource pass by the admission policies.
 func (c *compiler) unadmitted(r reach) bool {
-	return slices.Contains(exempt[r.Group], r.Resource.Resource) || c.in.Elsewhere != nil && c.in.Elsewhere(r.Group, r.Resource.Resource)
+	return slices.Contains(exempt[r.Group], r.Resource.Resource) || c.in.World.Elsewhere(r.Group, r.Resource.Resource)
 }
 
 // ofFields are verbs that only a server knows which has field permissions.
@@ -31,7 +31,7 @@ func ofFields(verb string) bool {
 
 // admit decides what of a rule can be compiled, and notes the rest.
 func (c *compiler) admit(u *unit) {
-	f := u.finding
+	f := u.said
 	if u.src.Enforcement != "" && u.src.Enforcement != policyv1alpha1.EnforcementEnforce {
 		f.lose(fmt.Sprintf("the rule is not enforced (%s), and there is no shadow there", u.src.Enforcement))
 		return
@@ -82,18 +82,18 @@ func (c *compiler) served(u *unit) (at []reach) {
 	switch {
 	case len(at) > 0 || len(u.rule.Patterns) == 0:
 	case ours:
-		u.finding.note("it is about Proviso's own API, which is not served there")
+		u.said.note("it is about Proviso's own API, which is not served there")
 	case !u.src.Deny:
-		u.finding.harden("nothing that the rule names is known to be served: compile again with its definition")
+		u.said.harden("nothing that the rule names is known to be served: compile again with its definition")
 	case hasCondition(u.src):
-		u.finding.lose("nothing that the rule names is known to be served: compile again with its definition")
+		u.said.lose("nothing that the rule names is known to be served: compile again with its definition")
 	}
 	return at
 }
 
 // admitAllow notes what cannot be had of a rule that allows.
 func (c *compiler) admitAllow(u *unit) {
-	f, conditional := u.finding, hasCondition(u.src)
+	f, conditional := u.said, hasCondition(u.src)
 	for i, r := range u.at {
 		u.at[i] = r.with(func(v string) bool { return c.admitGrant(u, r, v, conditional) })
 	}
@@ -110,19 +110,19 @@ func (c *compiler) admitAllow(u *unit) {
 	}
 }
 
-// without notes what a rule that allows does not grant. Of a rule for everything that is less than it says, and of a rule
-// that names it, it is lost.
+// without notes what a rule that allows does not grant. Of a rule for everything that is less than it says, and of a
+// rule that names it, it is lost.
 func (u *unit) without(what, of string) {
 	if open(u.rule) {
-		u.finding.lessOf("not granted, since there are no "+what, of)
+		u.said.lessOf("not granted, since there are no "+what, of)
 	} else {
-		u.finding.loseOf(what, of)
+		u.said.loseOf(what, of)
 	}
 }
 
 // admitGrant reports whether a verb is granted.
 func (c *compiler) admitGrant(u *unit, r reach, v string, conditional bool) bool {
-	f := u.finding
+	f := u.said
 	switch {
 	case ofFields(v):
 		f.loseOf("rights to single fields", v)
@@ -151,7 +151,7 @@ const lostReads = "denies of reads (get, list, watch)"
 
 // admitDeny notes what cannot be had of a rule that denies.
 func (c *compiler) admitDeny(u *unit) {
-	f := u.finding
+	f := u.said
 	for i, r := range u.at {
 		if r.connects() {
 			c.connectDeny(u, &u.at[i])
@@ -183,8 +183,8 @@ func (c *compiler) admitDeny(u *unit) {
 	c.hardenUpdates(u)
 }
 
-// denyEvictions adds the eviction of pods whose delete is denied. Under a condition it cannot be had: admission sees the
-// eviction, and not the pod.
+// denyEvictions adds the eviction of pods whose delete is denied. Under a condition it cannot be had: admission sees
+// the eviction, and not the pod.
 func (c *compiler) denyEvictions(u *unit) {
 	deletes := slices.ContainsFunc(u.at, func(r reach) bool {
 		return r.Group == "" && r.name() == "pods" && slices.Contains(r.verbs, verbs.Delete)
@@ -195,7 +195,7 @@ func (c *compiler) denyEvictions(u *unit) {
 	switch {
 	case !deletes || i < 0:
 	case hasCondition(u.src):
-		u.finding.note("not by effect: evictions of these pods are not denied")
+		u.said.note("not by effect: evictions of these pods are not denied")
 	case !slices.ContainsFunc(u.at, func(r reach) bool { return r.Resource == &c.in.Resources[i] && slices.Contains(r.verbs, verbs.Create) }):
 		u.at = append(u.at, reach{Resource: &c.in.Resources[i], verbs: []string{verbs.Create}})
 	}
@@ -203,7 +203,7 @@ func (c *compiler) denyEvictions(u *unit) {
 
 // admitRefusal reports whether a verb can be refused.
 func (c *compiler) admitRefusal(u *unit, r reach, v string) bool {
-	f := u.finding
+	f := u.said
 	switch {
 	case verbs.IsRead(v):
 		f.lose(lostReads)
@@ -224,17 +224,17 @@ func (c *compiler) admitRefusal(u *unit, r reach, v string) bool {
 // connectDeny keeps one verb of a connection: all of them are admitted alike.
 func (c *compiler) connectDeny(u *unit, r *reach) {
 	if hasCondition(u.src) {
-		u.finding.loseOf("conditions on connections", r.name())
+		u.said.loseOf("conditions on connections", r.name())
 		r.verbs = nil
 		return
 	}
 	if len(u.rule.Names) > 0 && r.Subresource == "proxy" {
-		u.finding.lose("denies of proxies by name")
+		u.said.lose("denies of proxies by name")
 		r.verbs = nil
 		return
 	}
 	if !slices.Contains(r.verbs, verbs.Create) {
-		u.finding.harden("admission does not tell the methods of a connection: all are denied")
+		u.said.harden("admission does not tell the methods of a connection: all are denied")
 	}
 	r.verbs = []string{verbs.Create}
 }
@@ -243,7 +243,7 @@ func (c *compiler) connectDeny(u *unit, r *reach) {
 func (c *compiler) hardenUpdates(u *unit) {
 	for _, r := range u.at {
 		if slices.Contains(r.verbs, verbs.Update) != slices.Contains(r.verbs, verbs.Patch) {
-			u.finding.harden("update and patch are one in admission: the other of them is refused, too, where the rule refuses")
+			u.said.harden("update and patch are one in admission: the other of them is refused, too, where the rule refuses")
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 // and compiled grants never do.
 const Unheld = "unheld.compile.proviso.dev"
 
-// ways are the ways in which a request passes a policy. Each is a variable of its own, so that a message about one that fails
-// says nothing about the others and about whom they are for.
+// ways are the ways in which a request passes a policy. Each is a variable of its own, so that a message about one
+// that fails says nothing about the others and about whom they are for.
 type ways []admissionv1.Variable
 
 func (w *ways) add(name, text string) {
@@ -100,8 +100,9 @@ func deniedNames(names []string) string {
 	return fmt.Sprintf(`(%s != "" ? %s in %s : (%s))`, celName, celName, celList(names), strings.Join(versions, " || "))
 }
 
-// yields are the ways in which a deny in a namespace gives way: to rules of the master namespace that allow the request, and
-// to other cluster-wide grants. Whether a subject that is held to a condition has another one cannot be told.
+// yields are the ways in which a deny in a namespace gives way: to rules of the master namespace that allow the
+// request, and to other cluster-wide grants. Whether a subject that is held to a condition has another one cannot be
+// told.
 func (c *compiler) yields(u *unit) (pass ways) {
 	var held []string
 	for _, other := range c.allows {
@@ -209,7 +210,8 @@ func plainly(r *matching.Rule, verb string) bool {
 	return r.Verbs.Matches(&matching.Request{Verb: verb, Bit: matching.BitOf(verb), ResourceRequest: true})
 }
 
-// denied is true in CEL for what a rule without a condition denies: by what it names, and by what the index finds of it.
+// denied is true in CEL for what a rule without a condition denies: by what it names, and by what the index finds of
+// it.
 func (c *compiler) denied(u *unit) string {
 	var ways, but []string
 	for i := range u.rule.Patterns {
@@ -299,7 +301,7 @@ func (c *compiler) policy(u *unit, rules []admissionv1.NamedRuleWithOperations, 
 	spec.Variables = variables
 	spec.MatchConditions = []admissionv1.MatchCondition{{Name: "rule", Expression: strings.Join(match, " && ")}}
 	spec.Validations = []admissionv1.Validation{{Expression: holds, Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}}
-	c.label(&p.ObjectMeta, u.finding.Rule, wavePolicies)
+	c.label(&p.ObjectMeta, u.said.Rule, wavePolicies)
 	p.Name = nameOf(u.role, u.index, u.scope, p.Spec)
 	canary := fmt.Sprintf(`(%s == "configmaps" && %s == %q)`, celPlural, celName, p.Name)
 	spec.MatchConditions[0].Expression = canary + " || " + spec.MatchConditions[0].Expression

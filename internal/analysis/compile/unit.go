@@ -26,10 +26,10 @@ type bound struct {
 // unit is one rule of a role where it is bound.
 type unit struct {
 	*bound
-	index   int
-	src     *policyv1alpha1.PolicyRule
-	rule    *matching.Rule
-	finding *Finding
+	index int
+	src   *policyv1alpha1.PolicyRule
+	rule  *matching.Rule
+	said  *Assessment
 	// at is what is compiled of the rule, and condition what it depends on; empty if on nothing.
 	at        []reach
 	condition string
@@ -83,8 +83,8 @@ func (u *unit) place() string {
 // conditional reports whether the rule depends on the object.
 func (u *unit) conditional() bool { return u.condition != "" }
 
-// holds is true in CEL if the condition is met, by an object in the version that it is written for. Admission policies see
-// objects in the version of the request: in another one, nothing is known.
+// holds is true in CEL if the condition is met, by an object in the version that it is written for. Admission
+// policies see objects in the version of the request: in another one, nothing is known.
 func (u *unit) holds() string { return "(" + u.versioned() + " && (" + u.condition + "))" }
 
 // versioned is true in CEL for requests in the versions that the condition is written for.
@@ -149,7 +149,8 @@ func (u *unit) touches(o *unit) bool {
 	return false
 }
 
-// allows is true in CEL for requests of the unit that this one allows, too; empty if it allows none of them for certain.
+// allows is true in CEL for requests of the unit that this one allows, too; empty if it allows none of them for
+// certain.
 func (u *unit) allows(of *unit) string {
 	if !u.overlaps(of) || u == of {
 		return ""

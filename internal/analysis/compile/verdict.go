@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Verdict is how what was written compares with the rule. The zero value is the worst.
-type Verdict uint8
+// Fidelity is how what was written compares with the rule. The zero value is the worst.
+type Fidelity uint8
 
 // The verdicts.
 const (
 	// Impossible: a part of the rule cannot be had.
-	Impossible Verdict = iota
+	Impossible Fidelity = iota
 	// Stronger: more is refused.
 	Stronger
 	// Exact: every request that the rule is about is decided in the same way.
 	Exact
 )
 
-func (v Verdict) String() string {
+func (v Fidelity) String() string {
 	switch v {
 	case Exact:
 		return "exact"
@@ -30,13 +30,13 @@ func (v Verdict) String() string {
 }
 
 // MarshalText implements encoding.TextMarshaler.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (v Fidelity) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Finding is the verdict on one rule, or on an object that is not a rule.
-type Finding struct {
+// Assessment is the verdict on one rule, or on an object that is not a rule.
+type Assessment struct {
 	// Rule is NAMESPACE/ROLE/INDEX, or KIND/NAME of an object.
-	Rule    string  `json:"rule"`
-	Verdict Verdict `json:"verdict"`
+	Rule    string   `json:"rule"`
+	Verdict Fidelity `json:"verdict"`
 	// Lost says what cannot be had, Stronger what is refused besides, and Notes what else is good to know.
 	Lost     []string `json:"lost,omitempty"`
 	Stronger []string `json:"stronger,omitempty"`
@@ -50,15 +50,15 @@ type Finding struct {
 	lostOf, less map[string][]string
 }
 
-func (f *Finding) lose(why string)  { f.Lost = add(f.Lost, why) }
-func (f *Finding) harden(by string) { f.Stronger = add(f.Stronger, by) }
-func (f *Finding) note(text string) { f.Notes = add(f.Notes, text) }
+func (f *Assessment) lose(why string)  { f.Lost = add(f.Lost, why) }
+func (f *Assessment) harden(by string) { f.Stronger = add(f.Stronger, by) }
+func (f *Assessment) note(text string) { f.Notes = add(f.Notes, text) }
 
 // loseOf notes that something of a resource or verb cannot be had.
-func (f *Finding) loseOf(what, of string) { f.lostOf = gather(f.lostOf, what, of) }
+func (f *Assessment) loseOf(what, of string) { f.lostOf = gather(f.lostOf, what, of) }
 
 // lessOf notes that something of a resource is not granted.
-func (f *Finding) lessOf(what, of string) { f.less = gather(f.less, what, of) }
+func (f *Assessment) lessOf(what, of string) { f.less = gather(f.less, what, of) }
 
 func gather(all map[string][]string, what, of string) map[string][]string {
 	if all == nil {
@@ -84,7 +84,7 @@ func add(list []string, text string) []string {
 }
 
 // conclude makes the verdict from what was found.
-func (f *Finding) conclude(accept []string) {
+func (f *Assessment) conclude(accept []string) {
 	f.Lost, f.Stronger = spread(f.lostOf, f.Lost), spread(f.less, f.Stronger)
 	switch {
 	case len(f.Lost) > 0:
@@ -102,7 +102,7 @@ func accepts(accept []string, rule string) bool {
 }
 
 // Text is one line for people.
-func (f *Finding) Text() string {
+func (f *Assessment) Text() string {
 	parts := []string{}
 	for _, list := range []struct {
 		word string

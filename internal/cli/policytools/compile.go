@@ -115,7 +115,7 @@ func (o *CompileOptions) RunCompile(ctx context.Context) error {
 	}
 	switch o.Output {
 	case "report":
-		if err := printReport(o.Out, result.Findings); err != nil {
+		if err := printReport(o.Out, result.Assessments); err != nil {
 			return err
 		}
 		return impossible(result)
@@ -124,10 +124,10 @@ func (o *CompileOptions) RunCompile(ctx context.Context) error {
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		report := struct {
-			APIVersion string             `json:"apiVersion"`
-			Kind       string             `json:"kind"`
-			Findings   []*compile.Finding `json:"findings"`
-		}{offline.ToolsVersion, "CompileReport", result.Findings}
+			APIVersion string                `json:"apiVersion"`
+			Kind       string                `json:"kind"`
+			Rules      []*compile.Assessment `json:"rules"`
+		}{offline.ToolsVersion, "CompileReport", result.Assessments}
 		if err := encoder.Encode(report); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (o *CompileOptions) refuse(result *compile.Result) error {
 }
 
 // printReport writes the verdicts, one line each.
-func printReport(out io.Writer, findings []*compile.Finding) error {
+func printReport(out io.Writer, findings []*compile.Assessment) error {
 	for _, f := range findings {
 		verdict := f.Verdict.String()
 		if f.Accepted {

@@ -40,7 +40,8 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 	return lists
 }
 
-// preferred are versions in the order in which a server prefers them: stable ones first. A client's scheme has them in any.
+// preferred are versions in the order in which a server prefers them: stable ones first. A client's scheme has them
+// in any.
 func preferred(versions []schema.GroupVersion) []schema.GroupVersion {
 	slices.SortStableFunc(versions, func(a, b schema.GroupVersion) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))

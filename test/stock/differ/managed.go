@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A managed cluster has no sidecar: what it enforces was compiled from the policy (MC-7). Its worlds have only what can be
-// compiled, and every other one has roles of RBAC besides.
+// A managed cluster has no sidecar: what it enforces was compiled from the policy (MC-7). Its worlds have only what
+// can be compiled, and every other one has roles of RBAC besides.
 
 // NewManagedWorld makes a random policy that can be compiled. The same seed gives the same one.
 func NewManagedWorld(seed uint64) *World {
@@ -102,8 +102,12 @@ func (w *World) managedRule() string {
 	return "{" + rule + "}"
 }
 
-// managedListed is the kind of what only a managed cluster refuses, by the words of the guide; empty if it lists none such.
+// managedListed is the kind of what only a managed cluster refuses, by the words of the guide; empty if it lists none
+// such.
 func (w *World) managedListed(r *Request, here answer) string {
+	if here.code == http.StatusForbidden && r.Connects && strings.Contains(here.message, "cannot ") {
+		return "conditions on connections"
+	}
 	unmet := here.code == http.StatusForbidden && strings.Contains(here.message, "was not met") ||
 		here.code == http.StatusUnprocessableEntity && strings.Contains(here.message, "resulted in error")
 	if unmet && w.seed%2 == 0 {

@@ -111,8 +111,8 @@ func (c *Cluster) put(ctx context.Context, objects, there []*unstructured.Unstru
 	return nil
 }
 
-// write creates an object, or puts it in the place of one that was changed. The role of a binding cannot be changed, so that
-// a grant is removed first.
+// write creates an object, or puts it in the place of one that was changed. The role of a binding cannot be changed,
+// so that a grant is removed first.
 func (c *Cluster) write(ctx context.Context, o *unstructured.Unstructured, replace bool) error {
 	at := c.at(o)
 	if at == nil {

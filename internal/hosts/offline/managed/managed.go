@@ -32,13 +32,8 @@ func Compile(host *offline.Host, accept []string) (*compile.Result, error) {
 	}
 	result, err := compile.Compile(compile.Input{
 		Index: host.Snapshot().Rules, Bindings: snapshot.Of[*policyv1alpha1.PolicyBinding](bindings), CEL: host.CEL(),
-		Resources: universe.Everything(), Elsewhere: host.Elsewhere, Lost: lost, Accept: accept,
+		Resources: universe.Everything(), World: world{host}, Lost: lost, Accept: accept,
 		Ours: []string{policyv1alpha1.SchemeGroupVersion.Group, authzv1alpha1.SchemeGroupVersion.Group, accessv1alpha1.SchemeGroupVersion.Group, auditv1alpha1.SchemeGroupVersion.Group},
-		Default: func(ref ruleset.RoleRef) bool {
-			_, shipped := policies.DefaultRoles()[ref.Name]
-			return shipped && ref.Namespace == host.Master()
-		},
-		Shipped: shipped(host.Master()),
 	})
 	if err != nil {
 		return nil, err
@@ -46,20 +41,26 @@ func Compile(host *offline.Host, accept []string) (*compile.Result, error) {
 	return result, known(result, accept)
 }
 
-// shipped tells the bindings that every server of ours has.
-func shipped(master string) func(string, string, *policyv1alpha1.PolicyRoleBinding) bool {
-	defaults := policies.DefaultRoleBindings(master)
-	return func(namespace, name string, b *policyv1alpha1.PolicyRoleBinding) bool {
-		return slices.ContainsFunc(defaults, func(d *authzv1alpha1.RoleBinding) bool {
-			return d.Namespace == namespace && d.Name == name && d.RoleRef.Name == b.RoleName && slices.Equal(d.UserNames, b.UserNames) && slices.Equal(d.GroupNames, b.GroupNames)
-		})
-	}
+// world is what a host knows.
+type world struct{ *offline.Host }
+
+// Default implements compile.World.
+func (w world) Default(ref ruleset.RoleRef) bool {
+	_, shipped := policies.DefaultRoles()[ref.Name]
+	return shipped && ref.Namespace == w.Master()
 }
 
-// known refuses to accept what there is not, which could be a misspelling.
+// Shipped implements compile.World.
+func (w world) Shipped(namespace, name string, b *policyv1alpha1.PolicyRoleBinding) bool {
+	return slices.ContainsFunc(policies.DefaultRoleBindings(w.Master()), func(d *authzv1alpha1.RoleBinding) bool {
+		return d.Namespace == namespace && d.Name == name && d.RoleRef.Name == b.RoleName && slices.Equal(d.UserNames, b.UserNames) && slices.Equal(d.GroupNames, b.GroupNames)
+	})
+}
+
+// known refuses to accept names that nothing has, which could be misspelled.
 func known(result *compile.Result, accept []string) error {
 	for _, name := range accept {
-		if !slices.ContainsFunc(result.Findings, func(f *compile.Finding) bool { return f.Rule == name || strings.HasPrefix(f.Rule, name+"/") }) {
+		if !slices.ContainsFunc(result.Assessments, func(f *compile.Assessment) bool { return f.Rule == name || strings.HasPrefix(f.Rule, name+"/") }) {
 			return fmt.Errorf("--accept %s: there is no such rule or object; -o report lists them", name)
 		}
 	}

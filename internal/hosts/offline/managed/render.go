@@ -24,7 +24,7 @@ func Header(result *compile.Result) []byte {
 	b.WriteString("# Compiled by proviso compile for a stock API server: RBAC and ValidatingAdmissionPolicies only.\n" +
 		"# Apply the policies, wait until `proviso compile verify` succeeds, and apply the grants. To remove: the grants first.\n" +
 		"# Do not use `kubectl apply --prune`: it removes policies and grants in any order.\n")
-	for _, f := range result.Findings {
+	for _, f := range result.Assessments {
 		fmt.Fprintf(&b, "# %s: %s", f.Rule, f.Verdict)
 		if text := f.Text(); text != "" {
 			fmt.Fprintf(&b, ": %s", text)

@@ -18,8 +18,8 @@ import (
 	"proviso.dev/proviso/internal/analysis/compile"
 )
 
-// How long a cluster is asked before its policies count as enforced. A cluster can have several API servers, which learn of
-// a policy one after the other, and a new connection can reach any of them.
+// How long a cluster is asked before its policies count as enforced. A cluster can have several API servers, which
+// learn of a policy one after the other, and a new connection can reach any of them.
 const (
 	inARow   = 20
 	atLeast  = 10 * time.Second
@@ -29,8 +29,8 @@ const (
 	canaryNamespace = "default"
 )
 
-// Verify asks until every policy has refused its canary, over new connections, many times in a row. This is evidence that all
-// API servers enforce them, and not proof.
+// Verify asks until every policy has refused its canary, over new connections, many times in a row. This is evidence
+// that all API servers enforce them, and not proof.
 func (c *Cluster) Verify(ctx context.Context, result *compile.Result, done func(string)) error {
 	names := policyNames(result)
 	if len(names) == 0 {
