@@ -54,7 +54,7 @@ type Result struct {
 	Assessments []*Assessment
 }
 
-// Impossible are the findings that nobody has accepted.
+// Impossible are the rules and objects of which something is lost that nobody has accepted.
 func (r *Result) Impossible() []*Assessment {
 	return slices.DeleteFunc(slices.Clone(r.Assessments), func(f *Assessment) bool { return f.Verdict != Impossible || f.Accepted })
 }
@@ -70,7 +70,8 @@ type compiler struct {
 	allows []*unit
 }
 
-// Compile compiles. What is wrong with the policy itself is an error; what cannot be had of it is a finding.
+// Compile compiles. What is wrong with the policy itself is an error; what cannot be had of it is in the
+// assessments.
 func Compile(in Input) (*Result, error) {
 	if err := problems(in.Index); err != nil {
 		return nil, err
@@ -81,6 +82,7 @@ func Compile(in Input) (*Result, error) {
 	for _, b := range c.bounds {
 		c.expand(b)
 	}
+	c.withholdRBAC()
 	for name, why := range in.Lost {
 		c.assess(name).lose(why)
 	}
@@ -189,7 +191,9 @@ func (c *compiler) unbound() {
 func (c *compiler) write(out *Result) error {
 	for _, b := range c.bounds {
 		if b.role.Kind == ruleset.ClusterRole {
-			out.Grants = append(out.Grants, c.bindRole(b))
+			if !c.withholds(b) {
+				out.Grants = append(out.Grants, c.bindRole(b))
+			}
 			continue
 		}
 		var allows []*unit

@@ -31,6 +31,7 @@ var resources = []plan.Resource{
 	{Version: "v1", Resource: "nodes", Own: true},
 	{Group: "apps", Version: "v1", Resource: "deployments", Namespaced: true, Own: true},
 	{Group: "apps", Version: "v1", Resource: "deployments", Subresource: "scale", Namespaced: true},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings", Namespaced: true, Own: true},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies", Own: true},
 }
 
@@ -103,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 		{"a star does not escalate", rule{Verbs: []string{"*"}, ResourceKinds: []string{"pods"}}, Exact, "", "/pods deletecollection", "/pods *"},
 		{"a condition on writes", rule{Verbs: []string{"create"}, ResourceKinds: []string{"pods"}, Where: small}, Stronger, "", "/pods create", "/pods get"},
 		{"a condition on reads", rule{Verbs: []string{"create", "get"}, ResourceKinds: []string{"pods"}, Where: small}, Impossible, "reads under a condition", "/pods create", "/pods get"},
-		{"a condition on a connection", rule{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}, When: `request.user == "ann"`}, Impossible, "conditions on connections", "", "/pods/exec create"},
+		{"a condition on a connection", rule{Verbs: []string{"exec"}, ResourceKinds: []string{"pods"}, When: `request.user == "ann"`}, Impossible, "condition on connections", "", "/pods/exec create"},
 		{"a body of another kind", rule{Verbs: []string{"update"}, ResourceKinds: []string{"deployments/scale"}, Where: small}, Exact, "", "", "apps/deployments/scale update"},
 		{"fieldsMutable", rule{Verbs: []string{"update"}, ResourceKinds: []string{"pods"}, AttributeRestrictions: &policyv1alpha1.AttributeRestrictions{FieldsMutable: []string{"labels"}}},
 			Impossible, "fieldsMutable", "", "/pods update"},
@@ -163,6 +164,29 @@ func TestGrantsHaveTheirPolicies(t *testing.T) {
 		if strings.HasSuffix(right, "*") || strings.HasSuffix(right, Unheld) {
 			t.Errorf("%s frees its holder", right)
 		}
+	}
+}
+
+// MC-2: RBAC's escalation check knows no conditions. Who is held to one, or denied something, must not hand out rights.
+func TestRightsAreNotHandedOut(t *testing.T) {
+	writes := rule{Verbs: []string{"create", "get"}, ResourceKinds: []string{"rolebindings.rbac.authorization.k8s.io"}}
+	const right = "rbac.authorization.k8s.io/rolebindings create"
+	if result := compiled(t, "team", nil, writes); !granted(result)[right] || len(result.Impossible()) > 0 {
+		t.Errorf("%v, %v", granted(result), result.Assessments[0].Text())
+	}
+	for _, other := range []rule{
+		{Verbs: []string{"create"}, ResourceKinds: []string{"pods"}, Where: `resource.metadata.name == "a"`},
+		{Deny: true, Verbs: []string{"delete"}, ResourceKinds: []string{"pods"}},
+	} {
+		result := compiled(t, "team", nil, writes, other)
+		if all := granted(result); all[right] || !all["rbac.authorization.k8s.io/rolebindings get"] || len(result.Impossible()) != 1 {
+			t.Errorf("%v, %v", all, result.Assessments[0].Text())
+		}
+		writes.ResourceKinds = []string{"*"}
+		if result := compiled(t, "team", nil, writes, other); granted(result)[right] || len(result.Impossible()) > 0 {
+			t.Errorf("%v, %v", granted(result), result.Assessments[0].Text())
+		}
+		writes.ResourceKinds = []string{"rolebindings.rbac.authorization.k8s.io"}
 	}
 }
 

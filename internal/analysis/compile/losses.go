@@ -114,7 +114,7 @@ func (c *compiler) admitAllow(u *unit) {
 // rule that names it, it is lost.
 func (u *unit) without(what, of string) {
 	if open(u.rule) {
-		u.said.lessOf("not granted, since there are no "+what, of)
+		u.said.lessOf("not granted, since there is no "+what, of)
 	} else {
 		u.said.loseOf(what, of)
 	}
@@ -136,11 +136,11 @@ func (c *compiler) admitGrant(u *unit, r reach, v string, conditional bool) bool
 	case verbs.IsRead(v) && !r.connects():
 		f.lose("reads under a condition (get, list, watch)")
 	case r.connects():
-		u.without("conditions on connections", r.name())
+		u.without("condition on connections", r.name())
 	case !verbs.IsWrite(v):
-		u.without("conditions on verbs that are not of requests", v)
+		u.without("condition on verbs that are not of requests", v)
 	case c.unadmitted(r):
-		u.without("conditions on what admission policies do not see", r.name())
+		u.without("condition on what admission policies do not see", r.name())
 	default:
 		return true
 	}

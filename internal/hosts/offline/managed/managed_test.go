@@ -103,3 +103,33 @@ func TestOutput(t *testing.T) {
 		t.Error(header)
 	}
 }
+
+// MC-2: a cluster role that may write RBAC, or that is not known, is not bound beside conditions.
+func TestClusterRolesThatHandOut(t *testing.T) {
+	bind := `---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: viewer, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: viewer}
+userNames: [ann]
+`
+	role := func(verb string) string {
+		return `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: viewer}
+rules:
+- {apiGroups: ["*"], resources: ["*"], verbs: [` + verb + `]}
+`
+	}
+	for text, lost := range map[string]int{bind: 1, bind + role("get"): 0, bind + role("create"): 1} {
+		result, err := compiled(t, policy+text)
+		if err != nil || len(result.Impossible()) != lost {
+			t.Errorf("%d are lost: %v\n%s", len(result.Impossible()), err, text)
+		}
+		var out bytes.Buffer
+		if err := Write(&out, result.Grants); err != nil || strings.Contains(out.String(), "name: viewer") != (lost == 0) {
+			t.Errorf("%v\n%s", err, &out)
+		}
+	}
+}
