@@ -56,7 +56,7 @@ func (c *compiler) admit(u *unit) {
 		return
 	}
 	u.condition = text
-	f.harden("in versions of the API other than the preferred one, or the rule's apiVersion, it counts as refused")
+	f.harden("requests in another version of the API than the preferred one, or the rule's apiVersion, are refused")
 	if !u.src.Deny {
 		f.harden("subjects that have the right by other RBAC, too, are held to the condition unless RBAC gives them all verbs of the resource")
 		c.hardenUpdates(u)
@@ -178,7 +178,7 @@ func (c *compiler) admitDeny(u *unit) {
 		f.lose("what is served later: name the kinds, or compile again whenever one is added")
 	}
 	if u.scope != "" {
-		f.harden("it does not yield to nodes, nor to cluster-wide grants of those who are held to a condition")
+		f.harden("cluster-wide grants of nodes, and of subjects that are held to a condition, do not override it")
 	}
 	c.hardenUpdates(u)
 }

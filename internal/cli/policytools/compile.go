@@ -214,6 +214,6 @@ func (o *CompileOptions) write(result *compile.Result) error {
 			return err
 		}
 	}
-	terminal.Fprintf(o.Out, "%d policies and %d grants were written to %s.\n", len(result.Policies), len(result.Grants), o.OutDir)
+	terminal.Fprintf(o.Out, "Wrote %s (%d objects) and %s (%d objects) to %s.\n", managed.PoliciesFile, len(result.Policies), managed.GrantsFile, len(result.Grants), o.OutDir)
 	return nil
 }

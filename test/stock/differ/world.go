@@ -236,6 +236,9 @@ func (w *World) rbac(namespace string) {
 		case 0:
 			verbs = []string{"*"}
 		case 1:
+			if w.managed { // it has no rights to single fields
+				break
+			}
 			verbs = append(verbs, "granular", "granular:label(y.example.com)")
 		}
 		name := fmt.Sprintf("r%d", i)
