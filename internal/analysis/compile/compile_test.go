@@ -199,7 +199,7 @@ func TestNamesSayTheContent(t *testing.T) {
 		}
 		return string(data)
 	}
-	if of("a") != of("a") || of("a") == of("b") {
+	if first, again := of("a"), of("a"); first != again || first == of("b") {
 		t.Error("names do not say the content")
 	}
 	nameIn := func(r *Result) string { _, n := identityOf(r.Policies[0]); return n }

@@ -61,11 +61,14 @@ var managedConditions = append(slices.Clone(conditions),
 	`"when":"object.metadata.labels.owner == 'a'"`,
 )
 
-// clusterConditions are about what has no namespace, too.
+// managedCondition is one of them. What has no namespace, or is one, has no condition on it.
 func (w *World) managedCondition(of []string) string {
 	for {
 		one := w.pick(managedConditions...)
-		if !strings.Contains(one, "request.namespace") || !slices.Contains(of, "nodes") && !slices.Contains(of, "priorityclasses.scheduling.k8s.io") {
+		wide := slices.ContainsFunc(of, func(k string) bool {
+			return slices.Contains([]string{"nodes", "priorityclasses.scheduling.k8s.io", "*", "-secrets"}, k)
+		})
+		if !wide || !strings.Contains(one, "request.namespace") {
 			return one
 		}
 	}
