@@ -11,8 +11,8 @@ import (
 // handsOut is why subjects that are held, or denied something, get no right to write RBAC.
 const handsOut = "right to write RBAC beside conditions and denies: RBAC's escalation check does not know them, so their subjects could hand on what they hold under a condition"
 
-// withholdRBAC takes the right to write roles and bindings of RBAC out of rules, where any rule has a condition or denies.
-// RBAC lets its writers grant what RBAC gives them, and of a compiled grant it does not know the condition.
+// withholdRBAC takes the right to write roles and bindings of RBAC out of rules, where any rule has a condition or
+// denies. RBAC lets its writers grant what RBAC gives them, and of a compiled grant it does not know the condition.
 func (c *compiler) withholdRBAC() {
 	for _, u := range c.allows {
 		if !c.limited(u.scope) {
