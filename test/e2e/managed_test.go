@@ -62,7 +62,10 @@ func TestManagedClusterDecidesAsAServerDoes(t *testing.T) {
 	// A controller makes these in every namespace, and the stock server has none. A deletecollection meets them.
 	for _, n := range []string{"team", "other"} {
 		stock.apply(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kube-root-ca.crt","namespace":%q}}`, n), "--server-side")
-		ours.await("the certificate of "+n, func() bool { _, err := ours.try("", "get", "configmap", "kube-root-ca.crt", "-n", n); return err == nil })
+		ours.await("the certificate of "+n, func() bool {
+			_, err := ours.try("", "get", "configmap", "kube-root-ca.crt", "-n", n)
+			return err == nil
+		})
 	}
 	const each = 1000
 	all, before := &differ.Result{}, (*differ.World)(nil)
