@@ -78,7 +78,7 @@ func readPage(t *testing.T, path string) *page {
 // SV-12: every command of README, guides and examples works as it is written, in one shell for a page as a reader has
 // one terminal, and prints what the page says: in order, and then again on the same server, in the other order.
 // Examples run once: each has policy tests, too. The tutorial is one of the pages
-// (OP-9).
+// (OP-9), and so is the guide of managed clusters (MC-8).
 func TestDocumentsCanBePasted(t *testing.T) {
 	t.Parallel()
 	paths := []string{"README.md"}

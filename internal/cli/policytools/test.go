@@ -44,7 +44,7 @@ func Keeping() func(genericiooptions.IOStreams) []*cobra.Command {
 }
 
 func commands(streams genericiooptions.IOStreams, k *manifests.Kept) []*cobra.Command {
-	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams), NewUndoCommand(streams)}
+	return []*cobra.Command{NewTestCommand(streams), newPlanCommand(streams, k), NewLintCommand(streams), NewDumpCommand(streams), newMatrixCommand(streams, k), NewSuggestCommand(streams), NewHistoryCommand(streams), NewRollbackCommand(streams), NewUndoCommand(streams), NewCompileCommand(streams)}
 }
 
 // TestOptions are the flags of `proviso test`.

@@ -2,10 +2,12 @@ package expr
 
 import (
 	"github.com/google/cel-go/common/ast"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
 )
 
 // What follows shows conditions to those who reason about them without
-// evaluating them: package compare.
+// evaluating them, or write them in another dialect: packages compare and compile.
 
 // Syntax parses an expression and leaves its macros as they are written. It
 // is bounded as Compile is.
@@ -15,6 +17,31 @@ func (c *Compiler) Syntax(source string) (ast.Expr, Issues) { return c.parse(sou
 // oldObject.
 func About(e ast.Expr, version string) ast.Expr {
 	return rename(freeName(e, version), varResource, version)
+}
+
+// Binds reports whether any loop variable in the expression has the name.
+func Binds(e ast.Expr, name string) bool { return bindsName(e, name) }
+
+// Replace replaces parts of an expression whose macros are as they are written,
+// outermost first: f returns what stands in for a part, or false to have its
+// own parts looked at. The names of loop variables are left alone.
+func Replace(e ast.Expr, f func(ast.Expr) (ast.Expr, bool)) ast.Expr {
+	if other, ok := f(e); ok {
+		return other
+	}
+	if e.Kind() != ast.CallKind {
+		return rebuild(e, func(c ast.Expr) ast.Expr { return Replace(c, f) })
+	}
+	call := e.AsCall()
+	vars, args := text.LoopVars(call)
+	all := append([]ast.Expr(nil), call.Args()[:len(vars)]...)
+	for _, a := range args {
+		all = append(all, Replace(a, f))
+	}
+	if call.IsMemberFunction() {
+		return factory.NewMemberCall(0, call.FunctionName(), Replace(call.Target(), f), all...)
+	}
+	return factory.NewCall(0, call.FunctionName(), all...)
 }
 
 // Parts returns the conditions that All has joined, or the condition itself.

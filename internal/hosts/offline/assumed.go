@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -19,7 +21,7 @@ import (
 // under its plural, and the subresources that rules name. A dump of a server's own lists is exact and comes before it.
 func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 	for _, scheme := range schemes {
-		for _, gv := range scheme.PrioritizedVersionsAllGroups() {
+		for _, gv := range preferred(scheme.PrioritizedVersionsAllGroups()) {
 			list := &metav1.APIResourceList{GroupVersion: gv.String()}
 			for kind := range scheme.KnownTypes(gv) {
 				if kind == "APIGroup" { // what is served is not an object
@@ -36,6 +38,15 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 		}
 	}
 	return lists
+}
+
+// preferred are versions in the order in which a server prefers them: stable ones first. A client's scheme has them
+// in any.
+func preferred(versions []schema.GroupVersion) []schema.GroupVersion {
+	slices.SortStableFunc(versions, func(a, b schema.GroupVersion) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+	})
+	return versions
 }
 
 // resourcesOf are a resource and its subresources.

@@ -2,10 +2,13 @@ package offline
 
 import (
 	"context"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
@@ -54,6 +57,22 @@ func (h *Host) AlsoNeeds(attrs authorizer.Attributes) string { return h.kernel.G
 
 // Master is the master namespace.
 func (h *Host) Master() string { return h.kernel.Master }
+
+// CEL is the compiler of conditions.
+func (h *Host) CEL() *expr.Compiler { return h.kernel.Compiler.CEL }
+
+// Elsewhere reports whether a resource is served by another server, whose requests are not admitted here.
+func (h *Host) Elsewhere(group, resource string) bool {
+	for _, list := range h.remote {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err != nil || gv.Group != group {
+			continue
+		}
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }) {
+			return true
+		}
+	}
+	return false
+}
 
 // Scoped is the request as the rules see it.
 func (h *Host) Scoped(attrs authorizer.Attributes) authorizer.Attributes {

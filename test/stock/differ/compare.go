@@ -153,7 +153,7 @@ func (w *World) Compare(ctx context.Context, server, pair End, n, lanes int) (*R
 			g := requests{rand.New(rand.NewPCG(w.seed, uint64(lane)))}
 			mine := &Result{Stricter: map[string]int{}, Looser: map[string]int{}}
 			for range (n + lanes - 1 - lane) / lanes {
-				if err := compare(ctx, mine, server, pair, g.next()); err != nil {
+				if err := w.compare(ctx, mine, server, pair, g.next()); err != nil {
 					failed <- err
 					return
 				}
@@ -175,7 +175,7 @@ func (w *World) Compare(ctx context.Context, server, pair End, n, lanes int) (*R
 // attempts is how often a request is sent again that was refused for the sake of a moment.
 const attempts = 300
 
-func compare(ctx context.Context, into *Result, server, pair End, r *Request) error {
+func (w *World) compare(ctx context.Context, into *Result, server, pair End, r *Request) error {
 	there, err := server.send(ctx, r)
 	if err != nil {
 		return fmt.Errorf("the server: %w", err)
@@ -198,6 +198,8 @@ func compare(ctx context.Context, into *Result, server, pair End, r *Request) er
 	switch passes, should := here.passes(r), there.passes(r); {
 	case passes && !should && here.code == http.StatusCreated && (r.Verb == "update" || r.Verb == "patch"):
 		into.Looser["an update or apply that creates is checked as both"]++
+	case passes && !should && w.managed && managedLooser(r, there) != "":
+		into.Looser[managedLooser(r, there)]++
 	case passes && !should:
 		into.Wrong = append(into.Wrong, fmt.Sprintf("the pair allows what the server refuses\n  %s\n  server: %s\n  pair:   %s", r, there, here))
 	case passes:
@@ -206,7 +208,7 @@ func compare(ctx context.Context, into *Result, server, pair End, r *Request) er
 			into.Wrong = append(into.Wrong, fmt.Sprintf("the pair shows %v, which the server does not\n  %s\n  server: %s\n  pair:   %s", missing, r, there, here))
 		}
 	case should:
-		kind := listed(r, here)
+		kind := w.listed(r, here)
 		if kind == "" {
 			if kind, err = asTheOther(ctx, server, r); err != nil {
 				return err
@@ -224,7 +226,10 @@ func compare(ctx context.Context, into *Result, server, pair End, r *Request) er
 }
 
 // listed is the kind of what only the pair refuses, by the words of the guide; empty if it lists none such.
-func listed(r *Request, here answer) string {
+func (w *World) listed(r *Request, here answer) string {
+	if w.managed {
+		return w.managedListed(r, here)
+	}
 	if here.code != http.StatusForbidden {
 		return ""
 	}

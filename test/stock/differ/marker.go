@@ -25,11 +25,8 @@ func (m Marker) Holds(ctx context.Context, e End) (bool, error) {
 // mark writes what markers ask about: for each namespace a role and a binding of Policy, and for one of them and for
 // the cluster a role and a binding of RBAC.
 func (w *World) mark() {
+	w.markPolicy()
 	id := fmt.Sprintf("w%d", w.seed)
-	for _, n := range append([]string{"master"}, namespaces...) {
-		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"marker","namespace":%q},"rules":[{"verbs":["get"],"resourceKinds":["configmaps"],"resourceNames":[%q]}]}`, n, id)
-		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"marker","namespace":%[1]q},"roleRef":{"namespace":%[1]q,"name":"marker"},"userNames":["%[2]s-%[1]s"]}`, n, id)
-	}
 	for _, of := range []struct{ role, in, user string }{{"Role", `"namespace":"team",`, id + "-role"}, {"ClusterRole", "", id + "-cluster"}} {
 		w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{%s"name":"marker"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"],"resourceNames":[%q]},
 			{"apiGroups":[""],"resources":["configmaps"],"verbs":["create","granular","granular:label(%s.example.com)"]}]}`, of.role, of.in, id, id)
@@ -38,8 +35,20 @@ func (w *World) mark() {
 	}
 }
 
+// markPolicy writes what markers of Policy ask about.
+func (w *World) markPolicy() {
+	id := fmt.Sprintf("w%d", w.seed)
+	for _, n := range append([]string{"master"}, namespaces...) {
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"marker","namespace":%q},"rules":[{"verbs":["get"],"resourceKinds":["configmaps"],"resourceNames":[%q]}]}`, n, id)
+		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"RoleBinding","metadata":{"name":"marker","namespace":%[1]q},"roleRef":{"namespace":%[1]q,"name":"marker"},"userNames":["%[2]s-%[1]s"]}`, n, id)
+	}
+}
+
 // Markers are what has to hold before a world can be compared.
 func (w *World) Markers() (all []Marker) {
+	if w.managed {
+		return w.policyMarkers(false)
+	}
 	id := fmt.Sprintf("w%d", w.seed)
 	const team = "/api/v1/namespaces/team/configmaps"
 	missing := func(a answer) bool { return a.code == http.StatusNotFound }

@@ -107,6 +107,9 @@ type World struct {
 	seed   uint64
 	text   []string
 	random *rand.Rand
+	// managed tells that the other end has no sidecar, and compiled how much of the text is compiled for it.
+	managed  bool
+	compiled int
 }
 
 // NewWorld makes a random policy. The same seed gives the same one.
@@ -181,7 +184,11 @@ func (w *World) policy(namespace string) {
 	for i := range 3 {
 		var rules []string
 		for range 1 + w.random.IntN(3) {
-			rules = append(rules, w.rule())
+			if w.managed {
+				rules = append(rules, w.managedRule())
+			} else {
+				rules = append(rules, w.rule())
+			}
 		}
 		name := fmt.Sprintf("r%d", i)
 		w.add(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":%q,"namespace":%q},"rules":[%s]}`, name, namespace, strings.Join(rules, ","))
@@ -229,6 +236,9 @@ func (w *World) rbac(namespace string) {
 		case 0:
 			verbs = []string{"*"}
 		case 1:
+			if w.managed { // it has no rights to single fields
+				break
+			}
 			verbs = append(verbs, "granular", "granular:label(y.example.com)")
 		}
 		name := fmt.Sprintf("r%d", i)

@@ -1,0 +1,163 @@
+package differ
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A managed cluster has no sidecar: what it enforces was compiled from the policy (MC-7). Its worlds have only what
+// can be compiled, and every other one has roles of RBAC besides.
+
+// NewManagedWorld makes a random policy that can be compiled. The same seed gives the same one.
+func NewManagedWorld(seed uint64) *World {
+	w := &World{seed: seed, managed: true, random: rand.New(rand.NewPCG(seed, 41))}
+	for _, n := range append([]string{"master"}, namespaces...) {
+		w.policy(n)
+	}
+	w.markPolicy()
+	w.compiled = len(w.text)
+	for _, n := range append(slices.Clone(namespaces), "") {
+		if seed%2 == 0 {
+			w.rbac(n)
+		} else {
+			w.noRBAC(n)
+		}
+	}
+	return w
+}
+
+// Compiled is the part of the policy that is compiled, and Besides what a stock server has as it is.
+func (w *World) Compiled() string { return strings.Join(w.text[:w.compiled], "\n---\n") }
+
+// Besides is the part that a stock server has as it is: RBAC.
+func (w *World) Besides() string { return strings.Join(w.text[w.compiled:], "\n---\n") }
+
+// noRBAC takes the roles of RBAC of the world before away.
+func (w *World) noRBAC(namespace string) {
+	role, in := "ClusterRole", ""
+	if namespace != "" {
+		role, in = "Role", fmt.Sprintf(`"namespace":%q,`, namespace)
+	}
+	for i := range 3 {
+		w.add(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{%s"name":"r%d"},"rules":[]}`, role, in, i)
+	}
+}
+
+// managedConditions are conditions of rules that can be compiled. The last two fail for some objects.
+var managedConditions = append(slices.Clone(conditions),
+	`"attributeRestrictions":{"labelsContain":["owner"]}`,
+	`"attributeRestrictions":{"labelsContain":["size=small"]}`,
+	`"when":"request.name == 'small' || request.namespace == 'other'"`,
+	`"when":"operation == 'CREATE' || has(request.user) && oldObject.metadata.?labels.size.orValue('') == 'big'"`,
+	`"when":"request.userInfo.username != 'cyd'","where":"resource.metadata.?labels.size.orValue('') != 'huge'"`,
+	`"when":"request.resource == 'widgets' || request.subresource == '' && request.apiGroup == ''"`,
+	`"when":"request.groups.all(g, g != 'blue')"`,
+	`"when":"object == null || oldObject == null || object.metadata.?labels == oldObject.metadata.?labels"`,
+	`"where":"resource.metadata.labels.tier == 'gold'"`,
+	`"when":"object.metadata.labels.owner == 'a'"`,
+)
+
+// managedCondition is one of them. What has no namespace, or is one, has no condition on it.
+func (w *World) managedCondition(of []string) string {
+	for {
+		one := w.pick(managedConditions...)
+		wide := slices.ContainsFunc(of, func(k string) bool {
+			return slices.Contains([]string{"nodes", "priorityclasses.scheduling.k8s.io", "*", "-secrets"}, k)
+		})
+		if !wide || !strings.Contains(one, "request.namespace") {
+			return one
+		}
+	}
+}
+
+// managedRule is a rule that can be compiled.
+func (w *World) managedRule() string {
+	var resources []string
+	for _, k := range kinds {
+		resources = append(resources, k.qualified())
+	}
+	of, writes := w.some(resources...), w.some("create", "update", "patch", "delete", "deletecollection")
+	switch w.random.IntN(6) {
+	case 0:
+		of = w.some("pods/exec", "pods/log", "pods/status", "pods/eviction", "deployments.apps/scale", "deployments.apps/status", "serviceaccounts/token")
+	case 1:
+		of = []string{w.pick("*", "-secrets", "Pod", "Deployment", "widgets")}
+	}
+	if w.random.IntN(3) == 0 {
+		writes = []string{"create", "update", "delete"}
+	}
+	conditional := w.random.IntN(4) > 0 && !strings.Contains(of[0], "/")
+	deny := w.random.IntN(4) == 0 && !(conditional && (of[0] == "*" || of[0] == "-secrets"))
+	if !deny && !conditional {
+		writes = append(writes, w.some("get", "list", "watch")...)
+	}
+	rule := fmt.Sprintf(`"deny":%t,"verbs":%s,"resourceKinds":%s`, deny, quoted(writes), quoted(of))
+	if w.random.IntN(5) == 0 {
+		rule += `,"resourceNames":` + quoted(w.some("small", "gold", "new"))
+	}
+	if conditional {
+		rule += "," + w.managedCondition(of)
+	}
+	return "{" + rule + "}"
+}
+
+// managedListed is the kind of what only a managed cluster refuses, by the words of the guide; empty if it lists none
+// such.
+func (w *World) managedListed(r *Request, here answer) string {
+	if here.code == http.StatusForbidden && r.Connects && strings.Contains(here.message, "cannot ") {
+		return "conditions on connections"
+	}
+	unmet := here.code == http.StatusForbidden && strings.Contains(here.message, "was not met") ||
+		here.code == http.StatusUnprocessableEntity && strings.Contains(here.message, "resulted in error")
+	if unmet && w.seed%2 == 0 {
+		return "another grant of the same right is held to the condition"
+	}
+	return ""
+}
+
+// managedLooser is the kind of what only a server of ours refuses, by the words of the guide.
+func managedLooser(r *Request, there answer) string {
+	switch {
+	case r.Resource == "pods/eviction":
+		return "denies under a condition do not hold by effect"
+	case r.Verb == "deletecollection" && strings.Contains(there.message, "cannot be used with these selectors"):
+		return "selectors of a deletecollection under a condition"
+	}
+	return ""
+}
+
+// Markers of Policy alone: that what was compiled is known.
+func (w *World) policyMarkers(gone bool) (all []Marker) {
+	id := fmt.Sprintf("w%d", w.seed)
+	want := func(a answer) bool { return a.code == http.StatusNotFound }
+	if gone {
+		want = func(a answer) bool { return a.code == http.StatusForbidden }
+	}
+	for _, n := range append([]string{"master"}, namespaces...) {
+		place := n
+		if n == "master" {
+			place = "other"
+		}
+		all = append(all, Marker{&Request{User: id + "-" + n, Method: http.MethodGet, Path: "/api/v1/namespaces/" + place + "/configmaps/" + id}, want})
+	}
+	return all
+}
+
+// Gone is what has to hold when the policy is no longer known.
+func (w *World) Gone() []Marker { return w.policyMarkers(true) }
+
+// Unguarded is what has to hold when a compiled policy is no longer enforced.
+func Unguarded(policy string) Marker {
+	return Marker{&Request{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps?dryRun=All", Body: fmt.Sprintf(`{"metadata":{"name":%q}}`, policy)},
+		func(a answer) bool { return a.code == http.StatusCreated }}
+}
+
+// Ask sends one request as a user, and returns the code and the message of the answer.
+func Ask(ctx context.Context, e End, user, method, path, body string) (code int, message string, err error) {
+	a, err := e.send(ctx, &Request{User: user, Method: method, Path: path, Body: body})
+	return a.code, a.message, err
+}
