@@ -190,6 +190,16 @@ func TestRightsAreNotHandedOut(t *testing.T) {
 	}
 }
 
+// MC-2: in a namespace, a rule about what has none does nothing, there as here.
+func TestRulesThatReachNothing(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		result := compiled(t, "team", nil, rule{Deny: deny, Verbs: []string{"delete"}, ResourceKinds: []string{"nodes"}, Where: `resource.metadata.name == "a"`})
+		if f := result.Assessments[0]; f.Verdict != Exact || len(result.Policies)+len(result.Grants) > 0 {
+			t.Errorf("%s: %s", f.Verdict, f.Text())
+		}
+	}
+}
+
 // MC-1: the same policy gives the same bytes, and another condition another name.
 func TestNamesSayTheContent(t *testing.T) {
 	of := func(name string) string {

@@ -69,12 +69,13 @@ func hasCondition(src *policyv1alpha1.PolicyRule) bool {
 
 // served is what the rule matches of what a stock server has.
 func (c *compiler) served(u *unit) (at []reach) {
-	ours := false
+	ours, wide := false, false
 	for _, r := range reaches(u.rule, c.in.Resources) {
 		switch {
 		case slices.Contains(c.in.Ours, r.Group):
 			ours = true
 		case u.scope != "" && !r.Namespaced && (r.Group != "" || r.Resource.Resource != "namespaces"):
+			wide = true
 		default:
 			at = append(at, r)
 		}
@@ -83,6 +84,8 @@ func (c *compiler) served(u *unit) (at []reach) {
 	case len(at) > 0 || len(u.rule.Patterns) == 0:
 	case ours:
 		u.said.note("it is about Proviso's own API, which is not served there")
+	case wide:
+		u.said.note("it is about what has no namespace, and a binding in a namespace does not reach that")
 	case !u.src.Deny:
 		u.said.harden("nothing that the rule names is known to be served: compile again with its definition")
 	case hasCondition(u.src):
@@ -177,7 +180,7 @@ func (c *compiler) admitDeny(u *unit) {
 	if hasCondition(u.src) && open(u.rule) {
 		f.lose("what is served later: name the kinds, or compile again whenever one is added")
 	}
-	if u.scope != "" {
+	if u.scope != "" && len(u.at) > 0 {
 		f.harden("cluster-wide grants of nodes, and of subjects that are held to a condition, do not override it")
 	}
 	c.hardenUpdates(u)
