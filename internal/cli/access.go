@@ -92,6 +92,7 @@ func (o *accessOptions) request(ctx context.Context, spec access.AccessRequestSp
 	if err != nil {
 		return err
 	}
+	warnOfVerbs(o.errOut, spec.Verbs...)
 	r := &access.AccessRequest{TypeMeta: typeMeta(access.SchemeGroupVersion.String(), "AccessRequest"),
 		ObjectMeta: metav1.ObjectMeta{GenerateName: spec.RuleRef.Name + "-", Namespace: namespace}, Spec: spec}
 	if err := o.post(ctx, accessPath(namespace), r); err != nil {

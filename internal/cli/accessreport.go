@@ -18,6 +18,7 @@ import (
 	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/platform/terminal"
+	"proviso.dev/proviso/internal/request/authorize"
 )
 
 func newAccessReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -121,7 +122,7 @@ func (g *grantReport) read(ctx context.Context, in io.Reader) error {
 			g.Unreadable++
 			continue
 		}
-		if (d.Stage == "" || d.Stage == "ResponseComplete") && slices.Contains(strings.Split(d.Annotations[access.AnnotationRequest], ","), g.Request) {
+		if (d.Stage == "" || d.Stage == "ResponseComplete") && slices.Contains(authorize.Numbered(d.Annotations, access.AnnotationRequest), g.Request) {
 			g.add(&d)
 		}
 	}

@@ -119,6 +119,7 @@ func (o *CanIOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	warnOfVerbs(o.errOut, args[0])
 	review, err := o.ask(ctx, args[0], t)
 	if err != nil {
 		return err

@@ -104,6 +104,7 @@ func (o *ExplainOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	warnOfVerbs(o.errOut, verb)
 	content, old, err := o.objects(ctx, verb, t)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (o *KubeconfigOptions) narrowed(certificate []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := (&tokenRules{allow: o.Narrow}).build(nil)
+	rules, err := (&tokenRules{allow: o.Narrow}).build(nil, o.ErrOut)
 	if err != nil {
 		return nil, fmt.Errorf("--narrow: %w", err)
 	}

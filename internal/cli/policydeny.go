@@ -15,6 +15,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/verbs"
 )
 
 // denyOptions are the flags of `proviso policy deny`.
@@ -31,7 +32,8 @@ func newDenyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Forbid something to users and groups in a namespace",
 		Long: `Create a role with one deny rule in the namespace, and a role binding of the same name for the users and groups. A deny wins over every
 allow of the namespace; it is overridden by cluster-wide grants, unless it is in the master namespace. You need the verb deny on the role,
-which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'.`,
+which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'. Get, list and watch show the same objects: who names one
+of them denies all three.`,
 		Example: `  # Edgar never deletes config maps of namespace hammer
   proviso policy deny delete configmaps --user edgar -n hammer
 
@@ -77,7 +79,8 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	rule := policyv1alpha1.PolicyRule{Deny: true, Verbs: strings.Split(args[0], ","), ResourceKinds: []string{t.qualified()}, Where: o.Where, Description: o.Description}
+	asked := strings.Split(args[0], ",")
+	rule := policyv1alpha1.PolicyRule{Deny: true, Verbs: verbs.WithReads(asked), ResourceKinds: []string{t.qualified()}, Where: o.Where, Description: o.Description}
 	if t.name != "" {
 		rule.ResourceNames = []string{t.name}
 	}
@@ -86,7 +89,7 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 	}
 	name := o.Role
 	if name == "" {
-		name = denyName(rule)
+		name = denyName(asked, rule)
 	}
 	role := &authz.Role{TypeMeta: typeMeta(authz.SchemeGroupVersion.String(), "Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Rules: []policyv1alpha1.PolicyRule{rule}}
@@ -112,8 +115,8 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 var notInNames = regexp.MustCompile(`[^a-z0-9.]+`)
 
 // denyName is a name that says what is denied.
-func denyName(rule policyv1alpha1.PolicyRule) string {
-	parts := append(append([]string{"deny"}, rule.Verbs...), strings.ReplaceAll(rule.ResourceKinds[0], "/", "-"))
+func denyName(asked []string, rule policyv1alpha1.PolicyRule) string {
+	parts := append(append([]string{"deny"}, asked...), strings.ReplaceAll(rule.ResourceKinds[0], "/", "-"))
 	parts = append(parts, rule.ResourceNames...)
 	return strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.ReplaceAll(strings.Join(parts, "-"), "*", "all")), "-"), "-.")
 }

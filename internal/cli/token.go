@@ -125,7 +125,7 @@ it ends: keep it as you keep a password.`,
 // issue asks for the token of the flags.
 func (o *TokenRequestOptions) issue(ctx context.Context) (accessv1alpha1.NarrowedTokenStatus, error) {
 	var none accessv1alpha1.NarrowedTokenStatus
-	rules, err := o.build(o.In)
+	rules, err := o.build(o.In, o.ErrOut)
 	if err != nil {
 		return none, err
 	}

@@ -31,7 +31,7 @@ func (r *tokenRules) addFlags(cmd *cobra.Command) {
 }
 
 // build is the rules of the flags. Nothing is allowed that is not said.
-func (r *tokenRules) build(in io.Reader) ([]accessv1alpha1.TokenRule, error) {
+func (r *tokenRules) build(in io.Reader, errOut io.Writer) ([]accessv1alpha1.TokenRule, error) {
 	if len(r.allow) == 0 && r.file == "" {
 		return nil, errors.New("say what the token can do: --allow 'get,list pods -n web', or --rules FILE")
 	}
@@ -49,6 +49,9 @@ func (r *tokenRules) build(in io.Reader) ([]accessv1alpha1.TokenRule, error) {
 			return nil, fmt.Errorf("--rules: %w", err)
 		}
 		rules = append(rules, more...)
+	}
+	for _, rule := range rules {
+		warnOfVerbs(errOut, rule.Verbs...)
 	}
 	if !r.noDiscovery {
 		rules = append(rules, discoveryRules()...)

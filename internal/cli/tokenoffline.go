@@ -53,7 +53,7 @@ func (o *TokenAttenuateOptions) Run() error {
 	if err != nil {
 		return err
 	}
-	rules, err := o.build(o.In)
+	rules, err := o.build(o.In, o.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,7 @@ func (o *WhoCanOptions) Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	warnOfVerbs(o.errOut, args[0])
 	path := "/apis/" + authz.SchemeGroupVersion.String()
 	review := &authz.ResourceAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authz.SchemeGroupVersion.String(), Kind: "ResourceAccessReview"},

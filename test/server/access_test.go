@@ -193,10 +193,16 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := newAccessWorld(t, plain.get(t), "ac-b")
 	w.rule(t, "ac-b", func(s *access.AccessRuleSpec) {
-		s.Approvals.Count, s.Approvals.IdentityExtra = 2, "example.com/person"
+		s.Approvals.Count, s.Approvals.IdentityExtra = 2, "authentication.kubernetes.io/credential-id"
 		s.Approvals.Subjects.UserNames = []string{"acb-alice"}
 	})
 	both := w.as("acb-alice", "ac-b-oncall", "ac-b-leads")
+	// Nobody can be told apart by what they do not have.
+	w.rule(t, "ac-b-persons", func(s *access.AccessRuleSpec) { s.Approvals.IdentityExtra = "example.com/person" })
+	w.await("the other rule", func() (bool, error) {
+		_, err := w.ask(t, both, "ac-b-persons", nil)
+		return code(err) == http.StatusForbidden && strings.Contains(err.Error(), "example.com/person"), nil
+	})
 	made, err := w.ask(t, both, "ac-b", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ var hiddenKinds = []hiddenKind{
 		[]string{`{"data":{"k":"%s"}}`, `{"stringData":{"k":"%s"}}`}, []string{"/data", "/data/k", "/immutable"}},
 	{"/apis/example.com/v1/namespaces/%s/safes", "example.com/v1", "Safe", func(v string) string {
 		return `"spec":{"color":"red","pin":"` + v + `","credentials":{"a":"` + v + `"},"boxes":[{"name":"one","code":"` + v + `"},{"name":"two"}]}`
-	}, []string{`{"spec":{"pin":"%s"}}`, `{"spec":{"credentials":{"a":"%s"}}}`, `{"spec":{"boxes":[{"name":"one","code":"%s"},{"name":"two"}]}}`, `{"spec":{"boxes":[{"name":"two"},{"name":"%s"}]}}`},
+	}, []string{`{"spec":{"pin":"%s"}}`, `{"spec":{"credentials":{"a":"%s"}}}`, `{"spec":{"pin":"b25l","credentials":{"a":"%s"}}}`, `{"spec":{"boxes":[{"name":"one","code":"%s"},{"name":"two"}]}}`, `{"spec":{"boxes":[{"name":"two"},{"name":"%s"}]}}`},
 		[]string{"/spec/pin", "/spec/credentials/a", "/spec/boxes/0/code", "/spec", "/spec/boxes/0", "/spec/color"}},
 	{"/apis/apps/v1/namespaces/%s/deployments", "apps/v1", "Deployment", func(v string) string {
 		return `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"A","value":"` + v + `"}]}]}}}`

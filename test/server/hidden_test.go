@@ -19,11 +19,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"proviso.dev/proviso/internal/features/tokens"
 	"proviso.dev/proviso/internal/hosts/apiserver"
 )
 
 // hidingServer hides data of secrets, values of environments, and credentials of a custom resource.
-var hidingServer = &sharedServer{configure: func(o *apiserver.Options) { o.AuditDynamic.AllowInsecureSinks = true }}
+var hidingServer = &sharedServer{configure: func(o *apiserver.Options) {
+	o.AuditDynamic.AllowInsecureSinks = true
+	o.SwitchOn(tokens.Gate)
+}}
 
 const hidingRules = `
 apiVersion: policy.proviso.dev/v1alpha1

@@ -230,7 +230,7 @@ func (c *checker) verbs(r role, i int, verbs []string, resources bool) {
 	for n, entry := range verbs {
 		verb := strings.TrimPrefix(entry, "-")
 		prefix, _, long := strings.Cut(verb, ":")
-		if slices.Contains(knownVerbs, verb) || long && (prefix == "granular" || strings.HasPrefix(prefix, "impersonate")) || verb == "impersonate*" || strings.HasPrefix(verb, "impersonate-") {
+		if slices.Contains(knownVerbs, verb) || long && (prefix == "granular" || prefix == "reveal" || strings.HasPrefix(prefix, "impersonate")) || verb == "impersonate*" || strings.HasPrefix(verb, "impersonate-") {
 			continue
 		}
 		meant := spoken[strings.ToLower(verb)]

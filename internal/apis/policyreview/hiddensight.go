@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/engine/expr"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -51,26 +50,12 @@ func (e *Escalation) unseen(ctx context.Context, snap *snapshot.Snapshot, w writ
 		}
 		for _, h := range snap.Fields.Hidden(r) {
 			attrs := authorizer.AttributesRecord{User: caller, Verb: h.Verb(), Namespace: w.namespace, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
-			if mayRead(rule, h.Field) && !e.may(ctx, attrs) {
+			if authorize.MayRead(&rule, h.Field) && !e.may(ctx, attrs) {
 				return h, r, true
 			}
 		}
 	}
 	return fieldperm.Hidden{}, fieldperm.Resource{}, false
-}
-
-// mayRead reports whether a condition of the rule may read a field, or depends on whether it changes.
-func mayRead(rule policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
-	var names []string
-	for _, step := range at {
-		names = append(names, step.Name)
-	}
-	for _, source := range []string{rule.Where, rule.When} {
-		if source != "" && expr.MayRead(source, names) {
-			return true
-		}
-	}
-	return false
 }
 
 // mayConcern reports whether a rule may be about a resource. It errs towards yes.

@@ -114,6 +114,9 @@ func (d *accessDecisions) approve(ctx context.Context, r *access.AccessRequest, 
 	if engine.IsRequester(rule, r, caller.GetName(), caller.GetExtra()) {
 		return "", d.requests.forbidden(r.Name, "nobody approves or denies their own request")
 	}
+	if !engine.IsKnown(rule, caller.GetExtra()) || !engine.IsKnown(rule, r.Spec.Requester.Extra) {
+		return "", d.requests.forbidden(r.Name, fmt.Sprintf("AccessRule %q tells people apart by %q of their extra, and you or the requester have no value of it", rule.Name, rule.Spec.Approvals.IdentityExtra))
+	}
 	if err := d.mayApprove(ctx, rule, r, caller); err != nil {
 		return "", err
 	}

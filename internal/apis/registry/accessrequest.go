@@ -311,6 +311,9 @@ func (s *accessRequests) ask(ctx context.Context, r *access.AccessRequest, calle
 	if err != nil || !engine.Includes(rule.Spec.Subjects, caller) {
 		return nil, s.forbidden(r.Name, fmt.Sprintf("there is no AccessRule %q by which you may ask", r.Spec.RuleRef.Name))
 	}
+	if !engine.IsKnown(rule, caller.GetExtra()) {
+		return nil, s.forbidden(r.Name, fmt.Sprintf("AccessRule %q tells people apart by %q of their extra, and you have no value of it", rule.Name, rule.Spec.Approvals.IdentityExtra))
+	}
 	if uid := r.Spec.RuleRef.UID; uid != "" && uid != rule.UID {
 		return nil, apierrors.NewConflict(s.stored.kind.resource(), r.Name, fmt.Errorf("AccessRule %q has another uid", rule.Name))
 	}

@@ -88,6 +88,8 @@ type Rules interface {
 type FieldPermissions interface {
 	// CheckFieldPermission checks the field path and the expressions. The path is that of the spec.
 	CheckFieldPermission(spec policy.FieldPermissionSpec, path *field.Path) field.ErrorList
+	// WarnOfHidden says from whom a field is hidden that they may read now.
+	WarnOfHidden(ctx context.Context, spec policy.FieldPermissionSpec) []string
 }
 
 // Escalation refuses what would give the caller, found in the context, more than the caller has. An error refuses the

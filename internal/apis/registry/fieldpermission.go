@@ -48,6 +48,12 @@ func fieldPermissionKind(cfg Config) *kind[*policy.FieldPermission] {
 		validate: func(_ context.Context, p, _ *policy.FieldPermission) field.ErrorList {
 			return validate.FieldPermission(p, cfg.FieldPermissions.CheckFieldPermission)
 		},
+		warn: func(ctx context.Context, p, old *policy.FieldPermission) []string {
+			if !p.Spec.ReadExclusive || old != nil && old.Spec.ReadExclusive && equality.Semantic.DeepEqual(old.Spec, p.Spec) {
+				return nil
+			}
+			return cfg.FieldPermissions.WarnOfHidden(ctx, p.Spec)
+		},
 		sameContent:   func(a, b *policy.FieldPermission) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) },
 		contentFields: []string{"spec"},
 		copyContent:   func(to, from *policy.FieldPermission) { to.Spec = from.Spec },

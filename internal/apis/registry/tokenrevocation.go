@@ -62,7 +62,7 @@ type tokenRevocations struct {
 	tokens Tokens
 }
 
-// Create revokes. Whoever comes with a narrowed token needs no right, and can revoke that token, once.
+// Create revokes. A caller with a narrowed token needs no right, and can revoke that token, once.
 func (s *tokenRevocations) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	if token := requestctx.TokenOf(ctx); token != nil {
 		r := cast[*access.TokenRevocation](obj)
@@ -70,6 +70,7 @@ func (s *tokenRevocations) Create(ctx context.Context, obj runtime.Object, valid
 			return nil, apierrors.NewForbidden(access.Resource("tokenrevocations"), "", fmt.Errorf("a narrowed token can revoke itself only: give spec.tokenIDs [%s]", token.Payload.ID))
 		}
 		r.ObjectMeta = metav1.ObjectMeta{Name: "token-" + token.Payload.ID}
+		r.Spec.IssuedBefore = nil // now, so that it is about this token
 	}
 	return s.storage.Create(ctx, obj, validation, options)
 }

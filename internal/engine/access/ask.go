@@ -55,21 +55,41 @@ func (ix *Index) Has(u user.Info, at time.Time) bool {
 	return u != nil && slices.ContainsFunc(ix.of(u), func(g *Grant) bool { return !at.Before(g.From) && at.Before(g.Until) })
 }
 
-// counts reports whether a grant counts for a request at an instant, as far as its role does not say that.
-func (ix *Index) counts(g *Grant, attrs authorizer.Attributes, at time.Time) bool {
-	u := attrs.GetUser()
+// Places are the namespaces for which something is granted to a user at an instant, in order. What is granted for the
+// whole cluster is for none of them.
+func (ix *Index) Places(u user.Info, at time.Time) (names []string) {
+	for _, g := range ix.of(u) {
+		if g.Namespace != ix.master && g.isFor(u, at) && !slices.Contains(names, g.Namespace) {
+			names = append(names, g.Namespace)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// isFor reports whether a grant is one for a user at an instant. Nothing is granted when the time is not known.
+func (g *Grant) isFor(u user.Info, at time.Time) bool {
 	switch {
-	case at.Before(g.From) || !at.Before(g.Until):
-		return false
-	case !Includes(g.rule.Spec.Subjects, u):
+	case at.IsZero() || at.Before(g.From) || !at.Before(g.Until):
 		return false
 	case IsAccount(u.GetName()) && u.GetUID() != g.Request.Spec.Requester.UID:
 		return false // another service account of the same name
+	}
+	return Includes(g.rule.Spec.Subjects, u)
+}
+
+// counts reports whether a grant counts for a request at an instant, as far as its role does not say that. One that
+// ends with the first write is about requests only: what is asked about beside them, such as rights to single fields,
+// would not use it up.
+func (ix *Index) counts(g *Grant, attrs authorizer.Attributes, at time.Time) bool {
+	switch {
+	case !g.isFor(attrs.GetUser(), at):
+		return false
 	case g.Namespace != ix.master && (!attrs.IsResourceRequest() || attrs.GetNamespace() != g.Namespace):
 		return false
 	case !g.special && HandsOut(attrs.GetVerb()):
 		return false
-	case g.Request.Spec.Once && (attrs.GetVerb() == verbs.DeleteCollection || isConnect(attrs)):
+	case g.Request.Spec.Once && (!verbs.IsRequest(attrs.GetVerb()) || attrs.GetVerb() == verbs.DeleteCollection || isConnect(attrs)):
 		return false
 	}
 	return !g.narrowed || ix.narrows(g, attrs)

@@ -112,6 +112,8 @@ func TestGrants(t *testing.T) {
 		"once, of a collection": {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "deletecollection" }},
 		"once, of one":          {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "delete" }, counts: true},
 		"once, of a connection": {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb, a.Resource, a.Subresource = "create", "pods", "exec" }},
+		"of fields":             {asked: func(a *authorizer.AttributesRecord) { a.Verb = "granular:spec" }, counts: true},
+		"once, of fields":       {request: func(r *access.AccessRequest) { r.Spec.Once = true }, asked: func(a *authorizer.AttributesRecord) { a.Verb = "granular:spec" }},
 		"for an account": {request: func(r *access.AccessRequest) {
 			r.Spec.Requester.Username, r.Spec.Requester.UID = "system:serviceaccount:a:b", "1"
 		}, asked: asAccount("1"), counts: true},
@@ -143,5 +145,58 @@ func TestGrants(t *testing.T) {
 func asAccount(uid string) func(*authorizer.AttributesRecord) {
 	return func(a *authorizer.AttributesRecord) {
 		a.User = &user.DefaultInfo{Name: "system:serviceaccount:a:b", UID: uid, Groups: []string{"oncall"}}
+	}
+}
+
+// TM-11: the namespaces for which something is granted.
+func TestPlaces(t *testing.T) {
+	ix := build(testRule(), testRequest())
+	alice := &user.DefaultInfo{Name: "alice", Groups: []string{"oncall"}}
+	if got := ix.Places(alice, noon); len(got) != 1 || got[0] != "prod" {
+		t.Errorf("alice has something in %v", got)
+	}
+	for name, got := range map[string][]string{
+		"after the end":     ix.Places(alice, noon.Add(time.Hour)),
+		"at no known time":  ix.Places(alice, time.Time{}),
+		"without the group": ix.Places(&user.DefaultInfo{Name: "alice"}, noon),
+		"by another":        ix.Places(&user.DefaultInfo{Name: "bob", Groups: []string{"oncall"}}, noon),
+		"without an index":  (*Index)(nil).Places(alice, noon),
+	} {
+		if len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TM-12: of people who cannot be told apart none has approved.
+func TestApprovedByPeople(t *testing.T) {
+	const key = "example.com/person"
+	for name, tc := range map[string]struct {
+		apart     bool
+		requester []string
+		by        map[string][]string
+		want      int
+	}{
+		"two names":                       {by: map[string][]string{"bob": nil, "carl": nil}, want: 2},
+		"two names and the requester's":   {by: map[string][]string{"bob": nil, "alice": nil}, want: 1},
+		"two people":                      {apart: true, requester: []string{"1"}, by: map[string][]string{"bob": {"2"}, "carl": {"3"}}, want: 2},
+		"one person of two names":         {apart: true, requester: []string{"1"}, by: map[string][]string{"bob": {"2"}, "carl": {"3", "2"}}, want: 1},
+		"the requester's other name":      {apart: true, requester: []string{"1"}, by: map[string][]string{"bob": {"1"}}},
+		"one who could be anybody":        {apart: true, requester: []string{"1"}, by: map[string][]string{"bob": nil, "carl": {"3"}}, want: 1},
+		"a requester who could be anyone": {apart: true, by: map[string][]string{"bob": {"2"}, "carl": {"3"}}},
+	} {
+		rule, r := testRule(), testRequest()
+		if tc.apart {
+			rule.Spec.Approvals.IdentityExtra = key
+		}
+		if tc.requester != nil {
+			r.Spec.Requester.Extra = map[string][]string{key: tc.requester}
+		}
+		for who, identity := range tc.by {
+			r.Status.Approvals = append(r.Status.Approvals, access.AccessApproval{By: who, Identity: identity, RuleGeneration: 1})
+		}
+		if got := Approved(rule, r); got != tc.want {
+			t.Errorf("%s: %d approvals, want %d", name, got, tc.want)
+		}
 	}
 }

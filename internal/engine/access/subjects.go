@@ -40,6 +40,11 @@ func Identity(rule *access.AccessRule, extra map[string][]string) []string {
 	return extra[rule.Spec.Approvals.IdentityExtra]
 }
 
+// IsKnown reports whether a user has what a rule tells people apart by. One who has not could be anybody.
+func IsKnown(rule *access.AccessRule, extra map[string][]string) bool {
+	return rule.Spec.Approvals == nil || rule.Spec.Approvals.IdentityExtra == "" || len(Identity(rule, extra)) > 0
+}
+
 // person is a human by the names that they have.
 type person struct {
 	user     string
@@ -60,12 +65,17 @@ func requester(rule *access.AccessRule, r *access.AccessRequest) person {
 }
 
 // Approved is how many people have approved a request, as the rule is now. The requester's own approval does not count,
-// nor one of an earlier generation of the rule; two approvals of one person are one.
+// nor one of an earlier generation of the rule; two approvals of one person are one. Of people who cannot be told apart
+// none counts.
 func Approved(rule *access.AccessRule, r *access.AccessRequest) int {
+	if !IsKnown(rule, r.Spec.Requester.Extra) {
+		return 0
+	}
+	apart := rule.Spec.Approvals != nil && rule.Spec.Approvals.IdentityExtra != ""
 	var people []person
 	for _, a := range r.Status.Approvals {
 		p := person{a.By, a.Identity}
-		if a.RuleGeneration != rule.Generation || p.is(requester(rule, r)) || slices.ContainsFunc(people, p.is) {
+		if apart && len(p.identity) == 0 || a.RuleGeneration != rule.Generation || p.is(requester(rule, r)) || slices.ContainsFunc(people, p.is) {
 			continue
 		}
 		people = append(people, p)

@@ -50,9 +50,13 @@ func entry(m, key reflect.Value) reflect.Value {
 
 // inRaw puts the field back into JSON that is kept as it is.
 func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
-	stored, err := decode(o.Interface().(runtime.RawExtension).Raw)
+	raw := o.Interface().(runtime.RawExtension).Raw
+	if len(raw) == 0 {
+		return n, nil // there is nothing in it
+	}
+	stored, err := decode(raw)
 	if err != nil {
-		return n, nil //nolint:nilerr // there is nothing in it
+		return n, &Removal{Hidden: b.hidden, At: from} // who knows what is in it
 	}
 	written, err := decode(n.Interface().(runtime.RawExtension).Raw)
 	if err != nil {

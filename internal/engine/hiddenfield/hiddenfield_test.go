@@ -170,7 +170,7 @@ func TestRoundTripsKeepWhatIsHidden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				restored, err := s.set.Restore(o, shown, byName)
+				restored, err := restoreAll(s.set, o, shown)
 				if err != nil {
 					t.Fatalf("round %d: %v\n%s", i, err, shownText(t, o))
 				}
@@ -212,7 +212,7 @@ func TestRestore(t *testing.T) {
 		{"a container goes", pod(c("a", "x", "", "y", ""), c("none")), nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			restored, err := set.Restore(stored, tc.written, byName)
+			restored, err := restoreAll(set, stored, tc.written)
 			var removal *Removal
 			if tc.want == nil {
 				if !errors.As(err, &removal) || !strings.Contains(err.Error(), "reveal:example.com/hidden") {
@@ -235,7 +235,7 @@ func TestKeysArePlaceholders(t *testing.T) {
 	set := hidden(t, true, ".data")
 	old := &corev1.Secret{Data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}}
 	written := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policyv1alpha1.AnnotationHidden: ".data"}}, Data: map[string][]byte{"a": {}, "c": []byte("3")}}
-	restored, err := set.Restore(old, written, byName)
+	restored, err := restoreAll(set, old, written)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,10 +294,31 @@ func TestPatches(t *testing.T) {
 		`{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}]}}`: true,
 		`{"spec":{"$retainKeys":["containers"],"containers":[{"name":"a"}]}}`:                 false,
 		`{"metadata":{"annotations":{"$patch":"replace"}}}`:                                   true,
-		`{"$patch":"replace"}`: false,
+		`{"$patch":"replace"}`:           false,
+		`{"metadata":{}} {"data":null}`:  false,
+		`{"metadata":{}`:                 false,
+		`["metadata"]`:                   false,
+		`null`:                           false,
+		`{"data":null,"data":{"x":"y"}}`: true, // the last one counts, and it is written once
 	} {
-		if err := set.MergePatch([]byte(patch), true); (err == nil) != want {
+		if _, err := set.MergePatch([]byte(patch), true); (err == nil) != want {
 			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// HF-4: a patch is written as it was read, so that two readers cannot disagree.
+func TestPatchIsWrittenAsRead(t *testing.T) {
+	set := hidden(t, false, ".data")
+	if out, err := set.MergePatch([]byte(`{"data":null,"data":{"x":"y"},"n":12345678901234567890}`), false); err != nil || string(out) != `{"data":{"x":"y"},"n":12345678901234567890}` {
+		t.Errorf("a merge patch: %s, %v", out, err)
+	}
+	if out, err := set.JSONPatch([]byte(`[{"op":"remove","op":"add","path":"/data","value":{}}]`)); err != nil || string(out) != `[{"op":"add","path":"/data","value":{}}]` {
+		t.Errorf("a JSON patch: %s, %v", out, err)
+	}
+	for _, text := range []string{``, `{`, `{}`, `[1]`, `[] []`} {
+		if _, err := set.JSONPatch([]byte(text)); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s as a JSON patch: %v", text, err)
 		}
 	}
 }
@@ -348,7 +369,7 @@ func TestTakenOver(t *testing.T) {
 		{"shared as a whole", []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`)}, []metav1.ManagedFieldsEntry{entry("one", `{"f:data":{}}`), entry("two", `{"f:data":{}}`)}, true},
 		{"removed", []metav1.ManagedFieldsEntry{entry("one", data)}, []metav1.ManagedFieldsEntry{entry("one", other)}, true},
 	} {
-		if _, got := set.TakenOver(tc.old, tc.new); got != tc.want {
+		if got := set.TakenOver(tc.old, tc.new); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -383,4 +404,13 @@ func TestRedact(t *testing.T) {
 	if _, ok := set.Redact([]byte("data: secret")); ok {
 		t.Error("what cannot be read is shown")
 	}
+}
+
+// restoreAll restores a write that is no patch.
+func restoreAll(s Set, old, written runtime.Object) (Restored, error) {
+	r, err := s.Restore(old, written, byName)
+	if err != nil {
+		return r, err
+	}
+	return r, s.RestoreMetadata(old, r.Object, r.Set)
 }

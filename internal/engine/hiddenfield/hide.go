@@ -3,7 +3,8 @@ package hiddenfield
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
+	"errors"
+	"io"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -206,7 +207,10 @@ func decode(text []byte) (map[string]any, error) {
 		return nil, err
 	}
 	if content == nil {
-		return nil, fmt.Errorf("not an object")
+		return nil, errors.New("not an object")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is something after the object")
 	}
 	return content, nil
 }

@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
-	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
 // manager tells the entries of managed fields apart.
@@ -90,9 +89,9 @@ func (s Set) everything() Set {
 	return all
 }
 
-// TakenOver finds the hidden field that a server-side apply would take over from another manager, share with one, or
-// remove: what managers had before, and have after it.
-func (s Set) TakenOver(old, new []metav1.ManagedFieldsEntry) (fieldperm.Hidden, bool) {
+// TakenOver reports whether a server-side apply would take over a hidden field from another manager, share it with one,
+// or remove it: what managers had before, and have after it.
+func (s Set) TakenOver(old, new []metav1.ManagedFieldsEntry) bool {
 	for _, f := range s {
 		one := Set{f}.everything()
 		before, after := map[manager]*fieldpath.Set{}, map[manager]*fieldpath.Set{}
@@ -103,10 +102,10 @@ func (s Set) TakenOver(old, new []metav1.ManagedFieldsEntry) (fieldperm.Hidden, 
 			_, after[managerOf(e)] = one.split(fieldsIn(e))
 		}
 		if loses(before, after) || shares(before, after) {
-			return f, true
+			return true
 		}
 	}
-	return fieldperm.Hidden{}, false
+	return false
 }
 
 func loses(before, after map[manager]*fieldpath.Set) bool {

@@ -2,6 +2,7 @@ package hiddenfield
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -15,6 +16,9 @@ type Refused struct {
 	Hidden fieldperm.Hidden
 	What   string
 }
+
+// ErrUnreadable is the error of a patch that is not one.
+var ErrUnreadable = errors.New("the patch cannot be read")
 
 // Error implements error.
 func (r *Refused) Error() string {
@@ -52,7 +56,7 @@ func (s Set) Touched(body []byte) Set {
 	var merged map[string]any
 	isJSONPatch := json.Unmarshal(body, &operations) == nil
 	if !isJSONPatch {
-		merged, _ = decode(body) // what cannot be read is refused by the handler
+		merged, _ = decode(body) // it was read when it was checked
 	}
 	var all Set
 	for _, f := range s {
@@ -79,13 +83,12 @@ func spellings(at fieldperm.Path) []fieldperm.Path {
 }
 
 // JSONPatch checks a JSON patch, and returns it with every replace of a hidden field as an add, which does the same
-// and does not tell whether the field was there. What cannot be read is left to the handler to refuse.
+// and does not tell whether the field was there. It is written as it was read, so that nobody reads it otherwise.
 func (s Set) JSONPatch(body []byte) ([]byte, error) {
 	var operations []map[string]json.RawMessage
-	if json.Unmarshal(body, &operations) != nil {
-		return body, nil //nolint:nilerr // what cannot be read is refused by the handler
+	if err := json.Unmarshal(body, &operations); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	changed := false
 	for _, o := range operations {
 		op, path := text(o["op"]), text(o["path"])
 		for _, f := range s {
@@ -102,12 +105,9 @@ func (s Set) JSONPatch(body []byte) ([]byte, error) {
 				refused.What += " (set the field as a whole, or use a merge patch)"
 				return nil, refused
 			case where == at && op == "replace":
-				o["op"], changed = json.RawMessage(`"add"`), true
+				o["op"] = json.RawMessage(`"add"`)
 			}
 		}
-	}
-	if !changed {
-		return body, nil
 	}
 	return json.Marshal(operations)
 }
@@ -127,19 +127,19 @@ func pointer(path string) []string {
 	return parts
 }
 
-// MergePatch checks a merge patch, or a strategic one. What cannot be read is left to the handler to refuse.
-func (s Set) MergePatch(body []byte, strategic bool) error {
+// MergePatch checks a merge patch, or a strategic one, and returns it as it was read.
+func (s Set) MergePatch(body []byte, strategic bool) ([]byte, error) {
 	content, err := decode(body)
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be read is refused by the handler
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	for _, f := range s {
 		m := merging{f, strategic}
 		if err := m.check(content, f.Field, nil); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return json.Marshal(content)
 }
 
 // merging checks a merge patch for one hidden field.

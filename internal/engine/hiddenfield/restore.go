@@ -66,7 +66,7 @@ func (s Set) Restore(old, new runtime.Object, keyed Keyed) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	return Restored{Object: made, Set: set}, s.less(set).restoreMetadata(old, made)
+	return Restored{Object: made, Set: set}, nil
 }
 
 // contentOf is what the fields of an object are in.
@@ -113,9 +113,11 @@ func (s Set) has(f fieldperm.Hidden) bool {
 	return false
 }
 
-// restoreMetadata puts back the copies of hidden fields in metadata: what kubectl applied, if it is written as it was
-// shown, and who manages them. The object may be changed.
-func (s Set) restoreMetadata(old, new runtime.Object) error {
+// RestoreMetadata puts back the copies of hidden fields in metadata: what kubectl applied, if it is written as it was
+// shown, and who manages them. Those of fields that the author has given a value stay as they are written. The object
+// may be changed.
+func (s Set) RestoreMetadata(old, new runtime.Object, set Set) error {
+	s = s.less(set)
 	before, err := meta.Accessor(old)
 	if err != nil {
 		return err

@@ -35,14 +35,25 @@ func (s Set) Names() string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
+// Verbs lists the verbs that show the fields, each once, in order.
+func (s Set) Verbs() []string { return s.each(fieldperm.Hidden.Verb) }
+
+// Sources lists who declares the fields, each once, in order.
+func (s Set) Sources() []string {
+	return s.each(func(f fieldperm.Hidden) string { return f.Source })
+}
+
+func (s Set) each(text func(fieldperm.Hidden) string) (all []string) {
+	for _, f := range s {
+		all = append(all, text(f))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Permissions lists the permissions, each once, in order.
 func (s Set) Permissions() []string {
-	var names []string
-	for _, f := range s {
-		names = append(names, f.Permission)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return s.each(func(f fieldperm.Hidden) string { return f.Permission })
 }
 
 // At returns the hidden field that a field overlaps with; false if there is none.

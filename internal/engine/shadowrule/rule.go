@@ -53,7 +53,9 @@ type Rule struct {
 	ID
 	Enforcement policyv1alpha1.Enforcement
 	// Denies tells that it takes away; otherwise it gives.
-	Denies      bool
+	Denies bool
+	// Hides tells that it takes a field from readers.
+	Hides       bool
 	Description string
 	// Text is a hash of what it says, which reports whether it is still the same rule.
 	Text uint64
@@ -91,7 +93,7 @@ func OfClusterAttribute(a *policyv1alpha1.ClusterProtectedAttribute) Rule {
 // OfField is a field permission.
 func OfField(p *policyv1alpha1.FieldPermission) Rule {
 	return Rule{
-		ID: ID{Kind: FieldPermission, Name: p.Name}, Enforcement: p.Spec.Enforcement, Denies: p.Spec.Exclusive,
+		ID: ID{Kind: FieldPermission, Name: p.Name}, Enforcement: p.Spec.Enforcement, Denies: p.Spec.Exclusive || p.Spec.ReadExclusive, Hides: p.Spec.ReadExclusive,
 		Description: p.Spec.Permission + " of " + p.Spec.Field, Text: textOf([]any{p.UID, p.Spec}),
 	}
 }

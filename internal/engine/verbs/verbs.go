@@ -1,5 +1,10 @@
 package verbs
 
+import (
+	"slices"
+	"strings"
+)
+
 // The verbs of requests for resources.
 const (
 	Get    = "get"
@@ -59,3 +64,21 @@ func Selects(verb string) bool { return verb == List || verb == Watch || verb ==
 // HasName reports whether a request for a resource names its object. A create names it only in its body, and a request
 // for a subresource always does.
 func HasName(verb string) bool { return verb != Create && !Selects(verb) }
+
+// known are the verbs of requests, of paths among them, and the special ones of rules.
+var known = slices.Concat(All(), Special(), []string{"*", "permission-request", "post", "put", "head", "options"})
+
+// IsKnown reports whether Kubernetes or Proviso asks about a verb. Any other is matched literally, so that it may be
+// right all the same.
+func IsKnown(verb string) bool {
+	return slices.Contains(known, verb) || strings.HasPrefix(verb, "granular:") || strings.HasPrefix(verb, "reveal:") || strings.HasPrefix(verb, "impersonate")
+}
+
+// WithReads are verbs with all that read objects, if one of them does: a list shows what a get shows.
+func WithReads(all []string) []string {
+	if !slices.ContainsFunc(all, IsRead) {
+		return all
+	}
+	out := slices.DeleteFunc(slices.Clone(all), IsRead)
+	return append(Reads(), out...)
+}

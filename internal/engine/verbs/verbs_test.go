@@ -44,3 +44,25 @@ func TestVerbs(t *testing.T) {
 		t.Error("a caller changes the list of others")
 	}
 }
+
+// PO-24: what is misspelled is not known, and a deny of one way to read an object is about all of them.
+func TestKnown(t *testing.T) {
+	for _, verb := range append(All(), "*", "bind", "use", "granular:spec", "reveal:example.com/x", "impersonate-on:user-info:get", "post") {
+		if !IsKnown(verb) {
+			t.Errorf("%s is not known", verb)
+		}
+	}
+	for _, verb := range []string{"", "gett", "read", "granular.x", "GET"} {
+		if IsKnown(verb) {
+			t.Errorf("%q is known", verb)
+		}
+	}
+	for asked, want := range map[string][]string{"get": Reads(), "watch": Reads(), "delete": {"delete"}, "*": {"*"}} {
+		if got := WithReads([]string{asked}); !slices.Equal(got, want) {
+			t.Errorf("%s is %v", asked, got)
+		}
+	}
+	if got := WithReads([]string{"delete", "list"}); !slices.Equal(got, []string{"get", "list", "watch", "delete"}) {
+		t.Errorf("delete and list are %v", got)
+	}
+}

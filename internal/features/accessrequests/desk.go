@@ -57,16 +57,16 @@ func (d *desk) Namespace(_ context.Context, name string) (metav1.Object, error) 
 // IsImpersonated implements registry.AccessDesk.
 func (d *desk) IsImpersonated(ctx context.Context) bool { return journal.IsImpersonated(ctx) }
 
-// ByGrant implements registry.AccessDesk.
+// ByGrant implements registry.AccessDesk. What is not known to be allowed otherwise is by a grant.
 func (d *desk) ByGrant(ctx context.Context) bool {
 	holder := requestctx.From(ctx)
-	return holder == nil || holder.By(requestctx.Request) == links.Access && !d.OnlyOwn(ctx)
+	return holder == nil || holder.By(requestctx.Request) == "" || holder.By(requestctx.Request) == links.Access && !d.OnlyOwn(ctx)
 }
 
-// OnlyOwn implements registry.AccessDesk.
+// OnlyOwn implements registry.AccessDesk. What is not known to be allowed otherwise is for one's own only.
 func (d *desk) OnlyOwn(ctx context.Context) bool {
 	holder := requestctx.From(ctx)
-	if holder == nil || holder.Attributes() == nil {
+	if holder == nil || holder.Attributes() == nil || holder.By(requestctx.Request) == "" {
 		return true
 	}
 	return holder.By(requestctx.Request) == links.Access && len(d.kernel.Gate.Chain.Granted(ctx, holder.Attributes())) == 0

@@ -201,6 +201,9 @@ func (rules) CheckFieldPermission(policyv1alpha1.FieldPermissionSpec, *field.Pat
 	return nil
 }
 
+// WarnOfHidden implements registry.FieldPermissions.
+func (rules) WarnOfHidden(context.Context, policyv1alpha1.FieldPermissionSpec) []string { return nil }
+
 // Escalation is the check of what is handed out, one for Policy and RBAC.
 func Escalation(k *feature.Kernel) *policyreview.Escalation {
 	return &policyreview.Escalation{Store: k.Store, Chain: k.Gate.Chain, MasterNamespace: k.Master, Turns: &k.Turns}

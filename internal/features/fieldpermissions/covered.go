@@ -24,7 +24,7 @@ func (f *rights) Covered(ctx context.Context, w policyreview.FieldWrite) fieldpe
 		return fieldperm.Result{Err: errors.New("there is nothing to compare")}
 	}
 	r := fieldperm.Resource{Group: w.Attrs.GetAPIGroup(), Resource: w.Attrs.GetResource()}
-	if source := table.Unreadable(r); source != "" && !f.chain.GrantedEverywhere(ctx, w.Snapshot, w.Attrs) {
+	if source := table.Unreadable(r); source != "" && !f.gate.Chain.GrantedEverywhere(ctx, w.Snapshot, w.Attrs) {
 		return fieldperm.Result{Err: errors.New(enforce.UnreadableReason(source))}
 	}
 	if served.LostInStorage(schema.GroupResource{Group: r.Group, Resource: r.Resource}, w.Attrs.GetAPIVersion()) {

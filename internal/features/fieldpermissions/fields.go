@@ -34,7 +34,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Builtin == nil {
 		cfg.Builtin = allCustom{}
 	}
-	r := &rights{store: k.Store, chain: k.Gate.Chain, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache), hides: cfg.Hides}
+	r := &rights{store: k.Store, gate: k.Gate, schemas: newSchemas(cfg.Builtin, k.Served.Definition), cel: newExpressions(k.Cache), hides: cfg.Hides}
 	return feature.System{
 		Name: "field permissions", Gate: Gate,
 		Resources: []string{snapshot.FieldPermissions.Resource, "permissions"},

@@ -25,7 +25,7 @@ import (
 // rights is what field permissions need of the host: the schemas of what is served, and the CEL of declarations.
 type rights struct {
 	store   *snapshot.Store
-	chain   *authorize.Chain
+	gate    *authorize.Gate
 	schemas *schemaSet
 	cel     *expressions
 	// hides tells that fields can be hidden from readers here.
@@ -145,10 +145,10 @@ func (f *rights) before(ctx context.Context, attrs authorizer.Attributes) []acce
 	kind, _ := servedKind(snap.Served, r)
 	target := fieldperm.Target{Resource: r, Subresource: attrs.GetSubresource(), Version: kind.Version}
 	conditions := snap.Fields.Conditions(target, func(verb string) (bool, error) {
-		decision, _, err := f.chain.Authorize(ctx, authorize.WithVerb(attrs, verb))
+		decision, _, err := f.gate.Chain.Authorize(ctx, authorize.WithVerb(attrs, verb))
 		return decision == authorizer.DecisionAllow, err
 	})
-	if source := snap.Fields.Unreadable(r); source != "" && !f.chain.GrantedEverywhere(ctx, snap, attrs) {
+	if source := snap.Fields.Unreadable(r); source != "" && !f.gate.Chain.GrantedEverywhere(ctx, snap, attrs) {
 		conditions = append(conditions, protectedattr.Condition{ID: "unreadable", Description: enforce.UnreadableReason(source), Expression: "true"})
 	}
 	if len(conditions) == 0 {

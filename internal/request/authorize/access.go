@@ -2,6 +2,8 @@ package authorize
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,37 +146,105 @@ const AnnotationSinks = accessv1alpha1.GroupName + "/sinks"
 // AnnotationAsked is, in the audit event of the request that creates an AccessRequest by break-glass, its uid.
 const AnnotationAsked = accessv1alpha1.GroupName + "/asked"
 
-// annotateGrant says in the audit event what made a request possible.
+// annotateGrant says in the audit event what made possible what a link of the chain has allowed.
 func (g *Gate) annotateGrant(ctx context.Context, attrs authorizer.Attributes, by string) {
 	if by == links.Access && wanted(ctx) {
 		AnnotateGrants(ctx, g.Chain.Granted(ctx, attrs))
 	}
 }
 
-// AnnotateGrants says in the audit event which grants made a request possible. It can be called again.
+// AnnotateRead is the same of a read, or of what is seen of it, that a verdict lets through. Of one that is open the
+// grants are those that can show an object.
+func (g *Gate) AnnotateRead(ctx context.Context, attrs authorizer.Attributes, v Verdict) {
+	if v.Answer != Open || !wanted(ctx) {
+		g.annotateGrant(ctx, attrs, v.By)
+		return
+	}
+	grants := g.Chain.Granted(ctx, attrs)
+	if n := v.Pass.Narrowing(); n != nil && n.Union != nil {
+		for _, name := range g.granted(ctx, pinned(ctx), attrs) {
+			if _, by := g.partOf(ctx, attrs, name); by == links.Access {
+				grants = append(grants, g.Chain.Granted(ctx, inPlace(attrs, name))...)
+			}
+		}
+	}
+	AnnotateGrants(ctx, grants)
+}
+
+// granted are the namespaces for which something is granted to the caller of a request.
+func (g *Gate) granted(ctx context.Context, snap *snapshot.Snapshot, attrs authorizer.Attributes) []string {
+	if g.Chain.access() == nil || snap == nil || attrs.GetUser() == nil || !usesGrants(attrs.GetUser()) {
+		return nil
+	}
+	return snap.Access.Places(attrs.GetUser(), requestctx.InstantOf(ctx))
+}
+
+// AnnotateGrants says in the audit event which grants made a request possible. It can be called again: an annotation is
+// never changed, so that further grants are in further ones.
 func AnnotateGrants(ctx context.Context, grants []*access.Grant) {
 	if len(grants) == 0 || !wanted(ctx) {
 		return
 	}
-	if _, said := audit.AuditContextFrom(ctx).GetEventAnnotation(accessv1alpha1.AnnotationRequest); said {
-		return
+	said, free := map[string]string{}, 1
+	for ; free < MostGrantAnnotations; free++ {
+		value, found := audit.AuditContextFrom(ctx).GetEventAnnotation(numbered(accessv1alpha1.AnnotationRequest, free))
+		if !found {
+			break
+		}
+		said[numbered(accessv1alpha1.AnnotationRequest, free)] = value
 	}
 	var names, sinks []string
 	for _, grant := range grants {
-		names = append(names, grant.Key())
-		sinks = append(sinks, grant.Sinks()...)
+		if !slices.Contains(Numbered(said, accessv1alpha1.AnnotationRequest), grant.Key()) && !slices.Contains(names, grant.Key()) {
+			names = append(names, grant.Key())
+			sinks = append(sinks, grant.Sinks()...)
+		}
 	}
-	audit.AddAuditAnnotation(ctx, accessv1alpha1.AnnotationRequest, strings.Join(names, ","))
+	if len(names) > 0 {
+		audit.AddAuditAnnotation(ctx, numbered(accessv1alpha1.AnnotationRequest, free), strings.Join(names, ","))
+	}
 	if len(sinks) > 0 {
-		audit.AddAuditAnnotation(ctx, AnnotationSinks, strings.Join(sinks, ","))
+		audit.AddAuditAnnotation(ctx, numbered(AnnotationSinks, free), strings.Join(sinks, ","))
 	}
+}
+
+// MostGrantAnnotations is how many annotations of one meaning an audit event has at most. A request is asked about
+// once for each of its fields at most, and few people have more grants than this.
+const MostGrantAnnotations = 32
+
+func numbered(key string, n int) string {
+	if n == 1 {
+		return key
+	}
+	return fmt.Sprintf("%s-%d", key, n)
+}
+
+// Numbered are all values of an annotation that an audit event may have more than once.
+func Numbered(annotations map[string]string, key string) (values []string) {
+	if annotations[accessv1alpha1.AnnotationRequest] == "" {
+		return nil
+	}
+	for n := 1; n <= MostGrantAnnotations; n++ {
+		if value := annotations[numbered(key, n)]; value != "" {
+			values = append(values, strings.Split(value, ",")...)
+		}
+	}
+	return values
 }
 
 // Granted are the grants that may have made a request possible which the link of grants has allowed.
 func (c *Chain) Granted(ctx context.Context, attrs authorizer.Attributes) []*access.Grant {
+	if a := c.access(); a != nil {
+		return a.Granted(ctx, c.Scoped(attrs))
+	}
+	return nil
+}
+
+// access is the link of grants; nil if there is none.
+func (c *Chain) access() *Access {
 	for _, link := range c.Links() {
 		if a, ok := link.Authorizer.(*Access); ok {
-			return a.Granted(ctx, c.Scoped(attrs))
+			return a
 		}
 	}
 	return nil

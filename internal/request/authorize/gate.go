@@ -246,7 +246,11 @@ func (g *Gate) fill(ctx context.Context, holder *requestctx.State, slot requestc
 	if decision == authorizer.DecisionAllow {
 		holder.Put(slot, attrs, v.Pass)
 		holder.NoteBy(slot, v.By)
-		g.annotateGrant(ctx, attrs, v.By)
+		if IsRead(attrs) {
+			g.AnnotateRead(ctx, attrs, v)
+		} else {
+			g.annotateGrant(ctx, attrs, v.By)
+		}
 	} else {
 		audit.AddAuditAnnotation(ctx, AnnotationOutcome, Spell(decision))
 	}
@@ -323,6 +327,9 @@ func (g *Gate) Ask(ctx context.Context, holder *requestctx.State, verb string, d
 	v := g.Decide(ctx, asked)
 	v.Report(ctx)
 	out := v.Resolve(ctx, data)
+	if out.Decision == authorizer.DecisionAllow {
+		g.annotateGrant(ctx, asked, out.Authorizer)
+	}
 	g.final(ctx, asked, v, out.Decision == authorizer.DecisionAllow, data)
 	return out
 }

@@ -22,6 +22,9 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 	v := g.Decide(ctx, attrs)
 	v.Report(ctx)
 	if v.Answer != Open {
+		if v.Answer == Allowed {
+			g.annotateGrant(ctx, attrs, v.By)
+		}
 		g.final(ctx, attrs, v, v.Answer == Allowed, nil)
 		return v.AtAuthorization(), v.Reason, v.Err // it is not open
 	}
@@ -35,6 +38,9 @@ func (g *Gate) impersonate(ctx context.Context, attrs authorizer.Attributes) (au
 		// What failed is for the audit log; the caller learns that he may not.
 		audit.AddAuditAnnotation(ctx, "authorization.proviso.dev/impersonation-detail", out.Detail.Error())
 		countFailure(out.Authorizer)
+	}
+	if out.Decision == authorizer.DecisionAllow {
+		g.annotateGrant(ctx, attrs, out.Authorizer)
 	}
 	g.final(ctx, attrs, v, out.Decision == authorizer.DecisionAllow, data)
 	return out.Decision, out.Reason, nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
@@ -216,6 +217,9 @@ func (t *Token) ask(ctx context.Context, attrs authorizer.Attributes, texts []st
 		case authorizer.DecisionDeny:
 			return refuse(link.refusal()), nil
 		case authorizer.DecisionNoOpinion:
+			if h, reads := link.readsHidden(snap.Fields.Hidden(fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()})); reads {
+				return refuse(fmt.Sprintf("%s: its condition may read the field %s, which is hidden (%s), and a token cannot look at hidden fields", link.refusal(), h.Field, h.Source)), nil
+			}
 			set.denies = append(set.denies, link)
 		}
 	}
@@ -234,5 +238,5 @@ func unnamed(attrs authorizer.Attributes, why string) string {
 	if sub := attrs.GetSubresource(); sub != "" {
 		what[1] += "/" + sub
 	}
-	return fmt.Sprintf(" has a wildcard, which does not cover %s: whoever can, can %s", strings.Join(what, " "), why)
+	return fmt.Sprintf(" has a wildcard, which does not cover %s: with it, one can %s", strings.Join(what, " "), why)
 }

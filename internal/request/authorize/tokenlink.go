@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/narrowedtoken"
 	"proviso.dev/proviso/internal/engine/rulecondition"
 )
@@ -114,3 +117,25 @@ func (l *linkCondition) GetCondition() string {
 
 // GetDescription is that of the link.
 func (l *linkCondition) GetDescription() string { return l.rules.Description }
+
+// readsHidden finds a hidden field of the resource that a condition of the link may read. The holder of a token writes
+// its links: which objects they allow would tell the field (HF-5).
+func (l *linkCondition) readsHidden(hidden []fieldperm.Hidden) (found fieldperm.Hidden, reads bool) {
+	for _, h := range hidden {
+		for _, c := range slices.Concat(l.denies, l.allows) {
+			if rule := c.hit.PolicyRule(); rule == nil || MayRead(rule, h.Field) {
+				return h, true
+			}
+		}
+	}
+	return found, false
+}
+
+// MayRead reports whether a condition of a rule may read a field, or depends on whether it changes.
+func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
+	var names []string
+	for _, step := range at {
+		names = append(names, step.Name)
+	}
+	return slices.ContainsFunc([]string{rule.Where, rule.When}, func(source string) bool { return source != "" && expr.MayRead(source, names) })
+}

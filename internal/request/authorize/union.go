@@ -86,13 +86,14 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	var q ruleset.Query
 	q.Reset(snap.Rules, attrs)
 	q.ByName()
+	granted := g.granted(ctx, snap, attrs)
 	switch {
 	case isNamespaces(attrs):
 		u.themselves = true
 		u.named = g.named(ctx, &q, snap, attrs)
 		holds := g.holds(snap)
-		for _, name := range q.Places() {
-			switch held := holds.In(&q, name); {
+		for _, name := range withPlaces(q.Places(), granted) {
+			switch held := slices.Contains(granted, name) || holds.In(&q, name); {
 			case !held && !wide && u.named == nil:
 			case g.decide(ctx, oneNamespace(attrs, name), narrowTo).Answer == Denied:
 				u.add(name, part{}, "")
@@ -104,8 +105,8 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 		return nil
 	default:
 		u.elsewhere = g.elsewhere(ctx, &q, snap, attrs)
-		for _, name := range q.Places() {
-			if allows, denies := q.In(name); !allows && !(denies && (wide || u.elsewhere != nil)) {
+		for _, name := range withPlaces(q.Places(), granted) {
+			if allows, denies := q.In(name); !allows && !slices.Contains(granted, name) && !(denies && (wide || u.elsewhere != nil)) {
 				continue
 			}
 			found, by := g.partOf(ctx, attrs, name)
@@ -117,6 +118,16 @@ func (g *Gate) spread(ctx context.Context, snap *snapshot.Snapshot, attrs author
 	}
 	u.see(attrs, nil)
 	return u
+}
+
+// withPlaces are namespaces in the order in which objects are stored, and further ones.
+func withPlaces(names, others []string) []string {
+	if len(others) == 0 {
+		return names
+	}
+	all := slices.Concat(names, others)
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(a+"/", b+"/") })
+	return slices.Compact(all)
 }
 
 // partOf is what a list or watch of one namespace shows.
@@ -378,7 +389,7 @@ func (g *Gate) showsPlace(ctx context.Context, known Partial, snap *snapshot.Sna
 	}
 	var q ruleset.Query
 	q.Reset(snap.Rules, attrs)
-	return g.holds(snap).In(&q, attrs.GetName()) || g.named(ctx, &q, snap, attrs).has(ctx, attrs.GetName())
+	return slices.Contains(g.granted(ctx, snap, attrs), attrs.GetName()) || g.holds(snap).In(&q, attrs.GetName()) || g.named(ctx, &q, snap, attrs).has(ctx, attrs.GetName())
 }
 
 // SpellUnion is a union, as people read it.

@@ -2,6 +2,7 @@ package fieldfilter
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,11 +58,14 @@ func (s *sight) checkPatch(r *http.Request) (*http.Request, error) {
 	case types.JSONPatchType:
 		body, err = s.fields.JSONPatch(body)
 	case types.MergePatchType:
-		err = s.fields.MergePatch(body, false)
+		body, err = s.fields.MergePatch(body, false)
 	case types.StrategicMergePatchType:
-		err = s.fields.MergePatch(body, true)
+		body, err = s.fields.MergePatch(body, true)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, hiddenfield.ErrUnreadable):
+		return r, apierrors.NewBadRequest(err.Error())
+	case err != nil:
 		return r, apierrors.NewForbidden(resource, s.attrs.GetName(), err)
 	}
 	p.touched = s.fields.Touched(body)

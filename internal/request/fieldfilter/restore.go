@@ -84,8 +84,9 @@ func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	}
 	if p := patchOf(ctx); p != nil && p.applies {
 		before, after := managersOf(old), managersOf(new)
-		if h, taken := hidden.TakenOver(before, after); taken {
-			return s.takenOver(h)
+		// The first apply of an object that nobody manages makes all that is stored the fields of one manager.
+		if hidden.TakenOver(before, after) || len(before) == 0 && len(hidden.AppliedBy(p.manager, after)) > 0 {
+			return s.takenOver()
 		}
 	}
 	kind, err := s.kind()
@@ -104,6 +105,9 @@ func (s *sight) restore(ctx context.Context, a admission.Attributes) error {
 	}
 	if err := s.checkSet(ctx, a, set, by); err != nil {
 		return err
+	}
+	if err := hidden.RestoreMetadata(old, restored.Object, set); err != nil {
+		return s.refuse(err)
 	}
 	return s.replace(a.GetObject(), restored.Object, back)
 }

@@ -4,25 +4,19 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/hiddenfield"
-	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/readfilter"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
-
-// nodePrefix begins the names of nodes.
-const nodePrefix = "system:node:"
 
 // sight is what of a resource may be hidden from the caller of a request.
 type sight struct {
@@ -62,7 +56,7 @@ func (f *Filters) sightOf(ctx context.Context) *sight {
 func (f *Filters) look(ctx context.Context, holder *requestctx.State, attrs authorizer.Attributes) *sight {
 	table := holder.Snapshot.Fields
 	candidates := slices.Clone(table.Hidden(fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}))
-	if len(candidates) == 0 || f.isExempt(ctx, attrs) {
+	if len(candidates) == 0 || f.cfg.Gate.SeesAll(ctx, attrs) {
 		return nil
 	}
 	s := &sight{ctx: ctx, filters: f, holder: holder, attrs: attrs, open: map[string]bool{}, verdicts: map[place]authorize.Verdict{}}
@@ -89,8 +83,12 @@ func (s *sight) ask(h fieldperm.Hidden, namespace string) authorize.Verdict {
 	at := place{h.Permission, namespace}
 	v, known := s.verdicts[at]
 	if !known {
-		v = s.filters.cfg.Gate.Decide(s.ctx, revealing{s.attrs, h.Verb(), namespace})
+		asked := revealing{s.attrs, h.Verb(), namespace}
+		v = s.filters.cfg.Gate.Decide(s.ctx, asked)
 		s.verdicts[at] = v
+		if v.AtAuthorization() == authorizer.DecisionAllow {
+			s.filters.cfg.Gate.AnnotateRead(s.ctx, asked, v)
+		}
 	}
 	return v
 }
@@ -124,30 +122,6 @@ func (s *sight) reveals(v authorize.Verdict, o runtime.Object, convert readfilte
 	case authorize.Open:
 		state := readfilter.State{Holder: s.holder, Attributes: s.attrs, Operation: readfilter.Operation, Object: o, Convert: convert, Namespaces: s.filters.cfg.Namespaces}
 		return v.Resolve(s.ctx, readfilter.Facts(s.ctx, state)).Decision == authorizer.DecisionAllow
-	}
-	return false
-}
-
-// isExempt tells the callers from whom nothing is hidden, by who they are (HF-7).
-func (f *Filters) isExempt(ctx context.Context, attrs authorizer.Attributes) bool {
-	caller := attrs.GetUser()
-	if caller == nil {
-		return false
-	}
-	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) || protectedattr.IsController(caller.GetName()) {
-		return true
-	}
-	return strings.HasPrefix(caller.GetName(), nodePrefix) && slices.Contains(caller.GetGroups(), user.NodesGroup) && f.grantedToNode(ctx, attrs)
-}
-
-// grantedToNode reports whether the Node authorizer itself allows the request.
-func (f *Filters) grantedToNode(ctx context.Context, attrs authorizer.Attributes) bool {
-	for _, link := range f.cfg.Gate.Chain.Links() {
-		if link.Type == authorize.TypeNode {
-			if decision, _, _ := link.Authorizer.Authorize(ctx, attrs); decision == authorizer.DecisionAllow {
-				return true
-			}
-		}
 	}
 	return false
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
@@ -94,19 +93,19 @@ func (s *sight) unsaid(status *metav1.Status) error {
 // depends on its value: only the others are named, or the permission if there are none.
 func (s *sight) conflicts(causes []metav1.StatusCause) error {
 	var shown []metav1.StatusCause
-	var hidden *fieldperm.Hidden
+	hidden := false
 	for _, c := range causes {
 		if c.Type != metav1.CauseTypeFieldManagerConflict {
 			return nil
 		}
-		if h, ok := s.fields.InConflict(c.Field); ok {
-			hidden = &h
+		if _, ok := s.fields.InConflict(c.Field); ok {
+			hidden = true
 			continue
 		}
 		shown = append(shown, c)
 	}
-	if len(shown) == 0 && hidden != nil {
-		return s.takenOver(*hidden)
+	if len(shown) == 0 && hidden {
+		return s.takenOver()
 	}
 	if len(shown) == 0 {
 		return nil
@@ -118,9 +117,14 @@ func (s *sight) conflicts(causes []metav1.StatusCause) error {
 	return apierrors.NewApplyConflict(shown, fmt.Sprintf("Apply failed with conflicts: %s", strings.Join(lines, "\n")))
 }
 
-// takenOver is the refusal of an apply that would take over, share or remove a hidden field.
-func (s *sight) takenOver(h fieldperm.Hidden) error {
-	message := fmt.Sprintf("Apply failed: the field %s is hidden from you and managed by another manager, or left out by yours; taking it over or removing it takes %s (%s)",
-		h.Field, h.Verb(), h.Source)
-	return apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: "hidden by permission " + h.Permission, Field: h.Field.String()}}, message)
+// takenOver is the refusal of an apply that would take over, share or remove a hidden field. Which one it is would tell
+// of the others that they have the values that are applied: all are named that are hidden.
+func (s *sight) takenOver() error {
+	var causes []metav1.StatusCause
+	for _, h := range s.fields {
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: "hidden by permission " + h.Permission, Field: h.Field.String()})
+	}
+	message := fmt.Sprintf("Apply failed: a field that is hidden from you is managed by another manager, or left out by yours; taking it over or removing it takes %s for %s (%s)",
+		strings.Join(s.fields.Verbs(), " or "), s.fields.Names(), strings.Join(s.fields.Sources(), ", "))
+	return apierrors.NewApplyConflict(causes, message)
 }

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"proviso.dev/proviso/internal/engine/access"
-	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/selectors"
 	"proviso.dev/proviso/internal/request/requestctx"
 	"proviso.dev/proviso/internal/state/snapshot"
@@ -49,7 +47,10 @@ type rechecks struct {
 	instant   time.Time
 	began     time.Time
 	questions map[digest]*question
-	users     map[digest]*asker
+	// all are the questions, for going through them.
+	all     []*question
+	users   map[digest]*asker
+	callers map[digest]*alike
 	// turns are the users with questions in a queue, the next one first, without those being asked about.
 	turns [queues][]*asker
 }
@@ -71,20 +72,30 @@ type asker struct {
 
 // question is what watches with equal callers, targets and selectors have in common.
 type question struct {
-	attrs authorizer.Attributes
-	// caller tells apart whom bindings can tell apart.
-	caller  digest
+	attrs   authorizer.Attributes
+	caller  *alike
 	user    *asker
-	watches map[*watching]bool
+	watches []*watching
 	waits   [queues]bool
+	// place is where it is among all of them.
+	place int
 	// last is what was last computed; nil before that.
 	last *requestctx.Narrowing
 	// since is when it was first known that it has to be asked; zero if it does not.
 	since time.Time
 }
 
+// alike are all users whom bindings do not tell apart. A policy that means the same to one as another one did means so
+// to all.
+type alike struct {
+	questions int
+	// before and after are what was last compared, and touched is what came out.
+	before, after *snapshot.Snapshot
+	touched       bool
+}
+
 func newRechecks(n narrows) *rechecks {
-	r := &rechecks{narrows: n, questions: map[digest]*question{}, users: map[digest]*asker{}, stale: make(chan struct{}, 1)}
+	r := &rechecks{narrows: n, questions: map[digest]*question{}, users: map[digest]*asker{}, callers: map[digest]*alike{}, stale: make(chan struct{}, 1)}
 	r.wake = sync.NewCond(&r.mu)
 	return r
 }
@@ -96,27 +107,53 @@ func (r *rechecks) add(w *watching, attrs authorizer.Attributes) (leave func()) 
 	defer r.mu.Unlock()
 	q := r.questions[what]
 	if q == nil {
-		if r.users[who] == nil {
-			r.users[who] = &asker{}
-		}
-		q = &question{attrs: attrs, user: r.users[who], watches: map[*watching]bool{}, caller: callerOf(attrs)}
-		q.user.questions++
-		r.questions[what] = q
+		q = r.question(who, what, attrs)
 	}
-	q.watches[w] = true
-	if r.policy != nil && q.isDue(r.policy) { // it has changed since the request was authorized
+	w.place = len(q.watches)
+	q.watches = append(q.watches, w)
+	if r.policy != nil && w.isDue(r.policy) { // it has changed since the request was authorized
 		r.ask(q, time.Now())
 	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if delete(q.watches, w); len(q.watches) > 0 || r.questions[what] != q {
-			return
+		last := len(q.watches) - 1
+		q.watches[w.place], q.watches[last].place = q.watches[last], w.place
+		q.watches[last] = nil
+		if q.watches = q.watches[:last]; last == 0 { // in a queue it has nothing to ask
+			r.forget(who, what, q)
 		}
-		delete(r.questions, what) // in a queue it has nothing to ask
-		if q.user.questions--; q.user.questions == 0 {
-			delete(r.users, who)
-		}
+	}
+}
+
+// question makes one.
+func (r *rechecks) question(who, what digest, attrs authorizer.Attributes) *question {
+	if r.users[who] == nil {
+		r.users[who] = &asker{}
+	}
+	of := callerOf(attrs)
+	if r.callers[of] == nil {
+		r.callers[of] = &alike{}
+	}
+	q := &question{attrs: attrs, user: r.users[who], caller: r.callers[of], place: len(r.all)}
+	q.user.questions++
+	q.caller.questions++
+	r.questions[what], r.all = q, append(r.all, q)
+	return q
+}
+
+// forget takes out a question without watches.
+func (r *rechecks) forget(who, what digest, q *question) {
+	last := len(r.all) - 1
+	r.all[q.place], r.all[last].place = r.all[last], q.place
+	r.all[last] = nil
+	r.all = r.all[:last]
+	delete(r.questions, what)
+	if q.user.questions--; q.user.questions == 0 {
+		delete(r.users, who)
+	}
+	if q.caller.questions--; q.caller.questions == 0 {
+		delete(r.callers, callerOf(q.attrs))
 	}
 }
 
@@ -161,7 +198,7 @@ func spell(err error) string {
 
 // isDue reports whether one of the watches was not checked by the policy.
 func (q *question) isDue(policy *snapshot.Snapshot) bool {
-	for w := range q.watches {
+	for _, w := range q.watches {
 		if w.isDue(policy) {
 			return true
 		}
@@ -225,9 +262,8 @@ func (r *rechecks) advance(policy *snapshot.Snapshot, instant, now time.Time) {
 		return
 	}
 	r.policy, r.began = policy, now
-	touched := touches{}
-	for _, q := range r.questions {
-		if !q.untouched(policy, touched) {
+	for _, q := range r.all {
+		if !q.untouched(policy) {
 			r.ask(q, now)
 		}
 	}
@@ -237,13 +273,13 @@ func (r *rechecks) advance(policy *snapshot.Snapshot, instant, now time.Time) {
 func (r *rechecks) expire(now time.Time) (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, q := range r.questions {
+	for _, q := range r.all {
 		switch {
 		case q.since.IsZero():
 		case now.Sub(q.since) < lateAfter:
 			more = true
 		default:
-			for w := range q.watches {
+			for _, w := range q.watches {
 				if w.isDue(r.policy) {
 					w.end()
 				}
@@ -267,11 +303,11 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	if !q.isDue(policy) {
 		return true
 	}
-	if q.untouched(policy, touches{}) {
+	if q.untouched(policy) {
 		return true
 	}
 	before, instant := q.last, r.instant
-	for w := range q.watches {
+	for _, w := range q.watches {
 		if before == nil {
 			before = w.narrowing
 		}
@@ -286,7 +322,7 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	if n != nil {
 		q.last = n
 	}
-	for w := range q.watches {
+	for _, w := range q.watches {
 		switch {
 		case !w.isDue(policy):
 		case err == nil && same(n, w.narrowing):
@@ -301,45 +337,29 @@ func (r *rechecks) step(ctx context.Context, queue int) bool {
 	return true
 }
 
-// touches remembers for which callers a policy means something else than one before.
-type touches map[touch]bool
-
-type touch struct {
-	caller digest
-	rules  *ruleset.Index
-	access *access.Index
-}
-
-// on reports whether the change from one policy to another touches the caller of a question.
-func (t touches) on(q *question, before, policy *snapshot.Snapshot) bool {
-	if before.Served != policy.Served || before.Rules == nil {
-		return true
+// isTouched reports whether the change from one policy to another means something to the caller of a question. It is
+// found out once for all questions of the caller.
+func (q *question) isTouched(before, policy *snapshot.Snapshot) bool {
+	c := q.caller
+	if c.before == nil || c.after != policy || c.before != before && !(c.before.Served == before.Served && c.before.Rules == before.Rules && c.before.Access == before.Access) {
+		c.touched = before.Served != policy.Served || before.Rules == nil || !before.SameFor(q.attrs.GetUser(), policy)
+		c.before, c.after = before, policy
 	}
-	of := touch{q.caller, before.Rules, before.Access}
-	touched, known := t[of]
-	if !known {
-		touched = !before.SameFor(q.attrs.GetUser(), policy)
-		t[of] = touched
-	}
-	return touched
+	return c.touched
 }
 
 // untouched releases the watches of a caller to whom the policy means exactly what it meant before, and reports whether
 // all of them are: most changes are about others (RD-14).
-func (q *question) untouched(policy *snapshot.Snapshot, touched touches) bool {
-	var few [8]*watching
-	due := few[:0]
-	for w := range q.watches {
-		switch {
-		case !w.isDue(policy):
-		case touched.on(q, w.checked.Load(), policy):
+func (q *question) untouched(policy *snapshot.Snapshot) bool {
+	for _, w := range q.watches {
+		if w.isDue(policy) && q.isTouched(w.checked.Load(), policy) {
 			return false
-		default:
-			due = append(due, w)
 		}
 	}
-	for _, w := range due {
-		w.release(policy)
+	for _, w := range q.watches {
+		if w.isDue(policy) {
+			w.release(policy)
+		}
 	}
 	q.since = time.Time{}
 	return true

@@ -291,7 +291,7 @@ func TestARevocationDoesNotWaitForOthers(t *testing.T) {
 	r.mu.Lock()
 	var open []*watching
 	for _, q := range r.questions {
-		for w := range q.watches {
+		for _, w := range q.watches {
 			open = append(open, w)
 		}
 	}

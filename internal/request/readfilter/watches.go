@@ -24,8 +24,9 @@ type watching struct {
 	matcher *matcher
 	// checked is the policy by which its caller may see what it sends.
 	checked atomic.Pointer[snapshot.Snapshot]
-	// again says that checked is another one.
+	// again says that checked is another one, to one who waits for it.
 	again   chan struct{}
+	waits   atomic.Bool
 	stopped chan struct{}
 	expired chan struct{}
 	stop    sync.Once
@@ -34,6 +35,8 @@ type watching struct {
 	current func() *snapshot.Snapshot
 	// leave takes it out of what is checked.
 	leave func()
+	// place is where it is among the watches of its question.
+	place int
 }
 
 var _ watch.Interface = (*watching)(nil)
@@ -122,6 +125,11 @@ func (w *watching) run() {
 // reports false if the watch is over before that.
 func (w *watching) hold() bool {
 	policy := w.current()
+	if covers(w.checked.Load(), policy) {
+		return true
+	}
+	w.waits.Store(true)
+	defer w.waits.Store(false)
 	for !covers(w.checked.Load(), policy) {
 		select {
 		case <-w.stopped:
@@ -137,6 +145,9 @@ func (w *watching) hold() bool {
 // release is told that the caller may see by a policy what is sent.
 func (w *watching) release(policy *snapshot.Snapshot) {
 	w.checked.Store(policy)
+	if !w.waits.Load() {
+		return
+	}
 	select {
 	case w.again <- struct{}{}:
 	default:

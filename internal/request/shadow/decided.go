@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -18,7 +19,13 @@ var _ authorize.Observer = (*Recorder)(nil)
 // after it was decided. It never changes the decision, and spends nothing of what the decision may spend (TR-6).
 func (r *Recorder) Decided(ctx context.Context, made authorize.Observation) {
 	holder := requestctx.From(ctx)
-	if holder == nil || holder.Snapshot == nil || holder.Snapshot.Shadow.Rules == nil {
+	if holder == nil || holder.Snapshot == nil {
+		return
+	}
+	if len(holder.Snapshot.Shadow.Fields) > 0 && made.Allowed && authorize.IsRead(made.Attrs) {
+		r.supposeSight(ctx, holder, made)
+	}
+	if holder.Snapshot.Shadow.Rules == nil {
 		return
 	}
 	ctx = expr.WithBudget(ctx, expr.NewBudget(0))
@@ -75,6 +82,34 @@ func (r *Recorder) supposeFields(ctx context.Context, g *authorize.Gate, holder 
 		if !s.rule.Denies {
 			r.Note(ctx, s.rule, attrs, Deny, Undecided)
 		}
+	}
+}
+
+// supposeSight: a field permission that would hide a field shows less to who does not hold the verb that reveals it
+// (HF-1). What a condition would reveal depends on objects that are not known here.
+func (r *Recorder) supposeSight(ctx context.Context, holder *requestctx.State, made authorize.Observation) {
+	resource := fieldperm.Resource{Group: made.Attrs.GetAPIGroup(), Resource: made.Attrs.GetResource()}
+	hidden := holder.Snapshot.Fields.Hidden(resource)
+	for _, one := range holder.Snapshot.Shadow.Fields {
+		if !one.Hides || !one.Concerns(resource) || made.Gate.SeesAll(ctx, made.Attrs) {
+			continue
+		}
+		would := Allow
+		for _, h := range one.Table().Hidden(resource) {
+			if slices.ContainsFunc(hidden, func(now fieldperm.Hidden) bool {
+				return now.Permission == h.Permission && now.Field.String() == h.Field.String()
+			}) {
+				continue
+			}
+			switch v := made.Gate.Decide(ctx, authorize.WithVerb(made.Attrs, h.Verb())); {
+			case v.Answer == authorize.Allowed:
+			case v.Answer == authorize.Open && would == Allow:
+				would = Undecided
+			case v.Answer != authorize.Open:
+				would = Deny
+			}
+		}
+		r.Note(ctx, one.Rule, made.Attrs, Allow, would)
 	}
 }
 

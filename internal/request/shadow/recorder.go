@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 
 	"proviso.dev/proviso/internal/engine/shadowrule"
+	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
 
@@ -138,6 +139,12 @@ func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authori
 		return
 	}
 	key, value := AnnotationPrefix+rule.ID.String(), "would be "+spell(would)
+	if rule.Hides && authorize.IsRead(attrs) {
+		value = "would see less"
+		if would == Undecided {
+			value = "might see less"
+		}
+	}
 	if event := audit.AuditContextFrom(ctx); event != nil {
 		if _, known := event.GetEventAnnotation(key); !known { // a deletecollection has many objects
 			audit.AddAuditAnnotation(ctx, key, value)
@@ -145,7 +152,7 @@ func (r *Recorder) Note(ctx context.Context, rule shadowrule.Rule, attrs authori
 	}
 	text := ""
 	if rule.Enforcement == policyv1alpha1.EnforcementWarn {
-		if text = warningOf(rule, would); text != "" {
+		if text = warningOf(rule, attrs, would); text != "" {
 			warning.AddWarning(ctx, "", text)
 		}
 	}
@@ -240,9 +247,12 @@ func spell(a Answer) string {
 
 // warningOf is what the caller is told. Of a rule that would deny, this is what its refusal would say. Of one
 // that would allow, it has no name: who is refused is not told who could be let in (TR-6).
-func warningOf(rule shadowrule.Rule, would Answer) string {
+func warningOf(rule shadowrule.Rule, attrs authorizer.Attributes, would Answer) string {
 	switch would {
 	case Deny:
+		if rule.Hides && authorize.IsRead(attrs) {
+			return fmt.Sprintf("this answer will have less in it once %s is enforced: %s", rule.Describe(), rule.Description)
+		}
 		text := fmt.Sprintf("this request will be denied once %s is enforced", rule.Describe())
 		if rule.Description != "" {
 			text += ": " + rule.Description

@@ -74,15 +74,27 @@ func TestRecorderKeeps(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	deny := rule("volumes", "")
 	deny.Description = "only class dev"
-	if got := warningOf(deny, Deny); !strings.Contains(got, `"volumes"`) || !strings.Contains(got, "only class dev") {
+	if got := warningOf(deny, reading("get"), Deny); !strings.Contains(got, `"volumes"`) || !strings.Contains(got, "only class dev") {
 		t.Errorf("%q", got)
 	}
 	allow := deny
 	allow.Denies = false
-	if got := warningOf(allow, Allow); got == "" || strings.Contains(got, "volumes") || strings.Contains(got, "class") {
+	if got := warningOf(allow, reading("get"), Allow); got == "" || strings.Contains(got, "volumes") || strings.Contains(got, "class") {
 		t.Errorf("%q", got)
 	}
-	if got := warningOf(allow, Undecided); got != "" {
+	if got := warningOf(allow, reading("get"), Undecided); got != "" {
 		t.Errorf("%q", got)
 	}
+	// HF-1: what hides a field refuses no read.
+	deny.Hides = true
+	if got := warningOf(deny, reading("get"), Deny); !strings.Contains(got, "less in it") || !strings.Contains(got, `"volumes"`) {
+		t.Errorf("%q", got)
+	}
+	if got := warningOf(deny, reading("update"), Deny); !strings.Contains(got, "denied") {
+		t.Errorf("%q", got)
+	}
+}
+
+func reading(verb string) authorizer.Attributes {
+	return authorizer.AttributesRecord{Verb: verb, APIVersion: "v1", Resource: "secrets", ResourceRequest: true}
 }

@@ -84,6 +84,8 @@ type ShadowFields struct {
 	Rule shadowrule.Rule
 	// Resources are those that it is about.
 	Resources []fieldperm.Resource
+	// Hides tells that it would hide a field from readers.
+	Hides bool
 	// Table is the table as if it was enforced. It is made when a request needs it.
 	Table func() *fieldperm.Table
 }
@@ -105,7 +107,7 @@ func newShadowFields(decides fieldperm.Config, shadowed []*policyv1alpha1.FieldP
 		}
 		cfg := decides
 		cfg.FieldPermissions = append(slices.Clone(decides.FieldPermissions), p)
-		all = append(all, ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Table: sync.OnceValue(func() *fieldperm.Table {
+		all = append(all, ShadowFields{Rule: shadowrule.OfField(p), Resources: declared.Resources, Hides: declared.ReadExclusive, Table: sync.OnceValue(func() *fieldperm.Table {
 			table, _ := fieldperm.New(cfg)
 			return table
 		})})

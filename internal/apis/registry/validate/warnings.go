@@ -9,13 +9,6 @@ import (
 	"proviso.dev/proviso/internal/engine/verbs"
 )
 
-// knownVerbs are the verbs of requests and the special ones of rules. Any other is matched literally, so that it may be
-// right all the same.
-var knownVerbs = slices.Concat(verbs.All(), verbs.Special(), []string{
-	"*", "impersonate*", "permission-request",
-	"post", "put", "head", "options", // of paths
-})
-
 // Warnings says which parts of the rules have no effect as they are written. names tells which kinds of a rule nothing
 // serves now, and which of its names do not reach what has them, since it is in a guarded API group; reads tells
 // whether reads are decided under a condition.
@@ -27,7 +20,7 @@ func Warnings(rules []policy.PolicyRule, names func(policy.PolicyRule) (unserved
 		}
 		for j, verb := range rule.Verbs {
 			plain := strings.TrimPrefix(verb, "-")
-			if !slices.Contains(knownVerbs, plain) && !strings.HasPrefix(plain, "granular:") && !strings.HasPrefix(plain, "reveal:") && !strings.HasPrefix(plain, "impersonate") {
+			if !verbs.IsKnown(plain) {
 				warn(".verbs[%d]: %q is not a verb of Kubernetes or Proviso: it matches only requests with exactly this verb", j, verb)
 			}
 		}

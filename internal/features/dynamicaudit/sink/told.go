@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,12 +82,12 @@ func (t *told) due(ev *auditinternal.Event, routes *routes, levels []auditrule.L
 		one = t.waiting[ev.Annotations[authorize.AnnotationAsked]]
 		t.mu.Unlock()
 	}
-	named := ev.Annotations[authorize.AnnotationSinks]
-	if one == nil && named == "" {
+	named := authorize.Numbered(ev.Annotations, authorize.AnnotationSinks)
+	if one == nil && named == nil {
 		return nil
 	}
 	for i, s := range routes.statuses {
-		if s != nil && i < len(levels) && (one.names(s.name) || named != "" && slices.Contains(strings.Split(named, ","), s.name)) {
+		if s != nil && i < len(levels) && (one.names(s.name) || slices.Contains(named, s.name)) {
 			levels[i] = max(levels[i], auditrule.Metadata)
 		}
 	}

@@ -1,0 +1,15 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// PO-24: a verb that nothing asks about is probably misspelled.
+func TestWarnOfVerbs(t *testing.T) {
+	var out strings.Builder
+	warnOfVerbs(&out, "get", "-list", "*", "reveal:example.com/x", "gett", "frobnicate")
+	if want := "Warning: \"gett\" is not a verb of Kubernetes or Proviso (did you mean get?)\nWarning: \"frobnicate\" is not a verb of Kubernetes or Proviso\n"; out.String() != want {
+		t.Errorf("%s, want %s", out.String(), want)
+	}
+}

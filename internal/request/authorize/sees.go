@@ -1,0 +1,41 @@
+package authorize
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"proviso.dev/proviso/internal/engine/protectedattr"
+	"proviso.dev/proviso/internal/request/requestctx"
+)
+
+// nodePrefix begins the names of nodes.
+const nodePrefix = "system:node:"
+
+// SeesAll tells the callers from whom nothing is hidden, by who they are (HF-7). A narrowed token says itself what it
+// reveals.
+func (g *Gate) SeesAll(ctx context.Context, attrs authorizer.Attributes) bool {
+	caller := attrs.GetUser()
+	if caller == nil || requestctx.TokenOf(ctx) != nil {
+		return false
+	}
+	if slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup) || protectedattr.IsController(caller.GetName()) {
+		return true
+	}
+	return strings.HasPrefix(caller.GetName(), nodePrefix) && slices.Contains(caller.GetGroups(), user.NodesGroup) && g.grantedToNode(ctx, attrs)
+}
+
+// grantedToNode reports whether the Node authorizer itself allows the request.
+func (g *Gate) grantedToNode(ctx context.Context, attrs authorizer.Attributes) bool {
+	for _, link := range g.Chain.Links() {
+		if link.Type == TypeNode {
+			if decision, _, _ := link.Authorizer.Authorize(ctx, attrs); decision == authorizer.DecisionAllow {
+				return true
+			}
+		}
+	}
+	return false
+}

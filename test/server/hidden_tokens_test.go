@@ -1,0 +1,44 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// HF-5: what a link of a token says about a hidden field does not tell the field, and a token of an admin reveals what
+// its links name.
+func TestTokensDoNotReadHiddenFields(t *testing.T) {
+	f, s := hiding(t)
+	w := tokenWorld{t, s}
+	f.namespace(t, "hidden-tokens")
+	const secrets = "/api/v1/namespaces/hidden-tokens/secrets"
+	f.admin(t, http.MethodPost, secrets, jsonBody, `{"metadata":{"name":"s"},"data":{"password":"c2VjcmV0"}}`)
+	tina := w.can("ht-tina", rbacv1.PolicyRule{Verbs: []string{"get", "list", "update", "delete"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
+	rule := func(where string) string {
+		return fmt.Sprintf(`{"rules":[{"verbs":["get","list","delete","reveal:example.com/secretdata"],"resourceKinds":["secrets"],"where":%q}]}`, where)
+	}
+	for _, guess := range []string{"secret", "guess"} {
+		for _, where := range []string{`resource.data["password"] == b"` + guess + `"`, `resource.data["password"] != b"` + guess + `"`} {
+			token, _ := w.issue(tina, "", rule(where))
+			for _, request := range [][2]string{{"GET", secrets + "/s"}, {"GET", secrets}, {"DELETE", secrets + "/s?dryRun=All"}} {
+				if a := w.send(tina, token, request[0], request[1], ""); a.code != http.StatusForbidden || !strings.Contains(a.message, "hidden") {
+					t.Errorf("%s by %s: %d %s", request[0], where, a.code, a.message)
+				}
+			}
+		}
+	}
+	token, _ := w.issue(tina, "", rule(`resource.type == "Opaque"`))
+	w.expect("another condition", w.send(tina, token, "GET", secrets+"/s", ""), http.StatusOK, `"name":"s"`)
+
+	master := s.admin
+	token, _ = w.issue(master, "", `{"rules":[{"verbs":["get"],"resourceKinds":["secrets"]}]}`)
+	if a := w.send(master, token, "GET", secrets+"/s", ""); a.code != http.StatusOK || strings.Contains(a.message, "c2VjcmV0") {
+		t.Errorf("an admin's token without reveal: %d %s", a.code, a.message)
+	}
+	token, _ = w.issue(master, "", `{"rules":[{"verbs":["get","reveal:example.com/secretdata"],"resourceKinds":["secrets"]}]}`)
+	w.expect("an admin's token with it", w.send(master, token, "GET", secrets+"/s", ""), http.StatusOK, "c2VjcmV0")
+}
