@@ -219,8 +219,8 @@ func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snap
 	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
 }
 
-// binding is a role of RBAC that a request binds, or lets people ask for: where, and when that counts. It has no kind if
-// the request binds none. An empty namespace is everywhere.
+// binding is a role of RBAC that a request binds, or lets people ask for: where, and when that counts. It has no kind
+// if the request binds none. An empty namespace is everywhere.
 type binding struct {
 	ref        rbacv1.RoleRef
 	namespaces []string
