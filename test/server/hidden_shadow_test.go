@@ -47,7 +47,9 @@ func TestHidingIsTriedFirst(t *testing.T) {
 	if before == 0 {
 		t.Errorf("the warnings are %q", *heard)
 	}
-	get := func(user string) string { return fmt.Sprint(f.as(t, user, http.MethodGet, leases+"/x", jsonBody, "").body["spec"]) }
+	get := func(user string) string {
+		return fmt.Sprint(f.as(t, user, http.MethodGet, leases+"/x", jsonBody, "").body["spec"])
+	}
 	const report = "/apis/authorization.proviso.dev/v1alpha1/shadowrules"
 	f.settled(t, "the record", func() bool {
 		if get("tried-one") != "map[holderIdentity:me]" || get("tried-two") != "map[holderIdentity:me]" {
