@@ -3,9 +3,12 @@ package server
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	access "proviso.dev/proviso/api/access/v1alpha1"
@@ -80,4 +83,35 @@ func TestWhatARequestNeedsBesideIsRecorded(t *testing.T) {
 		defer trail.mu.Unlock()
 		return trail.annotations[got.header.Get("Audit-Id")][access.AnnotationRequest] == "ac-v/"+made.Name, nil
 	})
+}
+
+// TM-10, TM-17: of a flood of requests at once, as many pass as the rule allows.
+func TestAFloodOfAccessRequests(t *testing.T) {
+	t.Parallel()
+	w := newAccessWorld(t, plain.get(t), "ac-g")
+	active := int32(2)
+	w.rule(t, "ac-g", func(s *access.AccessRuleSpec) { s.Limits = &access.AccessLimits{Active: &active} })
+	alice := w.oncall("acg-alice")
+	first, err := w.ask(t, alice, "ac-g", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed atomic.Int32
+	var sending sync.WaitGroup
+	for range 30 {
+		sending.Go(func() {
+			r := &access.AccessRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "ac-g-"}, Spec: access.AccessRequestSpec{RuleRef: access.AccessRuleRef{Name: "ac-g"}, DurationSeconds: 60}}
+			switch _, err := w.requests(alice).Create(t.Context(), r, metav1.CreateOptions{}); {
+			case err == nil:
+				passed.Add(1)
+			case !apierrors.IsForbidden(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err):
+				t.Errorf("one of a flood: %v", err)
+			}
+		})
+	}
+	sending.Wait()
+	all, err := w.requests(w.instance.admin).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) > int(active) || int(passed.Load()) != len(all.Items)-1 {
+		t.Errorf("%d passed beside %s, %d are stored: %v", passed.Load(), first.Name, len(all.Items), err)
+	}
 }

@@ -87,6 +87,27 @@ func (s *accessRequests) count(ctx context.Context, rule *access.AccessRule, r *
 	return apierrors.NewTooManyRequests("too many requests for access by one user at the same time", 1)
 }
 
+// gone says that a request was not stored, or is deleted. It gives back none of those of the day. If that fails, the
+// request counts for a while.
+func (s *accessRequests) gone(ctx context.Context, r *access.AccessRequest) {
+	global := request.WithNamespace(context.WithoutCancel(ctx), "")
+	for range 5 {
+		obj, err := s.usages.Get(global, usageName(r.Spec.Requester.Username), &metav1.GetOptions{})
+		if err != nil {
+			return
+		}
+		u := cast[*access.AccessUsage](obj).DeepCopy()
+		i := slices.IndexFunc(u.Requests, func(use access.AccessUse) bool { return use.UID == r.UID })
+		if i < 0 || r.UID == "" {
+			return
+		}
+		u.Requests[i].UID = ""
+		if _, _, err = s.usages.Store.Update(global, u.Name, rest.DefaultUpdatedObjectInfo(u), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return
+		}
+	}
+}
+
 // recent are the requests that may still count: those of the last day, and those that have not ended.
 func (s *accessRequests) recent(ctx context.Context, all []access.AccessUse, now time.Time) []access.AccessUse {
 	return slices.DeleteFunc(slices.Clone(all), func(u access.AccessUse) bool {
@@ -94,11 +115,18 @@ func (s *accessRequests) recent(ctx context.Context, all []access.AccessUse, now
 	})
 }
 
-// open reports whether a request has not ended. One that cannot be read counts.
+// storing is how long it can take from when a request is entered until it is stored.
+const storing = time.Minute
+
+// open reports whether a request has not ended. One that cannot be read counts, and so does one that may be about to be
+// stored. A use without a uid is known to be gone.
 func (s *accessRequests) open(ctx context.Context, u access.AccessUse, now time.Time) bool {
+	if u.UID == "" {
+		return false
+	}
 	obj, err := s.stored.Get(request.WithNamespace(ctx, u.Namespace), u.Name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false
+		return now.Sub(u.Time.Time) < storing
 	}
 	if err != nil {
 		return true

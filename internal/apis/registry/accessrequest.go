@@ -216,7 +216,18 @@ func (s *accessRequests) Delete(ctx context.Context, name string, validation res
 			return nil, false, err
 		}
 	}
-	return s.stored.Delete(ctx, name, validation, options)
+	var last *access.AccessRequest
+	obj, deleted, err := s.stored.Delete(ctx, name, func(ctx context.Context, obj runtime.Object) error {
+		last = cast[*access.AccessRequest](obj)
+		if validation == nil {
+			return nil
+		}
+		return validation(ctx, obj)
+	}, options)
+	if err == nil && deleted && last != nil && !dryrun.IsDryRun(options.DryRun) {
+		s.gone(ctx, last)
+	}
+	return obj, deleted, err
 }
 
 // Update changes labels and annotations.
@@ -246,14 +257,20 @@ func (s *accessRequests) Create(ctx context.Context, obj runtime.Object, validat
 	until := validate.WholeSecond(now.Add(pendingFor(rule)))
 	r.Status = access.AccessRequestStatus{State: access.AccessPending, PendingUntil: &until}
 	dry := dryrun.IsDryRun(options.DryRun)
+	counted := false
 	created, err := s.stored.Create(ctx, r, func(ctx context.Context, obj runtime.Object) error {
 		if validation != nil {
 			if err := validation(ctx, obj); err != nil {
 				return err
 			}
 		}
-		return s.count(ctx, rule, cast[*access.AccessRequest](obj), now, dry)
+		err := s.count(ctx, rule, cast[*access.AccessRequest](obj), now, dry)
+		counted = err == nil && !dry
+		return err
 	}, options)
+	if err != nil && counted {
+		s.gone(ctx, r)
+	}
 	if err != nil || dry {
 		return created, err
 	}

@@ -291,9 +291,7 @@ func TestARevocationDoesNotWaitForOthers(t *testing.T) {
 	r.mu.Lock()
 	var open []*watching
 	for _, q := range r.questions {
-		for _, w := range q.watches {
-			open = append(open, w)
-		}
+		open = append(open, q.watches...)
 	}
 	r.mu.Unlock()
 	for _, w := range open {

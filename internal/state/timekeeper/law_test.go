@@ -120,7 +120,9 @@ func (r *replica) allows(who string) bool {
 	return allowed && !denied
 }
 
-func (w *replicas) time(most time.Duration) time.Duration { return time.Duration(w.r.Int64N(int64(most))) }
+func (w *replicas) time(most time.Duration) time.Duration {
+	return time.Duration(w.r.Int64N(int64(most)))
+}
 
 // draw makes another policy.
 func (w *replicas) draw() {
