@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
+	access "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/engine/connect"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/request/denial"
@@ -89,11 +90,14 @@ func writesFields(snap *snapshot.Snapshot, attrs admission.Attributes) bool {
 	return snap.Served.HasFields(attrs.GetResource().GroupResource(), attrs.GetSubresource())
 }
 
-// fieldless tells the subresources that write no field of the object which they belong to. An eviction deletes it.
-func fieldless(subresource string) bool {
+// fieldless tells the subresources that write no field of the object which they belong to. An eviction deletes it, and
+// a decision about a request for access is kept in its status, by the server.
+func fieldless(resource schema.GroupResource, subresource string) bool {
 	switch subresource {
 	case "eviction", "log", "token":
 		return true
+	case "approval", "revocation":
+		return resource == access.Resource("accessrequests")
 	}
 	return connect.Connects(subresource)
 }
@@ -116,7 +120,7 @@ func (f *Fields) check(ctx context.Context, holder *requestctx.State, mode field
 	if mode == fieldperm.Granular && !writesFields(holder.Snapshot, known) {
 		return by, forbidden(known, "field permissions cannot be used here: the request writes no object")
 	}
-	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetSubresource()) {
+	if op := known.GetOperation(); op != admission.Create && op != admission.Update || fieldless(known.GetResource().GroupResource(), known.GetSubresource()) {
 		return by, nil
 	}
 	known.reached, known.mode = true, mode
