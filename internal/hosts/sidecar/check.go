@@ -28,7 +28,6 @@ import (
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
 	"proviso.dev/proviso/internal/platform/pki"
-	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 const (
@@ -235,7 +234,7 @@ func (c *checker) registered(ctx context.Context) (problems []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, gv := range policycodec.GroupVersions() {
+	for _, gv := range groupVersions() {
 		name := gv.Version + "." + gv.Group
 		s, err := client.ApiregistrationV1().APIServices().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

@@ -24,7 +24,6 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/hosts/sidecar/webhooks"
 	"proviso.dev/proviso/internal/platform/pki"
-	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 func has(problems []string, want string) bool {
@@ -228,7 +227,7 @@ func TestCheckLooksAtRegistrations(t *testing.T) {
 		if tc.status == "other" {
 			ca = []byte("x")
 		}
-		for _, gv := range policycodec.GroupVersions() {
+		for _, gv := range groupVersions() {
 			if tc.service == "" {
 				continue
 			}

@@ -25,7 +25,6 @@ import (
 
 	"proviso.dev/proviso/internal/platform/atomicfile"
 	"proviso.dev/proviso/internal/platform/pki"
-	"proviso.dev/proviso/internal/state/policycodec"
 )
 
 //go:embed files/*
@@ -113,7 +112,7 @@ func (s *settings) render(files *pki.Beside) (map[string][]byte, error) {
 	}
 	d := data{settings: s, Dir: dir, StaticDir: staticDir, ServiceName: serviceName, Program: program, Port: s.port(), CABundle: base64.StdEncoding.EncodeToString(ca), ClusterCABundle: base64.StdEncoding.EncodeToString(cluster),
 		AccessPath: accessPath, AdmissionPath: admissionPath, AuditPath: auditPath, SidecarUser: pki.SidecarUser, CanaryUser: pki.CanaryUser, Files: files,
-		GroupVersions: policycodec.GroupVersions(), FlagPairs: s.flags(dir), Mounts: s.Etcd.files()}
+		GroupVersions: groupVersions(), FlagPairs: s.flags(dir), Mounts: s.Etcd.files()}
 	if ip, err := netip.ParseAddr(s.Advertise); err == nil {
 		d.AddressType, d.SliceName = "IPv4", serviceName+"-"+strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 		if ip.Is6() {
