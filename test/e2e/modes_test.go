@@ -13,7 +13,7 @@ import (
 	"proviso.dev/proviso/test/stock"
 )
 
-const allOff = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false,AccessRequests=false"
+const allOff = "ConditionalAuthorization=false,PolicyAuthorization=false,FieldPermissions=false,ProtectedAttributes=false,DynamicAudit=false"
 
 // SV-4: with all systems off the server is stock: no group of ours, upstream's reviews, upstream's refusals.
 func TestAllOffIsStock(t *testing.T) {

@@ -9,8 +9,12 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"proviso.dev/proviso/internal/features"
+	"proviso.dev/proviso/internal/features/accessrequests"
 	"proviso.dev/proviso/internal/features/conditionalreads"
 	"proviso.dev/proviso/internal/features/conditions"
+	"proviso.dev/proviso/internal/features/fieldpermissions"
+	"proviso.dev/proviso/internal/features/hiddenfields"
+	"proviso.dev/proviso/internal/features/policies"
 	"proviso.dev/proviso/internal/features/tokens"
 )
 
@@ -99,9 +103,17 @@ func (o *Options) switches() switches {
 		s.gates[f] = true
 	}
 	s.systems = o.lineup.With(func(f featuregate.Feature) bool {
-		return s.gates[f] && (f != conditionalreads.Gate || s.gates[conditions.Gate]) // there are no conditional reads without conditions
+		base, needed := needs[f]
+		return s.gates[f] && (!needed || s.gates[base])
 	})
 	return s
+}
+
+// needs says which systems are parts of others: without those they are off.
+var needs = map[featuregate.Feature]featuregate.Feature{
+	conditionalreads.Gate: conditions.Gate,
+	hiddenfields.Gate:     fieldpermissions.Gate,
+	accessrequests.Gate:   policies.Gate,
 }
 
 // stock is true when all of our systems are off.
