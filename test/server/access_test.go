@@ -67,10 +67,14 @@ func (w *accessWorld) rule(t *testing.T, name string, change func(*access.Access
 	if change != nil {
 		change(&r.Spec)
 	}
-	made, err := w.admin.AccessRules().Create(t.Context(), r, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var made *access.AccessRule
+	w.await("the role of the rule to be known", func() (known bool, err error) {
+		made, err = w.admin.AccessRules().Create(t.Context(), r, metav1.CreateOptions{})
+		if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "there is no such ClusterRole") {
+			return false, nil
+		}
+		return true, err
+	})
 	return made
 }
 
