@@ -42,3 +42,29 @@ func TestTokensDoNotReadHiddenFields(t *testing.T) {
 	token, _ = w.issue(master, "", `{"rules":[{"verbs":["get","reveal:example.com/secretdata"],"resourceKinds":["secrets"]}]}`)
 	w.expect("an admin's token with it", w.send(master, token, "GET", secrets+"/s", ""), http.StatusOK, "c2VjcmV0")
 }
+
+// HF-5: conditions see the namespace of an object, too: what is hidden of it is told neither by tokens nor by rules.
+func TestConditionsDoNotReadHiddenNamespaces(t *testing.T) {
+	f, s := hiding(t)
+	w := tokenWorld{t, s}
+	f.apply(t, fieldsGroup+"/costs", `{"apiVersion":"policy.proviso.dev/v1alpha1","kind":"FieldPermission","metadata":{"name":"costs"},
+"spec":{"resources":["namespaces"],"field":".metadata.annotations[costs.example.com/center]","permission":"example.com/costs","readExclusive":true}}`)
+	f.apply(t, "/api/v1/namespaces/hidden-place", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"hidden-place","annotations":{"costs.example.com/center":"4711"}}}`)
+	f.openPolicy(t, "hidden-place")
+	const maps = "/api/v1/namespaces/hidden-place/configmaps"
+	f.admin(t, http.MethodPost, maps, jsonBody, `{"metadata":{"name":"m"}}`)
+	tom := w.can("ht-tom", rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces"}},
+		rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"authorization.proviso.dev"}, Resources: []string{"roles"}})
+	f.settled(t, "the hidden annotation", func() bool {
+		a := w.send(tom, "", "GET", "/api/v1/namespaces/hidden-place", "")
+		return a.code == http.StatusOK && !strings.Contains(a.message, "4711")
+	})
+	const where = `namespaceObject.metadata.annotations["costs.example.com/center"] == "4711"`
+	token, _ := w.issue(tom, "", fmt.Sprintf(`{"rules":[{"verbs":["get","list"],"resourceKinds":["configmaps"],"where":%q}]}`, where))
+	for _, path := range []string{maps + "/m", maps} {
+		w.expect("a token that reads it", w.send(tom, token, "GET", path, ""), http.StatusForbidden, "hidden")
+	}
+	rule := fmt.Sprintf(`{"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"Role","metadata":{"name":"reads"},"rules":[{"verbs":["get"],"resourceKinds":["configmaps"],"where":%q}]}`, where)
+	w.expect("a rule that reads it", w.send(tom, "", "POST", fmt.Sprintf(policyRoles, "hidden-place", "roles"), rule), http.StatusForbidden, "reveal:example.com/costs")
+	f.admin(t, http.MethodDelete, fieldsGroup+"/costs", jsonBody, "")
+}

@@ -45,12 +45,11 @@ func (e *Escalation) confirmSight(ctx context.Context, w write) error {
 // unseen finds a hidden field that a rule may read and its writer may not.
 func (e *Escalation) unseen(ctx context.Context, snap *snapshot.Snapshot, w write, caller user.Info, rule policyv1alpha1.PolicyRule) (fieldperm.Hidden, fieldperm.Resource, bool) {
 	for _, r := range snap.Fields.HidingResources() {
-		if !mayConcern(snap.Served, rule, r) {
-			continue
-		}
+		concerns, places := mayConcern(snap.Served, rule, r), r == authorize.HiddenPlaces || r == fieldperm.Resource{}
 		for _, h := range snap.Fields.Hidden(r) {
 			attrs := authorizer.AttributesRecord{User: caller, Verb: h.Verb(), Namespace: w.namespace, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
-			if authorize.MayRead(&rule, h.Field) && !e.may(ctx, attrs) {
+			may := concerns && authorize.MayRead(&rule, h.Field) || places && authorize.MayReadNamespace(&rule, h.Field)
+			if may && !e.may(ctx, attrs) {
 				return h, r, true
 			}
 		}

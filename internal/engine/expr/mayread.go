@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -8,15 +9,26 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// objectNames are the variables that hold the object of a request.
-var objectNames = map[string]bool{"object": true, "oldObject": true, "resource": true}
+// The variables that hold the object of a request, and its namespace.
+var (
+	objectNames = []string{"object", "oldObject", "resource"}
+	placeNames  = []string{varNamespace}
+)
 
 var bareSyntax = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
 // MayRead reports whether an expression may read a field of the object: it names the field, something in it, or
 // something that it is in. An empty name of the field stands for every entry. An expression of which that cannot be
 // told may read every field.
-func MayRead(source string, field []string) bool {
+func MayRead(source string, field []string) bool { return reads{objectNames, field}.in(source) }
+
+// MayReadNamespace is MayRead for a field of the namespace that the object is in.
+func MayReadNamespace(source string, field []string) bool { return reads{placeNames, field}.in(source) }
+
+// reads looks for a field of what some variables hold.
+type reads struct{ vars, field []string }
+
+func (r reads) in(source string) bool {
 	env, err := bareSyntax()
 	if err != nil {
 		return true
@@ -25,30 +37,28 @@ func MayRead(source string, field []string) bool {
 	if issues.Err() != nil {
 		return true
 	}
-	return mayRead(parsed.NativeRep().Expr(), field)
+	return r.may(parsed.NativeRep().Expr())
 }
 
-func mayRead(e ast.Expr, field []string) bool {
-	if names, ok := readFrom(e); ok {
-		return leadTo(names, field) || anyOf(e, field)
-	}
-	return anyOf(e, field)
+func (r reads) may(e ast.Expr) bool {
+	names, ok := r.from(e)
+	return ok && leadTo(names, r.field) || r.anyOf(e)
 }
 
-// readFrom is the way from the object to what an expression reads, as far as it is constant; false if it does not begin
+// from is the way from the object to what an expression reads, as far as it is constant; false if it does not begin
 // with the object.
-func readFrom(e ast.Expr) (names []string, ok bool) {
+func (r reads) from(e ast.Expr) (names []string, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		return nil, objectNames[e.AsIdent()]
+		return nil, slices.Contains(r.vars, e.AsIdent())
 	case ast.SelectKind:
-		names, ok = readFrom(e.AsSelect().Operand())
+		names, ok = r.from(e.AsSelect().Operand())
 		return append(names, e.AsSelect().FieldName()), ok
 	case ast.CallKind:
 		call := e.AsCall()
 		switch call.FunctionName() {
 		case operators.Index, operators.OptIndex, operators.OptSelect:
-			names, ok = readFrom(call.Args()[0])
+			names, ok = r.from(call.Args()[0])
 			key := ""
 			if arg := call.Args()[1]; arg.Kind() == ast.LiteralKind {
 				key, _ = arg.AsLiteral().Value().(string)
@@ -70,38 +80,38 @@ func leadTo(names, field []string) bool {
 }
 
 // anyOf looks at the parts of an expression, except those that only lead to what it reads.
-func anyOf(e ast.Expr, field []string) bool {
+func (r reads) anyOf(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.SelectKind:
 		operand := e.AsSelect().Operand()
-		if _, ok := readFrom(operand); ok {
-			return anyOf(operand, field)
+		if _, ok := r.from(operand); ok {
+			return r.anyOf(operand)
 		}
-		return mayRead(operand, field)
+		return r.may(operand)
 	case ast.CallKind:
 		call := e.AsCall()
 		parts := call.Args()
 		if call.IsMemberFunction() {
 			parts = append([]ast.Expr{call.Target()}, parts...)
 		}
-		if _, ok := readFrom(e); ok {
-			return anyOf(parts[0], field) || mayRead(parts[1], field)
+		if _, ok := r.from(e); ok {
+			return r.anyOf(parts[0]) || r.may(parts[1])
 		}
-		return someMayRead(parts, field)
+		return r.some(parts)
 	case ast.ListKind:
-		return someMayRead(e.AsList().Elements(), field)
+		return r.some(e.AsList().Elements())
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		return someMayRead([]ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}, field)
+		return r.some([]ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()})
 	case ast.IdentKind, ast.LiteralKind:
 		return false
 	}
 	return true // maps and structs
 }
 
-func someMayRead(parts []ast.Expr, field []string) bool {
+func (r reads) some(parts []ast.Expr) bool {
 	for _, part := range parts {
-		if mayRead(part, field) {
+		if r.may(part) {
 			return true
 		}
 	}

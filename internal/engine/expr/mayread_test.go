@@ -32,3 +32,23 @@ func TestMayRead(t *testing.T) {
 		t.Error("lists")
 	}
 }
+
+// HF-5: so is one that may read a field of the namespace.
+func TestMayReadNamespace(t *testing.T) {
+	for source, want := range map[string]bool{
+		`namespaceObject.metadata.annotations["a"] == "x"`:          true,
+		`namespaceObject.metadata.annotations[request.name] == "x"`: true,
+		`namespaceObject == namespaceObject`:                        true,
+		`namespaceObject.metadata.annotations.all(k, k == "x")`:     true,
+		`namespaceObject.metadata.annotations["b"] == "x"`:          false,
+		`namespaceObject.metadata.labels["a"] == "x"`:               false,
+		`object.metadata.annotations["a"] == "x"`:                   false,
+	} {
+		if got := MayReadNamespace(source, []string{"metadata", "annotations", "a"}); got != want {
+			t.Errorf("%s: %v", source, got)
+		}
+	}
+	if MayRead(`namespaceObject.data == "x"`, []string{"data"}) {
+		t.Error("the namespace is not the object")
+	}
+}

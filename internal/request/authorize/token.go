@@ -217,7 +217,7 @@ func (t *Token) ask(ctx context.Context, attrs authorizer.Attributes, texts []st
 		case authorizer.DecisionDeny:
 			return refuse(link.refusal()), nil
 		case authorizer.DecisionNoOpinion:
-			if h, reads := link.readsHidden(snap.Fields.Hidden(fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()})); reads {
+			if h, reads := link.readsHidden(snap.Fields, fieldperm.Resource{Group: attrs.GetAPIGroup(), Resource: attrs.GetResource()}); reads {
 				return refuse(fmt.Sprintf("%s: its condition may read the field %s, which is hidden (%s), and a token cannot look at hidden fields", link.refusal(), h.Field, h.Source)), nil
 			}
 			set.denies = append(set.denies, link)

@@ -118,12 +118,21 @@ func (l *linkCondition) GetCondition() string {
 // GetDescription is that of the link.
 func (l *linkCondition) GetDescription() string { return l.rules.Description }
 
-// readsHidden finds a hidden field of the resource that a condition of the link may read. The holder of a token writes
-// its links: which objects they allow would tell the field (HF-5).
-func (l *linkCondition) readsHidden(hidden []fieldperm.Hidden) (found fieldperm.Hidden, reads bool) {
-	for _, h := range hidden {
-		for _, c := range slices.Concat(l.denies, l.allows) {
-			if rule := c.hit.PolicyRule(); rule == nil || MayRead(rule, h.Field) {
+// readsHidden finds a hidden field of the resource, or of namespaces, that a condition of the link may read. The holder
+// of a token writes its links: which objects they allow would tell the field (HF-5).
+func (l *linkCondition) readsHidden(fields *fieldperm.Table, resource fieldperm.Resource) (found fieldperm.Hidden, reads bool) {
+	if !fields.HidesAny() {
+		return found, false
+	}
+	for _, c := range slices.Concat(l.denies, l.allows) {
+		rule := c.hit.PolicyRule()
+		for _, h := range fields.Hidden(resource) {
+			if rule == nil || MayRead(rule, h.Field) {
+				return h, true
+			}
+		}
+		for _, h := range fields.Hidden(HiddenPlaces) {
+			if rule == nil || MayReadNamespace(rule, h.Field) {
 				return h, true
 			}
 		}
@@ -131,11 +140,21 @@ func (l *linkCondition) readsHidden(hidden []fieldperm.Hidden) (found fieldperm.
 	return found, false
 }
 
+// HiddenPlaces is the resource of which conditions on any other one can see an object, the namespace.
+var HiddenPlaces = fieldperm.Resource{Resource: "namespaces"}
+
 // MayRead reports whether a condition of a rule may read a field, or depends on whether it changes.
-func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
+func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool { return reads(rule, at, expr.MayRead) }
+
+// MayReadNamespace is MayRead for a field of the namespace that the object is in.
+func MayReadNamespace(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
+	return reads(rule, at, expr.MayReadNamespace)
+}
+
+func reads(rule *policyv1alpha1.PolicyRule, at fieldperm.Path, may func(source string, field []string) bool) bool {
 	var names []string
 	for _, step := range at {
 		names = append(names, step.Name)
 	}
-	return slices.ContainsFunc([]string{rule.Where, rule.When}, func(source string) bool { return source != "" && expr.MayRead(source, names) })
+	return slices.ContainsFunc([]string{rule.Where, rule.When}, func(source string) bool { return source != "" && may(source, names) })
 }
