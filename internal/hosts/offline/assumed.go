@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
+	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/verbs"
 	"proviso.dev/proviso/internal/state/snapshot"
 	"proviso.dev/proviso/internal/state/source"
@@ -27,7 +29,7 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 				if kind == "APIGroup" { // what is served is not an object
 					continue
 				}
-				if scheme.Recognizes(gv.WithKind(kind+"List")) || strings.HasSuffix(kind, "Review") {
+				if scheme.Recognizes(gv.WithKind(kind+"List")) || isCreatedOnly(kind) {
 					list.APIResources = append(list.APIResources, resourcesOf(gv, kind)...)
 				}
 			}
@@ -36,6 +38,24 @@ func assumed(schemes ...*runtime.Scheme) (lists []*metav1.APIResourceList) {
 				lists = append(lists, list)
 			}
 		}
+	}
+	return append(lists, elsewhere()...)
+}
+
+// isCreatedOnly tells kinds that are sent and never stored.
+func isCreatedOnly(kind string) bool {
+	return strings.HasSuffix(kind, "Review") || kind == "Binding" || kind == "NarrowedToken"
+}
+
+// elsewhere is what a server serves by itself whose types are in neither scheme.
+func elsewhere() []*metav1.APIResourceList {
+	var lists []*metav1.APIResourceList
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, {Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+		{Group: "authorization.k8s.io", Version: "v1alpha1", Kind: "AuthorizationConditionsReview"},
+	} {
+		gv := kind.GroupVersion()
+		lists = append(lists, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: resourcesOf(gv, kind.Kind)})
 	}
 	return lists
 }
@@ -52,11 +72,11 @@ func preferred(versions []schema.GroupVersion) []schema.GroupVersion {
 // resourcesOf are a resource and its subresources.
 func resourcesOf(gv schema.GroupVersion, kind string) []metav1.APIResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
-	serves, review := metav1.Verbs(verbs.Served()), strings.HasSuffix(kind, "Review")
-	if review {
+	serves, sent := metav1.Verbs(verbs.Served()), isCreatedOnly(kind)
+	if sent {
 		serves = metav1.Verbs{verbs.Create}
 	}
-	all := []metav1.APIResource{{Name: plural.Resource, Kind: kind, Namespaced: !slices.Contains(clusterScoped, kind), Verbs: serves}}
+	all := []metav1.APIResource{{Name: plural.Resource, Kind: kind, Namespaced: isNamespaced(gv.Group, kind), Verbs: serves}}
 	for sub, of := range subresources[schema.GroupKind{Group: gv.Group, Kind: kind}] {
 		r := metav1.APIResource{Name: plural.Resource + "/" + sub, Kind: of.Kind, Group: of.Group, Version: of.Version}
 		if r.Kind == "" {
@@ -64,18 +84,25 @@ func resourcesOf(gv schema.GroupVersion, kind string) []metav1.APIResource {
 		}
 		all = append(all, r)
 	}
-	if !review {
+	if !sent {
 		all = append(all, metav1.APIResource{Name: plural.Resource + "/status", Kind: kind})
 	}
 	return all
 }
 
-// clusterScoped are the built-in kinds that belong to no namespace.
+func isNamespaced(group, kind string) bool {
+	return group == authz.GroupName && kind == "SubjectAccessReview" || !slices.Contains(clusterScoped, kind)
+}
+
+// clusterScoped are the built-in kinds that belong to no namespace. TestToolsAssumeWhatIsServed compares them with a
+// server.
 var clusterScoped = []string{"Namespace", "Node", "PersistentVolume", "ComponentStatus", "ClusterRole", "ClusterRoleBinding", "StorageClass", "CSIDriver", "CSINode",
 	"VolumeAttachment", "PriorityClass", "RuntimeClass", "IngressClass", "CertificateSigningRequest", "FlowSchema", "PriorityLevelConfiguration",
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "DeviceClass", "ResourceSlice", "IPAddress", "ServiceCIDR", "ClusterTrustBundle",
-	"ClusterProtectedAttribute", "FieldPermission", "AuditSink", "AuditClass", "TokenReview", "SubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectReview"}
+	"ClusterProtectedAttribute", "FieldPermission", "AuditSink", "AuditClass", "TokenReview", "SubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectReview",
+	"SelfSubjectRulesReview", "AuthorizationConditionsReview", "AccessRule", "NarrowedToken", "TokenRevocation", "Permission", "CustomResourceDefinition", "APIService", "DeviceTaintRule",
+	"StorageVersionMigration", "VolumeAttributesClass"}
 
 // subresources are those of the built-in kinds, with the kind of their body where it is another.
 var subresources = map[schema.GroupKind]map[string]schema.GroupVersionKind{
@@ -93,6 +120,8 @@ var subresources = map[schema.GroupKind]map[string]schema.GroupVersionKind{
 	{Group: "apps", Kind: "ReplicaSet"}:  {"scale": scale},
 	{Group: "apps", Kind: "StatefulSet"}: {"scale": scale},
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: {"approval": {}},
+	{Group: accessv1alpha1.GroupName, Kind: "AccessRequest"}: {"approval": {Group: accessv1alpha1.GroupName, Version: "v1alpha1", Kind: "AccessDecision"},
+		"revocation": {Group: accessv1alpha1.GroupName, Version: "v1alpha1", Kind: "AccessDecision"}},
 }
 
 var scale = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}

@@ -144,7 +144,9 @@ func (l *linkCondition) readsHidden(fields *fieldperm.Table, resource fieldperm.
 var HiddenPlaces = fieldperm.Resource{Resource: "namespaces"}
 
 // MayRead reports whether a condition of a rule may read a field, or depends on whether it changes.
-func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool { return reads(rule, at, expr.MayRead) }
+func MayRead(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
+	return reads(rule, at, expr.MayRead)
+}
 
 // MayReadNamespace is MayRead for a field of the namespace that the object is in.
 func MayReadNamespace(rule *policyv1alpha1.PolicyRule, at fieldperm.Path) bool {
