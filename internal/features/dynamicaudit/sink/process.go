@@ -17,8 +17,9 @@ var _ audit.Backend = &Router{}
 
 // work is the memory that routing one event needs.
 type work struct {
-	encoder encoder
-	levels  []auditrule.Level
+	encoders []encoder // per view
+	id       []byte
+	levels   []auditrule.Level
 }
 
 var workPool sync.Pool
@@ -55,32 +56,26 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	if !ok {
 		w = &work{}
 	}
-	defer workPool.Put(w)
+	defer w.release()
 	w.levels = routes.index.EventLevels(ev, w.levels)
 	telling := r.told.due(ev, routes, w.levels)
 	wanted := false
 	var now time.Time
 	for i, level := range w.levels {
-		if level == auditrule.None || routes.receivers[i] == nil {
+		if level == auditrule.None || routes.receivers[i] == nil || r.hasEnded(routes, i) {
 			continue
 		}
 		if !wanted {
 			wanted, now = true, time.Now()
-			if r.cfg.Redactor != nil {
-				ev = r.cfg.Redactor.Redact(ev)
-			}
-			w.encoder.reset(ev)
+			w.id = appendIdentity(w.id[:0])
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
-		encoded := w.encoder.at(min(level, most), r.cfg.MaxEventBytes)
+		encoded := w.encoder(r, routes, ev, routes.viewOf[i]).at(min(level, most), r.cfg.MaxEventBytes)
 		if !telling.keep(routes.receivers[i], encoded, now) {
 			routes.receivers[i].receive(encoded, now)
 		}
 	}
 	telling.end()
-	if wanted {
-		w.encoder.event = nil
-	}
 	return wanted
 }
 
@@ -146,6 +141,9 @@ func (r *Router) Shutdown() {
 	if r.running {
 		r.running = false
 		r.retryIf(false)
+		if r.ending != nil {
+			r.ending.Stop()
+		}
 		r.flush()
 	}
 	for _, t := range r.tails {
