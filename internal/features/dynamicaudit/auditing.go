@@ -42,7 +42,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Router.Dir == "" {
 		return s, nil
 	}
-	cfg.Router.Redactor = k
+	cfg.Router.Redactor, cfg.Router.Clock = redactor{k}, k.Store.Clock()
 	router, err := sink.New(cfg.Router)
 	if err != nil {
 		return s, fmt.Errorf("dynamic audit: %w", err)
@@ -62,7 +62,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s.Audit = &feature.Audit{Backend: router, Evaluator: evaluator}
 	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource}
 	s.Registry = func(c *registry.Config) {
-		c.MaxAuditSinks, c.AllowInsecureSinks = cfg.MaxSinks, cfg.Router.AllowInsecure
+		c.MaxAuditSinks, c.AllowInsecureSinks, c.Audit = cfg.MaxSinks, cfg.Router.AllowInsecure, knowledge{k}
 	}
 	s.Parts = func(from snapshot.Source) ([]snapshot.Part, error) {
 		part, err := newSinks(router, from, k.Store.Changed)

@@ -17,7 +17,7 @@ var _ audit.Backend = &Router{}
 
 // work is the memory that routing one event needs.
 type work struct {
-	encoders []encoder // per view
+	encoders []encoder // two per view: without bodies, and with them
 	id       []byte
 	levels   []auditrule.Level
 }
@@ -70,7 +70,8 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 			w.id = appendIdentity(w.id[:0])
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
-		encoded := w.encoder(r, routes, ev, routes.viewOf[i]).at(min(level, most), r.cfg.MaxEventBytes)
+		level, number := min(level, most), routes.viewOf[i]
+		encoded := w.encoder(r, routes.views[number], number, ev, level).at(level, r.cfg.MaxEventBytes)
 		if !telling.keep(routes.receivers[i], encoded, now) {
 			routes.receivers[i].receive(encoded, now)
 		}

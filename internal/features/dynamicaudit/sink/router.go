@@ -197,6 +197,7 @@ func (r *Router) prepare(obj *v1alpha1.AuditSink, now phase) (*sink, error) {
 		}
 		return s, nil
 	}
+	s.delivery.certain()
 	if s.target != nil && reflect.DeepEqual(s.target.webhook, webhook) {
 		return s, nil
 	}
