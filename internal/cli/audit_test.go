@@ -56,15 +56,47 @@ func TestAuditConvertRefuses(t *testing.T) {
 		"another kind":  {"kind: Pod\n", "want Policy"},
 		"nothing":       {"\n", "want one Policy"},
 		"unknown field": {"apiVersion: audit.k8s.io/v1\nkind: Policy\nrulez: []\n", "rulez"},
-		"user and group": {`apiVersion: audit.k8s.io/v1
+		"verb": {`apiVersion: audit.k8s.io/v1
 kind: Policy
-rules: [{level: Metadata, users: [a], userGroups: [b]}]
+rules: [{level: Metadata, verbs: ["*"]}]
 `, "rule"},
+		"two policies":    {"{kind: List, items: [{apiVersion: audit.k8s.io/v1, kind: Policy, rules: []}, {apiVersion: audit.k8s.io/v1, kind: Policy, rules: []}]}", "want one Policy"},
+		"a pod in a list": {"{kind: List, items: [{kind: Pod}]}", `items[0]: kind "Pod"`},
+		"two sinks":       {"{kind: AuditSinkList, items: [{metadata: {name: b}}, {metadata: {name: a}}]}", "choose one of a, b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := convert(t, tt.in); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// DA-18: what kubectl prints is read, the sink is the one that is named, managed fields are omitted as before, and what
+// a policy cannot say is reported.
+func TestAuditConvertLists(t *testing.T) {
+	const list = `{apiVersion: v1, kind: List, metadata: {resourceVersion: ""}, items: [
+  {apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditClass, metadata: {name: c, uid: x}, spec: {rules: [
+    {subjects: [{type: User, names: [a]}, {type: UserGroup, names: [b]}], allSubjects: true}]}},
+  {apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: other}, spec: {policy: {level: Metadata}}, status: {}},
+  {apiVersion: auditregistration.k8s.io/v1alpha1, kind: AuditSink, metadata: {name: security}, spec: {omitManagedFields: true, notAfter: "2031-01-01T00:00:00Z",
+    reveal: [example.com/x], redact: {permissions: [example.com/y]}, policy: {rules: [{level: Request, withAuditClass: c}]}}}]}`
+	out, errOut, err := convert(t, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: Policy", "omitManagedFields: true", "userGroups:\n  - b\n  users:\n  - a\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for _, want := range []string{"spec.notAfter", "spec.redact", "spec.reveal"} {
+		if !strings.Contains(errOut, "left out: "+want) {
+			t.Errorf("%s is not reported as lost: %s", want, errOut)
+		}
+	}
+	back, errOut, err := convert(t, out)
+	if err != nil || !strings.Contains(back, "omitManagedFields: true") || !strings.Contains(back, "allSubjects: true") || strings.Contains(errOut, "omitManagedFields") {
+		t.Errorf("%v %s\n%s", err, errOut, back)
 	}
 }

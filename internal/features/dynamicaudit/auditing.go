@@ -8,6 +8,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
@@ -72,7 +73,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		reporter, err := newSinkReporter(router, from, k.Clients, replica)
 		return []feature.Runner{reporter}, err
 	}
-	s.Paths = []feature.Path{{Path: auditTailPath, Handler: &auditTail{kernel: k, router: router, ended: ended}, LongRunning: true}}
+	s.Paths = []feature.Path{
+		{Path: auditTailPath, Handler: &auditTail{kernel: k, router: router, ended: ended}, LongRunning: true},
+		{Path: auditv1alpha1.EffectivePath, Handler: &effective{kernel: k, router: router}},
+	}
 	s.Shutdown = end
 	return s, nil
 }
