@@ -12,8 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 
+	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/auditrule"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
@@ -94,8 +96,8 @@ type AuditKnowledge interface {
 	Hiding(permission string) []schema.GroupResource
 	// IsDeclared reports whether a field permission is declared.
 	IsDeclared(permission string) bool
-	// IsServed reports whether a resource is served now.
-	IsServed(schema.GroupResource) bool
+	// Unserved lists the places in a class that select nothing which is served now.
+	Unserved(*audit.AuditClass) []auditrule.Unserved
 }
 
 // FieldPermissions checks what takes the engine to check in field permissions.

@@ -36,7 +36,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 	sinks := keep(&open, func() (*storage[*audit.AuditSink], error) {
 		return newStorage(auditSinkKind(cfg), opts)
 	})
-	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
+	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(cfg.Audit), opts) })
 	accessing := openAccess(&open, cfg, opts)
 	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
 	if open.err != nil {

@@ -2,9 +2,12 @@ package dynamicaudit
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/engine/auditrule"
 	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/features/feature"
 )
@@ -35,7 +38,17 @@ func (n knowledge) IsDeclared(permission string) bool {
 	return declared
 }
 
-// IsServed implements registry.AuditKnowledge.
-func (n knowledge) IsServed(resource schema.GroupResource) bool {
-	return n.k.Store.Current().Served.OwnKind(resource) != ""
+// Unserved implements registry.AuditKnowledge.
+func (n knowledge) Unserved(class *auditv1alpha1.AuditClass) []auditrule.Unserved {
+	snap := n.k.Store.Current()
+	if !snap.Synced {
+		return nil
+	}
+	var served []auditrule.ServedResource
+	for _, gr := range snap.Served.Resources() {
+		resource, subresource, _ := strings.Cut(gr.Resource, "/")
+		served = append(served, auditrule.ServedResource{Group: gr.Group, Resource: resource, Subresource: subresource,
+			Namespaced: snap.Served.Namespaced(schema.GroupResource{Group: gr.Group, Resource: resource})})
+	}
+	return auditrule.FindUnserved(class, served)
 }

@@ -42,7 +42,9 @@ func (f *Filters) Redact(ev *auditinternal.Event, reveal []string) *auditinterna
 	known := snap.Served.PreferredVersion(kind) == ev.ObjectRef.APIVersion || f.schemeOf(resource) == nil && !snap.Served.Converted(resource)
 	out.RequestObject, out.ResponseObject = redacted(hidden, ev.RequestObject, known), redacted(hidden, ev.ResponseObject, known)
 	out.Annotations = maps.Clone(ev.Annotations)
-	maps.DeleteFunc(out.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, webhookPatches) || strings.HasPrefix(key, policyFailures) })
+	maps.DeleteFunc(out.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, webhookPatches) || strings.HasPrefix(key, policyFailures)
+	})
 	if s := ev.ResponseStatus; s != nil && s.Code >= http.StatusBadRequest {
 		out.ResponseStatus = &metav1.Status{Status: s.Status, Code: s.Code, Reason: s.Reason, Message: "not shown: it may quote fields that are hidden (" + hidden.Names() + ")"}
 	}
