@@ -13,6 +13,7 @@ import (
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/state/source"
 )
 
 // Gate switches the system.
@@ -43,7 +44,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Router.Dir == "" {
 		return s, nil
 	}
-	cfg.Router.Redactor, cfg.Router.Clock = redactor{k}, k.Store.Clock()
+	cfg.Router.Redactor, cfg.Router.Clock, cfg.Router.OwnAgent = redactor{k}, k.Store.Clock(), source.Agent
 	router, err := sink.New(cfg.Router)
 	if err != nil {
 		return s, fmt.Errorf("dynamic audit: %w", err)

@@ -17,6 +17,8 @@ type Config struct {
 	Static *Static
 	// Redactor takes out of events what sinks do not get; nil takes nothing out. The static backend gets them whole.
 	Redactor Redactor
+	// OwnAgent is the user agent of requests of the server itself that sinks do not get; empty if they get all.
+	OwnAgent string
 	// Clock tells the time by which sinks end; that of the machine by default, which is trusted.
 	Clock Clock
 	// Services resolves sinks that are services of the cluster. Without it they stay inactive.

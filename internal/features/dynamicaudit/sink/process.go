@@ -8,6 +8,7 @@ import (
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/engine/auditrule"
@@ -49,7 +50,7 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		return false
 	}
 	most, known := auditrule.LevelOf(ev.Level)
-	if !known || most == auditrule.None {
+	if !known || most == auditrule.None || r.isOwn(ev) {
 		return false
 	}
 	w, ok := workPool.Get().(*work)
@@ -78,6 +79,12 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 	}
 	telling.end()
 	return wanted
+}
+
+// isOwn reports whether an event is of a request by which the server finds out how new its policy is: it changes and
+// shows nothing, and there are some every second.
+func (r *Router) isOwn(ev *auditinternal.Event) bool {
+	return r.cfg.OwnAgent != "" && ev.UserAgent == r.cfg.OwnAgent && ev.User.Username == user.APIServerUser
 }
 
 func (s *sink) receive(event *encoded, now time.Time) {
