@@ -7,7 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
 func convert(t *testing.T, content string) (out, errOut string, err error) {
@@ -98,5 +102,27 @@ func TestAuditConvertLists(t *testing.T) {
 	back, errOut, err := convert(t, out)
 	if err != nil || !strings.Contains(back, "omitManagedFields: true") || !strings.Contains(back, "allSubjects: true") || strings.Contains(errOut, "omitManagedFields") {
 		t.Errorf("%v %s\n%s", err, errOut, back)
+	}
+}
+
+// DA-18: a compiled policy is printed as one that can be read again, and a text of others cannot end its comment.
+func TestEffectiveText(t *testing.T) {
+	policy := &auditv1.Policy{OmitManagedFields: true, OmitStages: []auditv1.Stage{"RequestReceived"}, Rules: []auditv1.PolicyRule{{Level: "Request", Users: []string{"a\nb"}}, {Level: "None"}}}
+	text, err := effectiveText(&auditrule.Effective{Sink: "s", Generation: 3, Reason: "Active", Policy: policy, From: [][]string{{"x", "y\nrules: []"}, {"spec.policy.level"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back auditv1.Policy
+	if err := yaml.UnmarshalStrict([]byte(text), &back); err != nil || len(back.Rules) != 2 || back.Rules[0].Users[0] != "a\nb" || !back.OmitManagedFields || back.Kind != "Policy" {
+		t.Errorf("%v %+v in\n%s", err, back, text)
+	}
+	for _, want := range []string{"# AuditSink s, generation 3: Active\n", "# x; y\\nrules: []\n- level: Request", "# spec.policy.level\n- level: None"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	text, err = effectiveText(&auditrule.Effective{Sink: "s", Reason: "Active", Problem: "decisions have no equivalent"})
+	if err != nil || text != "# AuditSink s, generation 0: Active\n# decisions have no equivalent\n" {
+		t.Errorf("%v %s", err, text)
 	}
 }

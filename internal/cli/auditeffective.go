@@ -8,11 +8,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/engine/auditrule"
@@ -66,7 +69,7 @@ func (o *AuditEffectiveOptions) Run(ctx context.Context) error {
 		terminal.Fprintln(o.ErrOut, "The server has no audit sinks.")
 	}
 	for i := range found {
-		text, err := found[i].Text()
+		text, err := effectiveText(&found[i])
 		if err != nil {
 			return err
 		}
@@ -121,4 +124,39 @@ func notEffective(resp *http.Response) error {
 		return errors.New("the server does not show compiled audit policies: it is not Proviso, or dynamic audit is off")
 	}
 	return fmt.Errorf("the server answered %s", resp.Status)
+}
+
+// effectiveText is a policy as YAML, with comments that say where each rule comes from.
+func effectiveText(e *auditrule.Effective) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# AuditSink %s, generation %d: %s\n", terminal.Text(e.Sink), e.Generation, terminal.Text(e.Reason))
+	for _, line := range []string{e.Message, e.Problem} {
+		if line != "" {
+			fmt.Fprintf(&b, "# %s\n", terminal.Text(line))
+		}
+	}
+	if e.Policy == nil {
+		return b.String(), nil
+	}
+	head := map[string]any{"apiVersion": auditv1.SchemeGroupVersion.String(), "kind": "Policy", "omitStages": e.Policy.OmitStages}
+	if e.Policy.OmitManagedFields {
+		head["omitManagedFields"] = true
+	}
+	text, err := yaml.Marshal(head)
+	if err != nil {
+		return "", err
+	}
+	b.Write(text)
+	b.WriteString("rules:\n")
+	for i := range e.Policy.Rules {
+		if i < len(e.From) {
+			fmt.Fprintf(&b, "# %s\n", terminal.Text(strings.Join(e.From[i], "; ")))
+		}
+		rule, err := yaml.Marshal(e.Policy.Rules[i : i+1])
+		if err != nil {
+			return "", err
+		}
+		b.Write(rule)
+	}
+	return b.String(), nil
 }

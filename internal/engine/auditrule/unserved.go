@@ -20,8 +20,8 @@ type Unserved struct {
 	Message string
 }
 
-// FindUnserved lists the places in a class that select nothing which is served. Without anything that is served, nothing
-// is known.
+// FindUnserved lists the places in a class that select nothing which is served. Without anything that is served,
+// nothing is known.
 func FindUnserved(class *v1alpha1.AuditClass, served []ServedResource) (all []Unserved) {
 	if len(served) == 0 {
 		return nil
