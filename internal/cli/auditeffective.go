@@ -129,10 +129,10 @@ func notEffective(resp *http.Response) error {
 // effectiveText is a policy as YAML, with comments that say where each rule comes from.
 func effectiveText(e *auditrule.Effective) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# AuditSink %s, generation %d: %s\n", terminal.Text(e.Sink), e.Generation, terminal.Text(e.Reason))
+	terminal.Fprintf(&b, "# AuditSink %s, generation %d: %s\n", e.Sink, e.Generation, e.Reason)
 	for _, line := range []string{e.Message, e.Problem} {
 		if line != "" {
-			fmt.Fprintf(&b, "# %s\n", terminal.Text(line))
+			terminal.Fprintf(&b, "# %s\n", line)
 		}
 	}
 	if e.Policy == nil {
@@ -150,7 +150,7 @@ func effectiveText(e *auditrule.Effective) (string, error) {
 	b.WriteString("rules:\n")
 	for i := range e.Policy.Rules {
 		if i < len(e.From) {
-			fmt.Fprintf(&b, "# %s\n", terminal.Text(strings.Join(e.From[i], "; ")))
+			terminal.Fprintf(&b, "# %s\n", strings.Join(e.From[i], "; "))
 		}
 		rule, err := yaml.Marshal(e.Policy.Rules[i : i+1])
 		if err != nil {
