@@ -56,6 +56,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		auditregistrationv1alpha1.NonResourceSelector{}.OpenAPIModelName():    schema_proviso_api_auditregistration_v1alpha1_NonResourceSelector(ref),
 		auditregistrationv1alpha1.Policy{}.OpenAPIModelName():                 schema_proviso_api_auditregistration_v1alpha1_Policy(ref),
 		auditregistrationv1alpha1.PolicyRule{}.OpenAPIModelName():             schema_proviso_api_auditregistration_v1alpha1_PolicyRule(ref),
+		auditregistrationv1alpha1.RedactedField{}.OpenAPIModelName():          schema_proviso_api_auditregistration_v1alpha1_RedactedField(ref),
+		auditregistrationv1alpha1.Redaction{}.OpenAPIModelName():              schema_proviso_api_auditregistration_v1alpha1_Redaction(ref),
 		auditregistrationv1alpha1.ResourceSelector{}.OpenAPIModelName():       schema_proviso_api_auditregistration_v1alpha1_ResourceSelector(ref),
 		auditregistrationv1alpha1.Rule{}.OpenAPIModelName():                   schema_proviso_api_auditregistration_v1alpha1_Rule(ref),
 		auditregistrationv1alpha1.ServiceReference{}.OpenAPIModelName():       schema_proviso_api_auditregistration_v1alpha1_ServiceReference(ref),
@@ -2166,11 +2168,49 @@ func schema_proviso_api_auditregistration_v1alpha1_AuditSinkSpec(ref common.Refe
 							Ref:         ref(auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()),
 						},
 					},
+					"notAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notAfter is when the sink ends, in whole seconds: from that instant on it gets no events. What it had until then is still delivered. Left out, it gets events until it is deleted.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"omitManagedFields": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omitManagedFields leaves the managed fields out of the objects in requests and responses.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"redact": {
+						SchemaProps: spec.SchemaProps{
+							Description: "redact are fields whose values the sink does not get.",
+							Ref:         ref(auditregistrationv1alpha1.Redaction{}.OpenAPIModelName()),
+						},
+					},
+					"reveal": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "reveal are field permissions whose hidden fields the sink gets; those of all others are left out of events. Changing a sink that has some takes the verb reveal:<permission> in the whole cluster, on all resources that have the field.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			auditregistrationv1alpha1.Policy{}.OpenAPIModelName(), auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()},
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time", auditregistrationv1alpha1.Policy{}.OpenAPIModelName(), auditregistrationv1alpha1.Redaction{}.OpenAPIModelName(), auditregistrationv1alpha1.Webhook{}.OpenAPIModelName()},
 	}
 }
 
@@ -2507,6 +2547,99 @@ func schema_proviso_api_auditregistration_v1alpha1_PolicyRule(ref common.Referen
 	}
 }
 
+func schema_proviso_api_auditregistration_v1alpha1_RedactedField(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RedactedField is a field of some resources.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources have the field: plurals such as secrets, with their group such as deployments.apps, or \"*\" for all. Where one of them is the template of another, as pods in deployments.apps, the field is redacted there, too.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"field": {
+						SchemaProps: spec.SchemaProps{
+							Description: "field is the path, such as .data or .spec.containers[].env, in the preferred version of the resources.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"resources", "field"},
+			},
+		},
+	}
+}
+
+func schema_proviso_api_auditregistration_v1alpha1_Redaction(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Redaction names fields whose values a sink does not get: the values are replaced, the keys of maps are kept. Bodies in which the fields cannot be found, and those of patches, are left out.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"permissions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "permissions are field permissions by name, such as example.com/secretData. While one of them is not declared, the sink gets no bodies.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"fields": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "fields are fields by their path.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(auditregistrationv1alpha1.RedactedField{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			auditregistrationv1alpha1.RedactedField{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_api_auditregistration_v1alpha1_ResourceSelector(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2590,6 +2723,13 @@ func schema_proviso_api_auditregistration_v1alpha1_Rule(ref common.ReferenceCall
 									},
 								},
 							},
+						},
+					},
+					"allSubjects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allSubjects asks for both kinds of subjects: the user is one of the users, and has one of the groups. Otherwise one of them is enough.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"verbs": {

@@ -78,6 +78,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationauditregistrationv1alpha1.PolicyApplyConfiguration{}
 	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
 		return &applyconfigurationauditregistrationv1alpha1.PolicyRuleApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("RedactedField"):
+		return &applyconfigurationauditregistrationv1alpha1.RedactedFieldApplyConfiguration{}
+	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("Redaction"):
+		return &applyconfigurationauditregistrationv1alpha1.RedactionApplyConfiguration{}
 	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("ResourceSelector"):
 		return &applyconfigurationauditregistrationv1alpha1.ResourceSelectorApplyConfiguration{}
 	case auditregistrationv1alpha1.SchemeGroupVersion.WithKind("Rule"):

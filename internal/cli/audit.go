@@ -20,7 +20,7 @@ import (
 // NewAuditCommand returns `proviso audit`.
 func NewAuditCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Work with audit policies and sinks"}
-	cmd.AddCommand(newAuditConvertCommand(streams), newAuditTailCommand(streams))
+	cmd.AddCommand(newAuditConvertCommand(streams), newAuditEffectiveCommand(streams), newAuditTailCommand(streams))
 	return cmd
 }
 
@@ -38,7 +38,7 @@ func newAuditConvertCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "convert -f FILE",
 		Short: "Turn an audit policy file into a sink and its classes, or back",
 		Long: `Turn an audit.k8s.io/v1 Policy into an AuditSink and the AuditClasses it refers to, or a file with one AuditSink and its
-classes into a Policy. The result gives every request the same level. What has no equivalent is refused, naming the rule;
+classes into a Policy. Lists, as kubectl prints them, are read as well; of several sinks, --name chooses. The result gives every request the same level. What has no equivalent is refused, naming the rule;
 what is left out without changing a level is reported on standard error.`,
 		Example: `  # A policy file of kube-apiserver as a sink; add its webhook before applying it
   proviso audit convert -f audit-policy.yaml --name security > sink.yaml
@@ -49,7 +49,7 @@ what is left out without changing a level is reported on standard error.`,
 		RunE: func(*cobra.Command, []string) error { return o.Run() },
 	}
 	cmd.Flags().StringVarP(&o.File, "filename", "f", "", "File to convert; - for standard input. Required.")
-	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink to create from a policy.")
+	cmd.Flags().StringVar(&o.Name, "name", o.Name, "Name of the sink to create from a policy, or of the one to convert if there are several.")
 	return cmd
 }
 
@@ -68,49 +68,41 @@ func (o *AuditConvertOptions) Run() error {
 	if err != nil {
 		return err
 	}
-	var sink *auditv1alpha1.AuditSink
-	var classes []*auditv1alpha1.AuditClass
-	var policy *auditv1.Policy
+	var found auditObjects
 	for i, document := range bytes.Split(data, []byte("\n---")) {
-		var meta struct{ Kind string }
-		if err := yaml.Unmarshal(document, &meta); err != nil {
-			return fmt.Errorf("%s, document %d: %w", o.File, i+1, err)
-		}
-		switch meta.Kind {
-		case "":
-			continue
-		case "Policy":
-			policy = &auditv1.Policy{}
-			err = yaml.UnmarshalStrict(document, policy)
-		case "AuditSink":
-			if sink != nil {
-				return fmt.Errorf("%s, document %d: more than one AuditSink", o.File, i+1)
-			}
-			sink = &auditv1alpha1.AuditSink{}
-			err = yaml.UnmarshalStrict(document, sink)
-		case "AuditClass":
-			class := &auditv1alpha1.AuditClass{}
-			err = yaml.UnmarshalStrict(document, class)
-			classes = append(classes, class)
-		default:
-			return fmt.Errorf("%s, document %d: kind %q; want Policy, or AuditSink and AuditClass", o.File, i+1, meta.Kind)
-		}
-		if err != nil {
+		if err := found.read(document, ""); err != nil {
 			return fmt.Errorf("%s, document %d: %w", o.File, i+1, err)
 		}
 	}
 	switch {
-	case policy != nil && sink == nil && len(classes) == 0:
-		return o.fromPolicy(policy)
-	case sink != nil && policy == nil:
-		converted, err := auditrule.ToPolicy(&sink.Spec.Policy, classes)
+	case len(found.policies) == 1 && len(found.sinks)+len(found.classes) == 0:
+		return o.fromPolicy(found.policies[0])
+	case len(found.sinks) > 0 && len(found.policies) == 0:
+		sink, err := found.sink(o.Name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", o.File, err)
 		}
-		converted.APIVersion, converted.Kind = auditv1.SchemeGroupVersion.String(), "Policy"
-		return o.documents(converted)
+		return o.toPolicy(sink, found.classes)
 	}
 	return fmt.Errorf("%s: want one Policy, or one AuditSink with its AuditClasses", o.File)
+}
+
+func (o *AuditConvertOptions) toPolicy(sink *auditv1alpha1.AuditSink, classes []*auditv1alpha1.AuditClass) error {
+	converted, err := auditrule.ToPolicy(&sink.Spec.Policy, classes)
+	if err != nil {
+		return err
+	}
+	for _, lost := range []struct {
+		name string
+		set  bool
+	}{{"notAfter", sink.Spec.NotAfter != nil}, {"redact", sink.Spec.Redact != nil}, {"reveal", len(sink.Spec.Reveal) > 0}} {
+		if lost.set {
+			terminal.Fprintf(o.ErrOut, "left out: spec.%s: an audit policy has no equivalent\n", lost.name)
+		}
+	}
+	converted.OmitManagedFields = sink.Spec.OmitManagedFields
+	converted.APIVersion, converted.Kind = auditv1.SchemeGroupVersion.String(), "Policy"
+	return o.documents(converted)
 }
 
 func (o *AuditConvertOptions) fromPolicy(policy *auditv1.Policy) error {

@@ -43,6 +43,11 @@ type Rule struct {
 	// +listType=atomic
 	Subjects []SubjectSelector `json:"subjects,omitempty"`
 
+	// allSubjects asks for both kinds of subjects: the user is one of the users, and has one of the groups. Otherwise
+	// one of them is enough.
+	// +optional
+	AllSubjects bool `json:"allSubjects,omitempty"`
+
 	// verbs are the verbs of the requests that are selected: API verbs such as create and watch, or HTTP verbs in lower
 	// case for non-resource requests. "*", or leaving the list out, means all.
 	// +optional

@@ -56,6 +56,52 @@ type AuditSinkSpec struct {
 	// webhook is where the events are sent. A sink without one is inactive.
 	// +optional
 	Webhook *Webhook `json:"webhook,omitempty"`
+
+	// notAfter is when the sink ends, in whole seconds: from that instant on it gets no events. What it had until then
+	// is still delivered. Left out, it gets events until it is deleted.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+
+	// omitManagedFields leaves the managed fields out of the objects in requests and responses.
+	// +optional
+	OmitManagedFields bool `json:"omitManagedFields,omitempty"`
+
+	// redact are fields whose values the sink does not get.
+	// +optional
+	Redact *Redaction `json:"redact,omitempty"`
+
+	// reveal are field permissions whose hidden fields the sink gets; those of all others are left out of events.
+	// Changing a sink that has some takes the verb reveal:<permission> in the whole cluster, on all resources that have
+	// the field.
+	// +optional
+	// +listType=set
+	Reveal []string `json:"reveal,omitempty"`
+}
+
+// Redaction names fields whose values a sink does not get: the values are replaced, the keys of maps are kept. Bodies
+// in which the fields cannot be found, and those of patches, are left out.
+type Redaction struct {
+	// permissions are field permissions by name, such as example.com/secretData. While one of them is not declared, the
+	// sink gets no bodies.
+	// +optional
+	// +listType=set
+	Permissions []string `json:"permissions,omitempty"`
+
+	// fields are fields by their path.
+	// +optional
+	// +listType=atomic
+	Fields []RedactedField `json:"fields,omitempty"`
+}
+
+// RedactedField is a field of some resources.
+type RedactedField struct {
+	// resources have the field: plurals such as secrets, with their group such as deployments.apps, or "*" for all.
+	// Where one of them is the template of another, as pods in deployments.apps, the field is redacted there, too.
+	// +listType=atomic
+	Resources []string `json:"resources"`
+
+	// field is the path, such as .data or .spec.containers[].env, in the preferred version of the resources.
+	Field string `json:"field"`
 }
 
 // Policy says which requests are recorded and at which level.
@@ -159,6 +205,8 @@ const (
 	ReasonClassesMissing = "AuditClassesMissing"
 	// ReasonNoWebhook: the sink has no webhook.
 	ReasonNoWebhook = "NoWebhook"
+	// ReasonEnded: spec.notAfter is past.
+	ReasonEnded = "Ended"
 	// ReasonInvalid: the policy or the webhook cannot be used; the message says why.
 	ReasonInvalid = "Invalid"
 )

@@ -8,3 +8,6 @@ const (
 	// verb watch on auditsinks/tail, which is not cut off as a request that takes too long.
 	TailBesidePath = "/apis/" + GroupName + "/v1alpha1/watch/auditsinks/-/tail"
 )
+
+// EffectivePath is where a server of ours shows the compiled policies of its sinks.
+const EffectivePath = "/proviso/audit/effective"

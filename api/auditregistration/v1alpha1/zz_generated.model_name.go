@@ -71,6 +71,16 @@ func (in PolicyRule) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RedactedField) OpenAPIModelName() string {
+	return "io.k8s.auditregistration.v1alpha1.RedactedField"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Redaction) OpenAPIModelName() string {
+	return "io.k8s.auditregistration.v1alpha1.Redaction"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceSelector) OpenAPIModelName() string {
 	return "io.k8s.auditregistration.v1alpha1.ResourceSelector"
 }

@@ -57,6 +57,7 @@ const (
 	codeEnded       = "PV020"
 	codeEndless     = "PV021"
 	codeFarEnd      = "PV022"
+	codeUnserved    = "PV023"
 )
 
 // Codes are all of them, in order.
@@ -129,6 +130,9 @@ func Codes() []Code {
 		{codeFarEnd, "end-far-away", "A binding ends in more than a year",
 			"Nobody remembers in a year why it is there, and until then it is as good as permanent.",
 			"Choose an end that is nearer, and renew the binding if it is still needed; or leave the end out.", Note},
+		{codeUnserved, "class-of-nothing-served", "An audit class selects what is not served",
+			"Resources are named as they are in URLs: a singular, a kind or another API group selects nothing, and what should be recorded is not. The resources are Kubernetes' own and those of the CRDs among the files.",
+			"Correct the resource, subresource, group or scope, or give the CRD with --from.", Warning},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
+	"proviso.dev/proviso/internal/engine/auditrule"
 )
 
 // sinks remarks on sinks that record nothing and classes that nobody refers to.
@@ -32,10 +33,24 @@ func (c *checker) sinks() {
 			c.say(Remark{Code: codeSink, Severity: Warning, Object: object, Path: []any{"spec", "policy"}, Message: "the sink records nothing: its level is None everywhere"})
 		}
 	}
+	served := c.servedResources()
 	for _, class := range c.Classes {
+		for _, u := range auditrule.FindUnserved(class, served) {
+			c.say(Remark{Code: codeUnserved, Severity: Warning, Object: Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditClass", "", class.Name}, Path: u.Path, Message: u.Message})
+		}
 		if !used[class.Name] {
 			c.say(Remark{Code: codeSink, Severity: Warning, Object: Object{auditv1alpha1.SchemeGroupVersion.Group, "AuditClass", "", class.Name}, Path: []any{"metadata", "name"},
 				Message: "no sink refers to this class", Do: "Refer to it in a sink, or delete it."})
 		}
 	}
+}
+
+// servedResources are the resources that requests can be for.
+func (c *checker) servedResources() (all []auditrule.ServedResource) {
+	for _, r := range c.Resources {
+		if !r.Virtual {
+			all = append(all, auditrule.ServedResource{Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespaced: r.Namespaced})
+		}
+	}
+	return all
 }

@@ -18,7 +18,7 @@ import (
 	"proviso.dev/proviso/internal/apis/registry/validate"
 )
 
-func auditClassKind() *kind[*audit.AuditClass] {
+func auditClassKind(know AuditKnowledge) *kind[*audit.AuditClass] {
 	return &kind[*audit.AuditClass]{
 		version: audit.SchemeGroupVersion, plural: "auditclasses", singular: "auditclass", shortNames: []string{"aclass"},
 		newObject: func() *audit.AuditClass { return &audit.AuditClass{} },
@@ -28,8 +28,39 @@ func auditClassKind() *kind[*audit.AuditClass] {
 		},
 		prepare:     func(_, _ *audit.AuditClass) {},
 		validate:    func(_ context.Context, c, _ *audit.AuditClass) field.ErrorList { return validate.AuditClass(c) },
+		warn:        func(_ context.Context, c, _ *audit.AuditClass) []string { return classWarnings(c, know) },
 		sameContent: func(a, b *audit.AuditClass) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) },
 	}
+}
+
+// maxClassWarnings bounds what a writer is told of one class.
+const maxClassWarnings = 10
+
+// classWarnings says what of a class selects nothing: it may be misspelt, or come later.
+func classWarnings(c *audit.AuditClass, know AuditKnowledge) (warnings []string) {
+	if know == nil {
+		return nil
+	}
+	for _, u := range know.Unserved(c) {
+		if len(warnings) == maxClassWarnings {
+			return append(warnings, "further places select nothing, either")
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: %s: it selects nothing until that changes", fieldPath(u.Path), u.Message))
+	}
+	return warnings
+}
+
+// fieldPath is a path as people write it.
+func fieldPath(steps []any) string {
+	var path *field.Path
+	for _, step := range steps {
+		if n, isIndex := step.(int); isIndex {
+			path = path.Index(n)
+		} else {
+			path = path.Child(fmt.Sprint(step))
+		}
+	}
+	return path.String()
 }
 
 // auditClasses keeps classes that a sink refers to.

@@ -18,7 +18,7 @@ import (
 	"proviso.dev/proviso/internal/apis/registry/validate"
 )
 
-func auditSinkKind(allowInsecure bool) *kind[*audit.AuditSink] {
+func auditSinkKind(cfg Config) *kind[*audit.AuditSink] {
 	return &kind[*audit.AuditSink]{
 		version: audit.SchemeGroupVersion, plural: "auditsinks", singular: "auditsink", shortNames: []string{"asink"},
 		newObject: func() *audit.AuditSink { return &audit.AuditSink{} },
@@ -40,8 +40,9 @@ func auditSinkKind(allowInsecure bool) *kind[*audit.AuditSink] {
 		},
 		prepare: func(_, _ *audit.AuditSink) {},
 		validate: func(_ context.Context, s, _ *audit.AuditSink) field.ErrorList {
-			return validate.AuditSink(s, allowInsecure)
+			return append(validate.AuditSink(s, cfg.AllowInsecureSinks), redactedFields(s, cfg.FieldPermissions)...)
 		},
+		warn:          func(_ context.Context, s, _ *audit.AuditSink) []string { return sinkWarnings(s, cfg.Audit) },
 		sameContent:   func(a, b *audit.AuditSink) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) },
 		contentFields: []string{"spec"},
 		copyContent:   func(to, from *audit.AuditSink) { to.Spec = from.Spec },
@@ -64,7 +65,8 @@ func target(w *audit.Webhook) string {
 // auditSinks bounds the number of sinks.
 type auditSinks struct {
 	*storage[*audit.AuditSink]
-	max int
+	max     int
+	reveals reveals
 	// creating makes counting and creating one step within this server.
 	creating sync.Mutex
 }
@@ -73,7 +75,7 @@ type auditSinks struct {
 func (s *auditSinks) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	slot := &sinkSlot{sinks: s}
 	defer slot.release()
-	created, err := s.storage.Create(ctx, obj, slot.take(validation), options)
+	created, err := s.storage.Create(ctx, obj, slot.take(s.reveals.onCreate(validation)), options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
 		return created, err
 	}
@@ -85,7 +87,7 @@ func (s *auditSinks) Update(ctx context.Context, name string, objInfo rest.Updat
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	slot := &sinkSlot{sinks: s}
 	defer slot.release()
-	obj, created, err := s.storage.Update(ctx, name, objInfo, slot.take(createValidation), updateValidation, forceAllowCreate, options)
+	obj, created, err := s.storage.Update(ctx, name, objInfo, slot.take(s.reveals.onCreate(createValidation)), s.reveals.onUpdate(updateValidation), forceAllowCreate, options)
 	if err != nil || !created || dryrun.IsDryRun(options.DryRun) {
 		return obj, created, err
 	}

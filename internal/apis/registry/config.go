@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 
+	audit "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/auditrule"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
@@ -71,6 +74,9 @@ type Config struct {
 	// FieldPermissions checks field permissions by the engine.
 	FieldPermissions FieldPermissions
 
+	// Audit knows what audit sinks and classes are about; nil if this server has no sinks.
+	Audit AuditKnowledge
+
 	// Access knows what those have to do with the server who ask for access; nil if nobody can ask.
 	Access AccessDesk
 }
@@ -82,6 +88,16 @@ type Rules interface {
 	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
 	// API groups have, for warnings.
 	Unserved(rule policy.PolicyRule) (unserved, guarded []string)
+}
+
+// AuditKnowledge knows what audit sinks and classes are about.
+type AuditKnowledge interface {
+	// Hiding lists the resources of which a permission hides a field now; none if it hides none, or one of all.
+	Hiding(permission string) []schema.GroupResource
+	// IsDeclared reports whether a field permission is declared.
+	IsDeclared(permission string) bool
+	// Unserved lists the places in a class that select nothing which is served now.
+	Unserved(*audit.AuditClass) []auditrule.Unserved
 }
 
 // FieldPermissions checks what takes the engine to check in field permissions.

@@ -34,9 +34,9 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return newStorage(clusterProtectedAttributeKind(cfg.Roles), opts)
 	})
 	sinks := keep(&open, func() (*storage[*audit.AuditSink], error) {
-		return newStorage(auditSinkKind(cfg.AllowInsecureSinks), opts)
+		return newStorage(auditSinkKind(cfg), opts)
 	})
-	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(), opts) })
+	classes := keep(&open, func() (*storage[*audit.AuditClass], error) { return newStorage(auditClassKind(cfg.Audit), opts) })
 	accessing := openAccess(&open, cfg, opts)
 	revocations := keep(&open, func() (*storage[*access.TokenRevocation], error) { return newStorage(tokenRevocationKind(), opts) })
 	if open.err != nil {
@@ -70,7 +70,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"shadowrules":           newShadowRules(cfg.ShadowRules, cfg.MasterNamespace),
 		}),
 		group(audit.GroupName, audit.SchemeGroupVersion.Version, map[string]rest.Storage{
-			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks},
+			"auditsinks":        &auditSinks{storage: sinks, max: cfg.MaxAuditSinks, reveals: reveals{cfg.Authorizer, cfg.Audit}},
 			"auditsinks/status": sinks.status(),
 			"auditclasses":      &auditClasses{storage: classes, sinks: sinks},
 		}),

@@ -113,6 +113,7 @@ type world struct {
 	checkRule   func(policy.PolicyRule, *field.Path) field.ErrorList
 	authorize   func(authorizer.Attributes) authorizer.Decision
 	permissions Permissions
+	audit       AuditKnowledge
 }
 
 // Known is what an informer knows; everything but what a test says otherwise.
@@ -202,7 +203,7 @@ func (w *world) config() Config {
 			return w.authorize(a), "", nil
 		}),
 		Escalation: w, Turns: &turns.Queue{}, Namespaces: w, Roles: w, Reviewer: w, Permissions: w.fieldPermissions(), ShadowRules: shadow.New(time.Now),
-		Rules: w, FieldPermissions: w,
+		Rules: w, FieldPermissions: w, Audit: w.audit,
 	}
 }
 

@@ -19,6 +19,8 @@ type Source struct {
 	// Receives is false for a sink that has nowhere to send events to. It stays inactive, so that no event is made for
 	// it.
 	Receives bool
+	// Ended says that the sink gets no events any more.
+	Ended bool
 	// Own are classes that only this source can refer to. They come before those of the same name that all share.
 	Own []*v1alpha1.AuditClass
 	// Invalid, if not empty, is why the sink cannot be used although its policy could. The sink stays inactive.
@@ -56,6 +58,8 @@ func compileSink(src *Source, shared *classSet) (Sink, Level, []clause) {
 		sink.Reason, sink.Message = v1alpha1.ReasonInvalid, err.Error()
 	case src.Invalid != "":
 		sink.Reason, sink.Message = v1alpha1.ReasonInvalid, src.Invalid
+	case src.Ended:
+		sink.Reason, sink.Message = v1alpha1.ReasonEnded, "spec.notAfter is past: the sink gets no events any more"
 	case len(sink.Missing) > 0:
 		sink.Reason = v1alpha1.ReasonClassesMissing
 		sink.Message = "audit classes that do not exist: " + strings.Join(sink.Missing, ", ") + "; the sink becomes active when they do"

@@ -208,6 +208,13 @@ func TestSelectors(t *testing.T) {
 		miss: []authorizer.Attributes{resourceRequest("bob", []string{"ops", "alice"}, "get", "", "pods", "a", "y"), resourceRequest("devs", nil, "get", "", "pods", "a", "y"),
 			&authorizer.AttributesRecord{Verb: "get", Path: "/x"}},
 	}, {
+		name: "allSubjects",
+		rule: `{subjects: [{type: User, names: [alice]}, {type: UserGroup, names: [devs, ops]}, {type: User, names: [bob]}], allSubjects: true}`,
+		match: []authorizer.Attributes{resourceRequest("alice", []string{"x", "ops"}, "get", "", "pods", "a", "y"), resourceRequest("bob", []string{"devs"}, "get", "", "pods", "a", "y"),
+			pathRequest("alice", []string{"devs"}, "get", "/x")},
+		miss: []authorizer.Attributes{resourceRequest("alice", nil, "get", "", "pods", "a", "y"), resourceRequest("carol", []string{"devs"}, "get", "", "pods", "a", "y"),
+			&authorizer.AttributesRecord{Verb: "get", Path: "/x"}},
+	}, {
 		name:  "nonResourceSelectors as an object, a list, with *",
 		rule:  `nonResourceSelectors: [{urls: ["/api*", "/version"]}, {urls: ["/metrics"]}]`,
 		match: []authorizer.Attributes{pathRequest("u", nil, "get", "/api"), pathRequest("u", nil, "get", "/apis/x"), pathRequest("u", nil, "get", "/metrics")},
@@ -333,6 +340,7 @@ func TestNoAllocation(t *testing.T) {
 func TestInvalidClasses(t *testing.T) {
 	for rule, want := range map[string]string{
 		`subjects: [{type: Robot, names: [a]}]`:                                              `spec.rules[0].subjects[0].type: "Robot"`,
+		`{subjects: [{type: User, names: [a]}], allSubjects: true}`:                          `spec.rules[0].allSubjects`,
 		`subjects: [{type: User, names: []}]`:                                                `spec.rules[0].subjects[0].names`,
 		`groupResourceSelectors: [{resources: [{kind: ""}]}]`:                                `resources[0].kind: is empty`,
 		`groupResourceSelectors: [{resources: [{kind: pods/log}]}]`:                          `resources[0].kind: "pods/log"`,

@@ -81,7 +81,6 @@ rules:
 // DA-5: what has no equivalent is refused, naming the rule; the twin that differs in that one thing is not.
 func TestRefusedConversions(t *testing.T) {
 	for _, tc := range []struct{ name, refused, want, twin string }{
-		{"a user and a group", `{level: Metadata, users: [a], userGroups: [b]}`, "rules[1].users: the rule wants a user and a group", `{level: Metadata, users: [a]}`},
 		{"verb *", `{level: Metadata, verbs: ["*"]}`, "rules[1].verbs", `{level: Metadata, verbs: [get]}`},
 		{"*/*", `{level: Metadata, resources: [{group: "", resources: ["*/*"]}]}`, "rules[1].resources[0].resources[0]", `{level: Metadata, resources: [{group: "", resources: ["*"]}]}`},
 		{"no resource", `{level: Metadata, resources: [{group: "", resources: ["pods/"]}]}`, "rules[1].resources[0].resources[0]", `{level: Metadata, resources: [{group: "", resources: ["pods/*"]}]}`},
@@ -115,7 +114,50 @@ func TestRefusedConversions(t *testing.T) {
 	}
 }
 
-// DA-5: omitStages and omitManagedFields are reported as lost; consecutive rules of a level share a class; what follows
+// DA-18: managed fields are left out if all rules that record objects say so, and it is reported if some do.
+func TestFromPolicyKeepsOmitManagedFields(t *testing.T) {
+	for text, want := range map[string]struct {
+		omit bool
+		lost string
+	}{
+		"{omitManagedFields: true, rules: [{level: Metadata}]}":                                                                  {true, ""},
+		"{rules: [{level: Request, verbs: [get], omitManagedFields: true}, {level: Metadata}]}":                                  {true, ""},
+		"{omitManagedFields: true, rules: [{level: Request, omitManagedFields: false}]}":                                         {false, ""},
+		"{omitManagedFields: true, rules: [{level: Request, verbs: [get], omitManagedFields: false}, {level: RequestResponse}]}": {false, "rules[1].omitManagedFields: is lost; rules[0] keeps"},
+		"{omitManagedFields: true, rules: [{level: Request}, {level: Request, verbs: [get], omitManagedFields: false}]}":         {true, ""},
+		"{rules: [{level: Request}]}": {false, ""},
+	} {
+		got, err := FromPolicy("x", policyOf(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lost := strings.Join(got.Lost, "\n"); got.Sink.Spec.OmitManagedFields != want.omit || !strings.Contains(lost, want.lost) || want.lost == "" && strings.Contains(lost, "omitManagedFields") {
+			t.Errorf("%s: %v %s", text, got.Sink.Spec.OmitManagedFields, lost)
+		}
+	}
+}
+
+// DA-18: a rule of an audit policy that names users and groups wants both, there and back.
+func TestUsersAndGroups(t *testing.T) {
+	const text = "omitStages: [RequestReceived]\nrules: [{level: Metadata, users: [a], userGroups: [b]}, {level: None}]"
+	got, err := FromPolicy("x", policyOf(t, text))
+	if err != nil || !got.Classes[0].Spec.Rules[0].AllSubjects {
+		t.Fatalf("%+v %v", got, err)
+	}
+	back, from, err := ToPolicyFrom(&got.Sink.Spec.Policy, got.Classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back.TypeMeta = policyOf(t, text).TypeMeta
+	if diff := cmp.Diff(policyOf(t, text), back); diff != "" {
+		t.Error(diff)
+	}
+	if want := [][]string{{`spec.policy.rules[0]: audit class "x-01-metadata", spec.rules[0]`}, {"spec.policy.level"}}; !cmp.Equal(from, want) {
+		t.Errorf("from %q", from)
+	}
+}
+
+// DA-5: omitStages are reported as lost; consecutive rules of a level share a class; what follows
 // a catch-all is left out.
 func TestFromPolicyText(t *testing.T) {
 	got, err := FromPolicy("mine", policyOf(t, `
@@ -154,7 +196,10 @@ spec: {rules: [{nonResourceSelectors: [{urls: ["/healthz*"]}]}]}
 		t.Error(diff)
 	}
 	lost := strings.Join(got.Lost, "\n")
-	for _, want := range []string{"omitManagedFields: is lost", "rules[0].omitStages: ResponseStarted is lost", "rules[3]: matches every request; the 1 rules after it", "rules[1]: events of the stage RequestReceived"} {
+	if !got.Sink.Spec.OmitManagedFields || strings.Contains(lost, "omitManagedFields") {
+		t.Errorf("omitManagedFields is not kept: %s", lost)
+	}
+	for _, want := range []string{"rules[0].omitStages: ResponseStarted is lost", "rules[3]: matches every request; the 1 rules after it", "rules[1]: events of the stage RequestReceived"} {
 		if !strings.Contains(lost, want) {
 			t.Errorf("not reported: %q in\n%s", want, lost)
 		}

@@ -1,6 +1,7 @@
 package auditrule
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,10 @@ func flattenRule(r *v1alpha1.Rule) ([]*predicate, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := predicate{users: users, groups: groups, verbs: r.Verbs}
+	if r.AllSubjects && (len(users) == 0 || len(groups) == 0) {
+		return nil, errors.New("allSubjects: needs subjects of type User and of type UserGroup")
+	}
+	base := predicate{users: users, groups: groups, both: r.AllSubjects, verbs: r.Verbs}
 	if err := flattenDecision(&base, r); err != nil {
 		return nil, err
 	}

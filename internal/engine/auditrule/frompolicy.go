@@ -37,11 +37,12 @@ func FromPolicy(name string, policy *auditv1.Policy) (*Converted, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1alpha1.AuditSinkSpec{Policy: v1alpha1.Policy{Level: v1alpha1.LevelNone}},
 	}}
-	out.noteOmissions("", policy.OmitStages, policy.OmitManagedFields)
+	out.noteOmissions("", policy.OmitStages)
+	counts := len(policy.Rules) // those that can match
 	for i := range policy.Rules {
 		r := &policy.Rules[i]
 		path := fmt.Sprintf("rules[%d]", i)
-		out.noteOmissions(path+".", r.OmitStages, r.OmitManagedFields != nil && *r.OmitManagedFields)
+		out.noteOmissions(path+".", r.OmitStages)
 		rule, err := classRule(r)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%w", path, err)
@@ -49,6 +50,7 @@ func FromPolicy(name string, policy *auditv1.Policy) (*Converted, error) {
 		level := v1alpha1.Level(r.Level)
 		if rule.matchesEverything() {
 			out.Sink.Spec.Policy.Level = level
+			counts = i + 1
 			if rest := len(policy.Rules) - i - 1; rest > 0 {
 				out.Lost = append(out.Lost, fmt.Sprintf("rules[%d]: matches every request; the %d rules after it never apply and are left out", i, rest))
 			}
@@ -56,6 +58,7 @@ func FromPolicy(name string, policy *auditv1.Policy) (*Converted, error) {
 		}
 		out.append(level, rule.Rule)
 	}
+	out.omitManagedFields(policy, policy.Rules[:counts])
 	out.noteRequestReceived(policy)
 	return out, nil
 }
@@ -86,14 +89,13 @@ func (r *convertedRule) matchesEverything() bool {
 // classRule converts one rule; the error continues a path to it.
 func classRule(r *auditv1.PolicyRule) (*convertedRule, error) {
 	out := &convertedRule{}
-	switch {
-	case len(r.Users) > 0 && len(r.UserGroups) > 0:
-		return nil, fmt.Errorf("users: the rule wants a user and a group at once, which no audit class can express; split it by user or by group")
-	case len(r.Users) > 0:
-		out.Subjects = []v1alpha1.SubjectSelector{{Type: v1alpha1.SubjectUser, Names: slices.Clone(r.Users)}}
-	case len(r.UserGroups) > 0:
-		out.Subjects = []v1alpha1.SubjectSelector{{Type: v1alpha1.SubjectUserGroup, Names: slices.Clone(r.UserGroups)}}
+	if len(r.Users) > 0 {
+		out.Subjects = append(out.Subjects, v1alpha1.SubjectSelector{Type: v1alpha1.SubjectUser, Names: slices.Clone(r.Users)})
 	}
+	if len(r.UserGroups) > 0 {
+		out.Subjects = append(out.Subjects, v1alpha1.SubjectSelector{Type: v1alpha1.SubjectUserGroup, Names: slices.Clone(r.UserGroups)})
+	}
+	out.AllSubjects = len(out.Subjects) > 1
 	if slices.Contains(r.Verbs, wildcard) {
 		return nil, fmt.Errorf("verbs: %q is not a verb in an audit policy and matches no request; leave verbs out to match all", wildcard)
 	}
@@ -183,14 +185,36 @@ func resourceSelector(res string) (v1alpha1.ResourceSelector, error) {
 	}
 }
 
-func (c *Converted) noteOmissions(path string, stages []auditv1.Stage, managedFields bool) {
+// omitManagedFields leaves managed fields out if all rules do that record an object. A sink has one answer for all.
+func (c *Converted) omitManagedFields(policy *auditv1.Policy, rules []auditv1.PolicyRule) {
+	var omit, keep []int
+	for i := range rules {
+		if level, _ := LevelOf(rules[i].Level); level < Request {
+			continue
+		}
+		omits := policy.OmitManagedFields
+		if own := rules[i].OmitManagedFields; own != nil {
+			omits = *own
+		}
+		if omits {
+			omit = append(omit, i)
+		} else {
+			keep = append(keep, i)
+		}
+	}
+	c.Sink.Spec.OmitManagedFields = len(keep) == 0 && (len(omit) > 0 || policy.OmitManagedFields)
+	if len(keep) > 0 {
+		for _, i := range omit {
+			c.Lost = append(c.Lost, fmt.Sprintf("rules[%d].omitManagedFields: is lost; rules[%d] keeps managed fields, and a sink leaves them out of all events or of none", i, keep[0]))
+		}
+	}
+}
+
+func (c *Converted) noteOmissions(path string, stages []auditv1.Stage) {
 	for _, s := range stages {
 		if s != auditv1.StageRequestReceived {
 			c.Lost = append(c.Lost, fmt.Sprintf("%somitStages: %s is lost; a sink gets ResponseStarted, ResponseComplete and Panic", path, s))
 		}
-	}
-	if managedFields {
-		c.Lost = append(c.Lost, path+"omitManagedFields: is lost; a sink gets managed fields with the objects")
 	}
 }
 

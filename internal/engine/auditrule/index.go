@@ -34,6 +34,7 @@ type Index struct {
 	path       pathTable
 
 	asksDecision bool // a clause asks how the request was decided
+	asksBoth     bool // a clause asks for a user and a group
 
 	unindexed dimension // checked clause by clause, because their tables would be too large
 }

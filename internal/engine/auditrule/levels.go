@@ -67,7 +67,7 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 			}
 			for x != 0 {
 				i := w*64 + bits.TrailingZeros64(x)
-				if ix.unindexed != 0 && !ix.predicates[i].matches(rq, ix.unindexed) {
+				if (ix.unindexed != 0 || ix.asksBoth) && !ix.confirms(i, rq) {
 					x &= x - 1
 					continue
 				}
@@ -109,6 +109,12 @@ func (ix *Index) scan(rq *request, out []Level) Level {
 		}
 	}
 	return max(highest, ix.defaultsOf(decided, len(ix.sinks)))
+}
+
+// confirms looks at what the tables do not know of a clause.
+func (ix *Index) confirms(i int, rq *request) bool {
+	p := ix.predicates[i]
+	return p.matches(rq, ix.unindexed) && (!p.both || p.matchesSubject(rq))
 }
 
 // rows are what was found for a request, one per dimension. Those that are nil accept with every clause.

@@ -25,17 +25,19 @@ func wantLevel(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass, a author
 }
 
 func selects(r *v1alpha1.Rule, a authorizer.Attributes) bool {
-	if len(r.Subjects) > 0 && !slices.ContainsFunc(r.Subjects, func(s v1alpha1.SubjectSelector) bool {
-		u := a.GetUser()
-		if u == nil {
+	if len(r.Subjects) > 0 {
+		found := map[v1alpha1.SubjectType]bool{}
+		for _, s := range r.Subjects {
+			if u := a.GetUser(); u != nil && s.Type == v1alpha1.SubjectUser {
+				found[s.Type] = found[s.Type] || slices.Contains(s.Names, u.GetName())
+			} else if u != nil {
+				found[s.Type] = found[s.Type] || slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(s.Names, g) })
+			}
+		}
+		user, group := found[v1alpha1.SubjectUser], found[v1alpha1.SubjectUserGroup]
+		if r.AllSubjects && !(user && group) || !user && !group {
 			return false
 		}
-		if s.Type == v1alpha1.SubjectUser {
-			return slices.Contains(s.Names, u.GetName())
-		}
-		return slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(s.Names, g) })
-	}) {
-		return false
 	}
 	if len(r.Verbs) > 0 && !slices.Contains(r.Verbs, "*") && !slices.Contains(r.Verbs, a.GetVerb()) {
 		return false

@@ -9,6 +9,7 @@ import (
 // scope and path has to hold. A rule of a class is one predicate or an alternative of several.
 type predicate struct {
 	users, groups []string // both empty: anybody, even nobody
+	both          bool     // one of the users, with one of the groups
 	verbs         []string // empty: any
 	target        target
 
@@ -101,8 +102,11 @@ func (p *predicate) matchesSubject(rq *request) bool {
 	if !rq.authenticated {
 		return false
 	}
-	return slices.Contains(p.users, rq.user) ||
-		slices.ContainsFunc(rq.groups, func(g string) bool { return slices.Contains(p.groups, g) })
+	isUser := slices.Contains(p.users, rq.user)
+	if isUser != p.both { // the one decides
+		return isUser
+	}
+	return slices.ContainsFunc(rq.groups, func(g string) bool { return slices.Contains(p.groups, g) })
 }
 
 func (p *predicate) matchesResource(rq *request) bool {

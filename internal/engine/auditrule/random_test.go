@@ -75,6 +75,9 @@ func randomClassRule(c *chooser) v1alpha1.Rule {
 		}
 		r.Subjects = append(r.Subjects, s)
 	}
+	if len(r.Subjects) > 1 && r.Subjects[0].Type != r.Subjects[1].Type {
+		r.AllSubjects = c.maybe(2)
+	}
 	r.Verbs = some(c, 3, someVerbs)
 	if c.maybe(12) {
 		r.Verbs = append(r.Verbs, "*")
@@ -150,10 +153,10 @@ func randomPolicy(c *chooser) *auditv1.Policy {
 	p := &auditv1.Policy{}
 	for range 1 + c.n(8) {
 		r := auditv1.PolicyRule{Level: auditv1.Level(pick(c, someLevels)), Verbs: some(c, 3, someVerbs)}
-		switch c.n(3) {
-		case 0:
+		if c.maybe(2) {
 			r.Users = some(c, 2, someUsers)
-		case 1:
+		}
+		if c.maybe(2) {
 			r.UserGroups = some(c, 2, someGroups)
 		}
 		switch c.n(4) {

@@ -5,7 +5,7 @@ import (
 )
 
 // subjectTable gives the clauses that accept a user with groups. A rule wants one of its users or one of its groups, so
-// the rows of the user and of all groups are united.
+// the rows of the user and of all groups are united. A rule that wants both is found by its users, and looked at again.
 type subjectTable struct {
 	anybody       row
 	users, groups table
@@ -20,6 +20,10 @@ func (ix *Index) buildSubject() {
 		}
 		for _, u := range p.users {
 			users.add(u, i)
+		}
+		if p.both {
+			ix.asksBoth = true
+			continue
 		}
 		for _, g := range p.groups {
 			groups.add(g, i)

@@ -16,34 +16,48 @@ import (
 // ToPolicy compiles the policy of a sink to an audit.k8s.io/v1 policy that gives every request the same level. It is an
 // error if a class is missing or invalid, or if a rule has no equivalent in such a policy; the error names the rule.
 func ToPolicy(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1.Policy, error) {
+	out, _, err := ToPolicyFrom(policy, classes)
+	return out, err
+}
+
+// ToPolicyFrom is ToPolicy, and says of each rule of the result where it comes from.
+func ToPolicyFrom(policy *v1alpha1.Policy, classes []*v1alpha1.AuditClass) (*auditv1.Policy, [][]string, error) {
 	set := newClassSet(classes)
 	var sink Sink
 	byDefault, _, err := compilePolicy(policy, set.lookup, &sink)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(sink.Missing) > 0 {
-		return nil, fmt.Errorf("spec.policy.rules: audit classes that do not exist: %s", strings.Join(sink.Missing, ", "))
+		return nil, nil, fmt.Errorf("spec.policy.rules: audit classes that do not exist: %s", strings.Join(sink.Missing, ", "))
 	}
 	w := policyWriter{}
 	for i, rule := range policy.Rules {
 		level, _ := LevelOf(rule.Level)
 		for j, alternatives := range set.lookup(rule.WithAuditClass).rules {
 			for _, p := range alternatives {
-				if err := w.add(p, level); err != nil {
-					return nil, fmt.Errorf("spec.policy.rules[%d]: audit class %q: spec.rules[%d]: %w", i, rule.WithAuditClass, j, err)
+				from := fmt.Sprintf("spec.policy.rules[%d]: audit class %q, spec.rules[%d]", i, rule.WithAuditClass, j)
+				if err := w.add(p, level, from); err != nil {
+					return nil, nil, fmt.Errorf("spec.policy.rules[%d]: audit class %q: spec.rules[%d]: %w", i, rule.WithAuditClass, j, err)
 				}
 			}
 		}
 	}
-	out := &auditv1.Policy{
-		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Policy"},
-		Rules:    w.rules(byDefault),
+	out := &auditv1.Policy{TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Policy"}}
+	var from [][]string
+	for _, r := range w.rules(byDefault) {
+		out.Rules, from = append(out.Rules, r.PolicyRule), append(from, r.from)
 	}
 	for _, s := range sinkOmits {
 		out.OmitStages = append(out.OmitStages, auditv1.Stage(s))
 	}
-	return out, nil
+	return out, from, nil
+}
+
+// tracedRule is a rule with where it comes from.
+type tracedRule struct {
+	auditv1.PolicyRule
+	from []string
 }
 
 // policyWriter collects the rules of an audit policy. An audit policy can ask for "no namespace" but not for "any
@@ -60,9 +74,10 @@ type written struct {
 	scope     scope
 	target    target
 	namespace []string
+	from      string
 }
 
-func (w *policyWriter) add(p *predicate, level Level) error {
+func (w *policyWriter) add(p *predicate, level Level, from string) error {
 	if p.asksDecision() {
 		return errors.New("decisions and conditional have no equivalent in an audit policy, which is asked before a request is decided")
 	}
@@ -74,9 +89,12 @@ func (w *policyWriter) add(p *predicate, level Level) error {
 		}
 		base.Resources = resources
 	}
-	out := written{scope: p.scope, target: p.target, namespace: p.namespaces}
+	out := written{scope: p.scope, target: p.target, namespace: p.namespaces, from: from}
 	switch {
 	case len(p.users) == 0 && len(p.groups) == 0:
+		out.rules = []auditv1.PolicyRule{base}
+	case p.both:
+		base.Users, base.UserGroups = slices.Clone(p.users), slices.Clone(p.groups)
 		out.rules = []auditv1.PolicyRule{base}
 	default: // in one rule of an audit policy users and groups would both have to match
 		if len(p.users) > 0 {
@@ -95,8 +113,9 @@ func (w *policyWriter) add(p *predicate, level Level) error {
 	return nil
 }
 
-func (w *policyWriter) rules(byDefault Level) []auditv1.PolicyRule {
-	rest := auditv1.PolicyRule{Level: auditv1.Level(byDefault.Audit())}
+func (w *policyWriter) rules(byDefault Level) []tracedRule {
+	level, from := auditv1.Level(byDefault.Audit()), []string{"spec.policy.level"}
+	rest := tracedRule{auditv1.PolicyRule{Level: level}, from}
 	if !w.split {
 		return append(w.part(func(c *written) ([]string, bool) {
 			switch c.scope {
@@ -110,15 +129,15 @@ func (w *policyWriter) rules(byDefault Level) []auditv1.PolicyRule {
 	rules := w.part(func(c *written) ([]string, bool) {
 		return []string{""}, c.target != targetPath && (c.scope == scopeAny || c.scope == scopeCluster)
 	})
-	rules = append(rules, auditv1.PolicyRule{Level: rest.Level, Namespaces: []string{""}})
+	rules = append(rules, tracedRule{auditv1.PolicyRule{Level: level, Namespaces: []string{""}}, from})
 	rules = append(rules, w.part(func(c *written) ([]string, bool) { return c.namespace, c.scope != scopeCluster })...)
 	return append(rules, rest)
 }
 
 // part writes the clauses for which with says so, with the namespaces that it gives, and joins neighbours that differ
 // in their resources only.
-func (w *policyWriter) part(with func(*written) (namespaces []string, ok bool)) []auditv1.PolicyRule {
-	var out []auditv1.PolicyRule
+func (w *policyWriter) part(with func(*written) (namespaces []string, ok bool)) []tracedRule {
+	var out []tracedRule
 	for i := range w.clauses {
 		namespaces, ok := with(&w.clauses[i])
 		if !ok {
@@ -127,11 +146,15 @@ func (w *policyWriter) part(with func(*written) (namespaces []string, ok bool)) 
 		for _, r := range w.clauses[i].rules {
 			r := *r.DeepCopy()
 			r.Namespaces = slices.Clone(namespaces)
-			if n := len(out); n > 0 && joinable(&out[n-1], &r) {
+			from := w.clauses[i].from
+			if n := len(out); n > 0 && joinable(&out[n-1].PolicyRule, &r) {
 				out[n-1].Resources = append(out[n-1].Resources, r.Resources...)
+				if !slices.Contains(out[n-1].from, from) {
+					out[n-1].from = append(out[n-1].from, from)
+				}
 				continue
 			}
-			out = append(out, r)
+			out = append(out, tracedRule{r, []string{from}})
 		}
 	}
 	return out

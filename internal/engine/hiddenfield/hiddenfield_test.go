@@ -401,8 +401,52 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s: %v %s", in, ok, got)
 		}
 	}
-	if _, ok := set.Redact([]byte("data: secret")); ok {
-		t.Error("what cannot be read is shown")
+	for _, in := range []string{"data: secret", `{"kind":"Table","rows":[{"cells":["secret"]}]}`} {
+		if text, ok := set.Redact([]byte(in)); ok {
+			t.Errorf("%s is shown: %s", in, text)
+		}
+	}
+	for _, in := range []string{
+		`{"kind":"Secret","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"stringData\":{\"a\":\"secret\"}}"}}}`,
+		`{"stringData":{"a":"secret"}}`,
+		`[{"op":"add","path":"/stringData/a","value":"secret"}]`,
+		`[{"op":"add","path":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration","value":"secret"}]`,
+	} {
+		if text, ok := set.Redact([]byte(in)); !ok || strings.Contains(string(text), "secret") {
+			t.Errorf("%s becomes %s", in, text)
+		}
+	}
+}
+
+// DA-16: values are replaced and keys kept; what is not known to be an object of the kind is not shown.
+func TestReplace(t *testing.T) {
+	set := hidden(t, false, ".data", ".spec.containers[].env")
+	const applied = "kubectl.kubernetes.io/last-applied-configuration"
+	for in, want := range map[string]string{
+		`{"kind":"Secret","metadata":{"name":"x"},"data":{"a":"secret","b":7}}`:                                                          `{"data":{"a":"REDACTED","b":"REDACTED"},"kind":"Secret","metadata":{"name":"x"}}`,
+		`{"kind":"Secret","metadata":{"annotations":{"` + applied + `":"{\"stringData\":{\"a\":\"secret\"}}"}}}`:                         `{"kind":"Secret","metadata":{"annotations":{"` + applied + `":"{\"stringData\":{\"a\":\"REDACTED\"}}"}}}`,
+		`{"kind":"Secret","metadata":{"annotations":{"` + applied + `":"secret"}}}`:                                                      `{"kind":"Secret","metadata":{"annotations":{}}}`,
+		`{"kind":"Secret","metadata":{"managedFields":[{"fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:a":{}},"f:type":{}}}]}}`: `{"kind":"Secret","metadata":{"managedFields":[{"fieldsType":"FieldsV1","fieldsV1":{"f:type":{}}}]}}`,
+		`{"kind":"Secret","metadata":{"managedFields":"secret"}}`:                                                                        `{"kind":"Secret","metadata":{}}`,
+		`{"kind":"Secret","spec":{"containers":[{"image":"i","env":[{"name":"N","value":"secret"}]}]}}`:                                  `{"kind":"Secret","spec":{"containers":[{"env":[{"name":"REDACTED","value":"REDACTED"}],"image":"i"}]}}`,
+		`{"kind":"SecretList","items":[{"data":{"a":"secret"},"type":"x"}]}`:                                                             `{"items":[{"data":{"a":"REDACTED"},"type":"x"}],"kind":"SecretList"}`,
+		`{"kind":"DeleteOptions","propagationPolicy":"Background"}`:                                                                      `{"kind":"DeleteOptions","propagationPolicy":"Background"}`,
+		`{"kind":"Status","status":"Success"}`:                                                                                           `{"kind":"Status","status":"Success"}`,
+	} {
+		if got, ok := set.Replace([]byte(in), "Secret"); !ok || string(got) != want {
+			t.Errorf("%s: %v %s", in, ok, got)
+		}
+	}
+	for _, in := range []string{
+		"secret", `[{"op":"add","path":"/data/a","value":"secret"}]`, `{"data":{"a":"secret"}}`, `{"kind":"Table","rows":[{"cells":["secret"]}]}`,
+		`{"kind":"Scale","spec":{"replicas":3}}`, `{"kind":"Status","status":"Failure","message":"secret"}`, `{"kind":"SecretList","items":"secret"}`, `{"kind":"SecretList","items":["secret"]}`,
+	} {
+		if got, ok := set.Replace([]byte(in), "Secret"); ok {
+			t.Errorf("%s is shown: %s", in, got)
+		}
+	}
+	if _, ok := set.Replace([]byte(`{"kind":"","data":{"a":"secret"}}`), ""); ok {
+		t.Error("an object of a kind that is not known is shown")
 	}
 }
 

@@ -4,17 +4,22 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"proviso.dev/proviso/internal/engine/fieldperm"
 )
 
+// appliedPath is where objects have what kubectl applied.
+var appliedPath = fieldperm.Path{fieldperm.Field("metadata"), fieldperm.Field("annotations"), fieldperm.Key(lastApplied)}
+
 // Redact takes the fields out of JSON that is an object, a list of objects, or a patch of one; false if it cannot be
-// read.
+// read, or is a table, whose cells may show any field.
 func (s Set) Redact(text []byte) ([]byte, bool) {
 	var operations []map[string]json.RawMessage
 	if json.Unmarshal(text, &operations) == nil {
 		return s.redactOperations(operations)
 	}
 	content, err := decode(text)
-	if err != nil {
+	if err != nil || content["kind"] == "Table" {
 		return nil, false
 	}
 	if items, ok := content["items"].([]any); ok {
@@ -36,7 +41,9 @@ func (s Set) redactObject(content map[string]any) map[string]any {
 		}
 	}
 	for _, f := range s {
-		content = withoutAny(content, f.Field, f.Keys)
+		for _, at := range spellings(f.Field) {
+			content = withoutAny(content, at, f.Keys)
+		}
 	}
 	if m, ok := content["metadata"].(map[string]any); ok {
 		if annotations, ok := m["annotations"].(map[string]any); ok {
@@ -49,9 +56,14 @@ func (s Set) redactObject(content map[string]any) map[string]any {
 // redactOperations takes the values out of the operations on hidden fields, and on what they are in.
 func (s Set) redactOperations(operations []map[string]json.RawMessage) ([]byte, bool) {
 	for _, o := range operations {
+		if relate(pointer(text(o["path"])), appliedPath) != apart {
+			delete(o, "value")
+		}
 		for _, f := range s {
-			if relate(pointer(text(o["path"])), f.Field) != apart {
-				delete(o, "value")
+			for _, at := range spellings(f.Field) {
+				if relate(pointer(text(o["path"])), at) != apart {
+					delete(o, "value")
+				}
 			}
 		}
 	}

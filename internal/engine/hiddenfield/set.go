@@ -128,7 +128,9 @@ func (s Set) showApplied(annotations map[string]string, text string) {
 		return
 	}
 	for _, f := range s {
-		content = withoutAny(content, f.Field, f.Keys)
+		for _, at := range spellings(f.Field) { // what was applied has been written by a client
+			content = withoutAny(content, at, f.Keys)
+		}
 	}
 	shown, err := json.Marshal(content)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	auditv1alpha1 "proviso.dev/proviso/api/auditregistration/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry"
 	"proviso.dev/proviso/internal/features/dynamicaudit/sink"
 	"proviso.dev/proviso/internal/features/feature"
 	"proviso.dev/proviso/internal/state/snapshot"
+	"proviso.dev/proviso/internal/state/source"
 )
 
 // Gate switches the system.
@@ -42,7 +44,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	if cfg.Router.Dir == "" {
 		return s, nil
 	}
-	cfg.Router.Redactor = k
+	cfg.Router.Redactor, cfg.Router.Clock, cfg.Router.OwnAgent = redactor{k}, k.Store.Clock(), source.Agent
 	router, err := sink.New(cfg.Router)
 	if err != nil {
 		return s, fmt.Errorf("dynamic audit: %w", err)
@@ -62,7 +64,7 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 	s.Audit = &feature.Audit{Backend: router, Evaluator: evaluator}
 	s.Resources = []string{snapshot.AuditSinks.Resource, snapshot.AuditClasses.Resource}
 	s.Registry = func(c *registry.Config) {
-		c.MaxAuditSinks, c.AllowInsecureSinks = cfg.MaxSinks, cfg.Router.AllowInsecure
+		c.MaxAuditSinks, c.AllowInsecureSinks, c.Audit = cfg.MaxSinks, cfg.Router.AllowInsecure, knowledge{k}
 	}
 	s.Parts = func(from snapshot.Source) ([]snapshot.Part, error) {
 		part, err := newSinks(router, from, k.Store.Changed)
@@ -72,7 +74,10 @@ func New(k *feature.Kernel, cfg Config) (feature.System, error) {
 		reporter, err := newSinkReporter(router, from, k.Clients, replica)
 		return []feature.Runner{reporter}, err
 	}
-	s.Paths = []feature.Path{{Path: auditTailPath, Handler: &auditTail{kernel: k, router: router, ended: ended}, LongRunning: true}}
+	s.Paths = []feature.Path{
+		{Path: auditTailPath, Handler: &auditTail{kernel: k, router: router, ended: ended}, LongRunning: true},
+		{Path: auditv1alpha1.EffectivePath, Handler: &effective{kernel: k, router: router}},
+	}
 	s.Shutdown = end
 	return s, nil
 }

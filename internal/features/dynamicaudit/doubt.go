@@ -10,7 +10,8 @@ import (
 // inForce returns the sinks and classes as they count. Nobody knows what a quarantined class selects, nor what a
 // quarantined sink says about what it records. Such a sink, and one that uses such a class, must not record less: its
 // rules for that class are left out, and every request is recorded with its metadata at least. Bodies are recorded only
-// where a rule that can be read says so: a doubt does not justify sending a secret somewhere.
+// where a rule that can be read says so: a doubt does not justify sending a secret somewhere. A quarantined sink gets
+// none, since what is not understood of it may say what to leave out of them.
 func inForce(sinks []*auditv1alpha1.AuditSink, classes []*auditv1alpha1.AuditClass) ([]*auditv1alpha1.AuditSink, []*auditv1alpha1.AuditClass) {
 	doubtful := map[string]bool{}
 	for _, c := range classes {
@@ -24,17 +25,23 @@ func inForce(sinks []*auditv1alpha1.AuditSink, classes []*auditv1alpha1.AuditCla
 		if policycodec.Quarantined(s) == "" && !slices.ContainsFunc(s.Spec.Policy.Rules, uses) {
 			continue
 		}
+		level := atLeastMetadata
+		if policycodec.Quarantined(s) != "" {
+			level = justMetadata
+		}
 		s = s.DeepCopy()
 		policy := &s.Spec.Policy
-		policy.Level = atLeastMetadata(policy.Level)
+		policy.Level = level(policy.Level)
 		policy.Rules = slices.DeleteFunc(policy.Rules, uses)
 		for j := range policy.Rules {
-			policy.Rules[j].Level = atLeastMetadata(policy.Rules[j].Level)
+			policy.Rules[j].Level = level(policy.Rules[j].Level)
 		}
 		out[i] = s
 	}
 	return out, slices.DeleteFunc(slices.Clone(classes), func(c *auditv1alpha1.AuditClass) bool { return doubtful[c.Name] })
 }
+
+func justMetadata(auditv1alpha1.Level) auditv1alpha1.Level { return auditv1alpha1.LevelMetadata }
 
 func atLeastMetadata(level auditv1alpha1.Level) auditv1alpha1.Level {
 	if level == "" || level == auditv1alpha1.LevelNone {

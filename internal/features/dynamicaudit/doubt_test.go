@@ -9,7 +9,7 @@ import (
 )
 
 // PO-25: a sink that is not understood, or that uses a class that is not understood, records every request at least
-// with its metadata, and no body beyond what it says. A sink beside it stays as it is.
+// with its metadata; the first gets no bodies, the other none beyond what it says. A sink beside it stays as it is.
 func TestDoubtRecordsNoLess(t *testing.T) {
 	quarantined := map[string]string{policyv1alpha1.AnnotationQuarantined: "from the future"}
 	class := func(name string, annotations map[string]string) *auditv1alpha1.AuditClass {
@@ -31,7 +31,7 @@ func TestDoubtRecordsNoLess(t *testing.T) {
 		{"a doubtful class", nil, auditv1alpha1.Policy{Level: "None", Rules: []auditv1alpha1.PolicyRule{rule("Request", "doubtful"), rule("None", "known")}}, "Metadata [{Metadata known}]"},
 		{"a doubtful class that takes out", nil, auditv1alpha1.Policy{Level: "Request", Rules: []auditv1alpha1.PolicyRule{rule("None", "doubtful"), rule("RequestResponse", "known")}}, "Request [{RequestResponse known}]"},
 		{"a doubtful sink", quarantined, auditv1alpha1.Policy{}, "Metadata []"},
-		{"a doubtful sink with rules", quarantined, auditv1alpha1.Policy{Level: "Request", Rules: []auditv1alpha1.PolicyRule{rule("None", "known")}}, "Request [{Metadata known}]"},
+		{"a doubtful sink with rules", quarantined, auditv1alpha1.Policy{Level: "Request", Rules: []auditv1alpha1.PolicyRule{rule("None", "known")}}, "Metadata [{Metadata known}]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sink := &auditv1alpha1.AuditSink{Spec: auditv1alpha1.AuditSinkSpec{Policy: *tc.policy.DeepCopy()}}

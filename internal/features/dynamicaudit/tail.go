@@ -127,18 +127,25 @@ func (t *auditTail) authorize(ctx context.Context) error {
 	if !ok {
 		return refuse("nobody is authenticated")
 	}
-	snap, instant := t.kernel.Store.Now()
-	ctx = requestctx.At(ctx, snap, instant)
-	decision, reason, err := t.kernel.Gate.Chain.Authorize(ctx, authorizer.AttributesRecord{
+	if why := unlessAllowed(ctx, t.kernel, authorizer.AttributesRecord{
 		User: user, Verb: "create", APIGroup: gr.Group, APIVersion: auditv1alpha1.SchemeGroupVersion.Version, Resource: gr.Resource, ResourceRequest: true,
-	})
+	}); why != nil {
+		return refuse(*why)
+	}
+	return nil
+}
+
+// unlessAllowed is nil if the policy of now allows something without any condition, and otherwise why not.
+func unlessAllowed(ctx context.Context, k *feature.Kernel, attrs authorizer.Attributes) *string {
+	snap, instant := k.Store.Now()
+	decision, reason, err := k.Gate.Chain.Authorize(requestctx.At(ctx, snap, instant), attrs)
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil
 	case err != nil:
-		return refuse(err.Error())
+		reason = err.Error()
 	}
-	return refuse(reason)
+	return &reason
 }
 
 // tailOptions reads what the client wants to see. An unknown parameter is an error: a misspelt selector must not show

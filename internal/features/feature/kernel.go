@@ -105,12 +105,12 @@ type Needs interface {
 	NoNeedOfFields(ctx context.Context, fields []string) error
 }
 
-// Redact takes out of an audit event what sinks do not get.
-func (k *Kernel) Redact(ev *auditinternal.Event) *auditinternal.Event {
+// Redact takes out of an audit event what a sink does not get that reveals the hidden fields of some permissions.
+func (k *Kernel) Redact(ev *auditinternal.Event, reveal []string) *auditinternal.Event {
 	systems, _ := k.Systems.Get() // no request comes before they are made
 	for _, s := range systems {
 		if s.Redactor != nil {
-			ev = s.Redactor.Redact(ev)
+			ev = s.Redactor.Redact(ev, reveal)
 		}
 	}
 	return ev

@@ -84,8 +84,9 @@ type System struct {
 
 // Redactor takes out of audit events what sinks do not get.
 type Redactor interface {
-	// Redact returns another event, or the same if there is nothing to take out.
-	Redact(*auditinternal.Event) *auditinternal.Event
+	// Redact returns another event, or the same if there is nothing to take out. Reveal are the permissions whose
+	// hidden fields stay.
+	Redact(ev *auditinternal.Event, reveal []string) *auditinternal.Event
 }
 
 // Credentials are those that a system makes and recognises by itself.

@@ -3,6 +3,7 @@ package fieldfilter
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,18 +15,25 @@ import (
 	"proviso.dev/proviso/internal/engine/hiddenfield"
 )
 
-// webhookPatches begins the annotations that hold the patches of mutating webhooks.
-const webhookPatches = "patch.webhook.admission.k8s.io/"
+// The prefixes of annotations that hold the patches of mutating webhooks, and what admission policies say of an object.
+const (
+	webhookPatches = "patch.webhook.admission.k8s.io/"
+	policyFailures = "validation.policy.admission.k8s.io/"
+)
 
 // Redact takes hidden fields out of an audit event for sinks (HF-8): out of the objects of request and response, and
-// with them what may quote them. Whose request it was does not matter. What cannot be read is left out.
-func (f *Filters) Redact(ev *auditinternal.Event) *auditinternal.Event {
+// with them what may quote them, but not those of permissions that the sink reveals. Whose request it was does not
+// matter. What cannot be read is left out.
+func (f *Filters) Redact(ev *auditinternal.Event, reveal []string) *auditinternal.Event {
 	snap := f.cfg.Store.Current()
 	if ev.ObjectRef == nil || !snap.Fields.HidesAny() {
 		return ev
 	}
 	resource := schema.GroupResource{Group: ev.ObjectRef.APIGroup, Resource: ev.ObjectRef.Resource}
 	hidden := hiddenfield.Set(snap.Fields.Hidden(fieldperm.Resource{Group: resource.Group, Resource: resource.Resource}))
+	if len(reveal) > 0 {
+		hidden = slices.DeleteFunc(slices.Clone(hidden), func(h fieldperm.Hidden) bool { return slices.Contains(reveal, h.Permission) })
+	}
 	if len(hidden) == 0 {
 		return ev
 	}
@@ -34,7 +42,9 @@ func (f *Filters) Redact(ev *auditinternal.Event) *auditinternal.Event {
 	known := snap.Served.PreferredVersion(kind) == ev.ObjectRef.APIVersion || f.schemeOf(resource) == nil && !snap.Served.Converted(resource)
 	out.RequestObject, out.ResponseObject = redacted(hidden, ev.RequestObject, known), redacted(hidden, ev.ResponseObject, known)
 	out.Annotations = maps.Clone(ev.Annotations)
-	maps.DeleteFunc(out.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, webhookPatches) })
+	maps.DeleteFunc(out.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, webhookPatches) || strings.HasPrefix(key, policyFailures)
+	})
 	if s := ev.ResponseStatus; s != nil && s.Code >= http.StatusBadRequest {
 		out.ResponseStatus = &metav1.Status{Status: s.Status, Code: s.Code, Reason: s.Reason, Message: "not shown: it may quote fields that are hidden (" + hidden.Names() + ")"}
 	}

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -84,6 +86,14 @@ func (s *Served) OwnKind(gr schema.GroupResource) string {
 		return ""
 	}
 	return s.own[gr]
+}
+
+// Resources are the resources that are served, and the subresources, whose names have a slash.
+func (s *Served) Resources() []schema.GroupResource {
+	if s == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(s.own))
 }
 
 // HasFields reports whether the body of a request to a resource, or to one of its subresources, is the object that is

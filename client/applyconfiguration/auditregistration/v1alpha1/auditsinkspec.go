@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // AuditSinkSpecApplyConfiguration represents a declarative configuration of the AuditSinkSpec type for use
 // with apply.
 //
@@ -11,6 +15,17 @@ type AuditSinkSpecApplyConfiguration struct {
 	Policy *PolicyApplyConfiguration `json:"policy,omitempty"`
 	// webhook is where the events are sent. A sink without one is inactive.
 	Webhook *WebhookApplyConfiguration `json:"webhook,omitempty"`
+	// notAfter is when the sink ends, in whole seconds: from that instant on it gets no events. What it had until then
+	// is still delivered. Left out, it gets events until it is deleted.
+	NotAfter *v1.Time `json:"notAfter,omitempty"`
+	// omitManagedFields leaves the managed fields out of the objects in requests and responses.
+	OmitManagedFields *bool `json:"omitManagedFields,omitempty"`
+	// redact are fields whose values the sink does not get.
+	Redact *RedactionApplyConfiguration `json:"redact,omitempty"`
+	// reveal are field permissions whose hidden fields the sink gets; those of all others are left out of events.
+	// Changing a sink that has some takes the verb reveal:<permission> in the whole cluster, on all resources that have
+	// the field.
+	Reveal []string `json:"reveal,omitempty"`
 }
 
 // AuditSinkSpecApplyConfiguration constructs a declarative configuration of the AuditSinkSpec type for use with
@@ -32,5 +47,39 @@ func (b *AuditSinkSpecApplyConfiguration) WithPolicy(value *PolicyApplyConfigura
 // If called multiple times, the Webhook field is set to the value of the last call.
 func (b *AuditSinkSpecApplyConfiguration) WithWebhook(value *WebhookApplyConfiguration) *AuditSinkSpecApplyConfiguration {
 	b.Webhook = value
+	return b
+}
+
+// WithNotAfter sets the NotAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotAfter field is set to the value of the last call.
+func (b *AuditSinkSpecApplyConfiguration) WithNotAfter(value v1.Time) *AuditSinkSpecApplyConfiguration {
+	b.NotAfter = &value
+	return b
+}
+
+// WithOmitManagedFields sets the OmitManagedFields field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OmitManagedFields field is set to the value of the last call.
+func (b *AuditSinkSpecApplyConfiguration) WithOmitManagedFields(value bool) *AuditSinkSpecApplyConfiguration {
+	b.OmitManagedFields = &value
+	return b
+}
+
+// WithRedact sets the Redact field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Redact field is set to the value of the last call.
+func (b *AuditSinkSpecApplyConfiguration) WithRedact(value *RedactionApplyConfiguration) *AuditSinkSpecApplyConfiguration {
+	b.Redact = value
+	return b
+}
+
+// WithReveal adds the given value to the Reveal field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Reveal field.
+func (b *AuditSinkSpecApplyConfiguration) WithReveal(values ...string) *AuditSinkSpecApplyConfiguration {
+	for i := range values {
+		b.Reveal = append(b.Reveal, values[i])
+	}
 	return b
 }

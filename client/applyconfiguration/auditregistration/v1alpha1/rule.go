@@ -15,6 +15,9 @@ type RuleApplyConfiguration struct {
 	// subjects are the users and groups whose requests are selected. The user is the one that was authenticated, not
 	// one that is impersonated. Left out, every request matches.
 	Subjects []SubjectSelectorApplyConfiguration `json:"subjects,omitempty"`
+	// allSubjects asks for both kinds of subjects: the user is one of the users, and has one of the groups. Otherwise
+	// one of them is enough.
+	AllSubjects *bool `json:"allSubjects,omitempty"`
 	// verbs are the verbs of the requests that are selected: API verbs such as create and watch, or HTTP verbs in lower
 	// case for non-resource requests. "*", or leaving the list out, means all.
 	Verbs []string `json:"verbs,omitempty"`
@@ -49,6 +52,14 @@ func (b *RuleApplyConfiguration) WithSubjects(values ...*SubjectSelectorApplyCon
 		}
 		b.Subjects = append(b.Subjects, *values[i])
 	}
+	return b
+}
+
+// WithAllSubjects sets the AllSubjects field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllSubjects field is set to the value of the last call.
+func (b *RuleApplyConfiguration) WithAllSubjects(value bool) *RuleApplyConfiguration {
+	b.AllSubjects = &value
 	return b
 }
 

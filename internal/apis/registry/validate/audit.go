@@ -32,7 +32,11 @@ func AuditSink(s *audit.AuditSink, insecure bool) field.ErrorList {
 	if w := s.Spec.Webhook; w != nil {
 		errs = append(errs, webhook(*w, insecure, field.NewPath("spec", "webhook"))...)
 	}
-	return errs
+	errs = append(errs, instant(s.Spec.NotAfter, field.NewPath("spec", "notAfter"))...)
+	if r := s.Spec.Redact; r != nil {
+		errs = append(errs, redaction(r, field.NewPath("spec", "redact"))...)
+	}
+	return append(errs, permissionNames(s.Spec.Reveal, field.NewPath("spec", "reveal"))...)
 }
 
 func level(l audit.Level, path *field.Path) field.ErrorList {

@@ -30,6 +30,11 @@ func auditRule(r audit.Rule, path *field.Path) (errs field.ErrorList) {
 	for i, s := range r.Subjects {
 		errs = append(errs, subjects(s, path.Child("subjects").Index(i))...)
 	}
+	if has := func(t audit.SubjectType) bool {
+		return slices.ContainsFunc(r.Subjects, func(s audit.SubjectSelector) bool { return s.Type == t })
+	}; r.AllSubjects && !(has(audit.SubjectUser) && has(audit.SubjectUserGroup)) {
+		errs = append(errs, field.Invalid(path.Child("allSubjects"), true, "asks for a user and a group: name subjects of type User and of type UserGroup"))
+	}
 	for i, v := range r.Verbs {
 		if strings.TrimSpace(v) == "" || strings.ToLower(v) != v {
 			errs = append(errs, field.Invalid(path.Child("verbs").Index(i), v, `must be a verb in lower case, such as create or watch, or "*"`))

@@ -112,16 +112,22 @@ func clusterRole(b *authz.RoleBinding, ref *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// instant checks a time at which something begins or ends.
+func instant(t *metav1.Time, path *field.Path) field.ErrorList {
+	switch {
+	case t == nil:
+	case t.IsZero():
+		return field.ErrorList{field.Invalid(path, t.Time, "is not an instant; leave the field out if there is none")}
+	case t.Nanosecond() != 0:
+		return field.ErrorList{field.Invalid(path, t.Format(time.RFC3339Nano), "must be in whole seconds")}
+	}
+	return nil
+}
+
 // interval checks when a binding counts.
 func interval(notBefore, notAfter *metav1.Time) (errs field.ErrorList) {
 	for name, t := range map[string]*metav1.Time{"notBefore": notBefore, "notAfter": notAfter} {
-		switch {
-		case t == nil:
-		case t.IsZero():
-			errs = append(errs, field.Invalid(field.NewPath(name), t.Time, "is not an instant; leave the field out if there is none"))
-		case t.Nanosecond() != 0:
-			errs = append(errs, field.Invalid(field.NewPath(name), t.Format(time.RFC3339Nano), "must be in whole seconds"))
-		}
+		errs = append(errs, instant(t, field.NewPath(name))...)
 	}
 	if notBefore != nil && notAfter != nil && !notBefore.Before(notAfter) {
 		errs = append(errs, field.Invalid(field.NewPath("notAfter"), notAfter.UTC().Format(time.RFC3339), "must be after notBefore, "+notBefore.UTC().Format(time.RFC3339)))

@@ -17,6 +17,10 @@ type Config struct {
 	Static *Static
 	// Redactor takes out of events what sinks do not get; nil takes nothing out. The static backend gets them whole.
 	Redactor Redactor
+	// OwnAgent is the user agent of requests of the server itself that sinks do not get; empty if they get all.
+	OwnAgent string
+	// Clock tells the time by which sinks end; that of the machine by default, which is trusted.
+	Clock Clock
 	// Services resolves sinks that are services of the cluster. Without it they stay inactive.
 	Services ServiceResolver
 
@@ -47,9 +51,9 @@ type Config struct {
 	createSegment func(path string) (segmentFile, error)
 }
 
-// Redactor takes out of events what sinks do not get. It returns another event, or the same if that is nothing.
+// Redactor takes out of events what a view does not show. It returns another event, or the same if that is nothing.
 type Redactor interface {
-	Redact(*auditinternal.Event) *auditinternal.Event
+	Redact(*auditinternal.Event, View) *auditinternal.Event
 }
 
 // Limits of the size of a segment. A sixteenth of the spool is dropped at a time when it is full.
@@ -78,6 +82,9 @@ func (c *Config) complete() error {
 	c.MaxEventBytes = min(c.MaxEventBytes, int(c.segmentBytes())-headerSize)
 	if c.Static != nil && (c.Static.Evaluator == nil || c.Static.Backend == nil) {
 		c.Static = nil // as upstream: a policy without a backend, or the other way round, audits nothing
+	}
+	if c.Clock == nil {
+		c.Clock = machineClock{}
 	}
 	if c.TracerProvider == nil {
 		c.TracerProvider = noop.NewTracerProvider()

@@ -223,6 +223,15 @@ func (d *delivery) pause(ctx context.Context, wait time.Duration, changed <-chan
 	return true
 }
 
+// certain forgets that the clock was in doubt.
+func (d *delivery) certain() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failure.text == doubtfulText {
+		d.failure = failure{}
+	}
+}
+
 func (d *delivery) failed(text string) {
 	d.mu.Lock()
 	first := d.failure.text == ""

@@ -39,9 +39,9 @@ type body struct {
 	done bool
 }
 
-func (e *encoder) reset(ev *auditinternal.Event) {
+func (e *encoder) reset(ev *auditinternal.Event, id []byte) {
 	e.event = ev
-	e.id = appendIdentity(e.id[:0])
+	e.id = id
 	for i := range e.texts {
 		e.texts[i] = encoded{text: recycled(e.texts[i].text)}
 	}

@@ -91,7 +91,7 @@ func TestEncodingIsUpstreams(t *testing.T) {
 		ev := &auditinternal.Event{}
 		fillEvents(int64(seed)).Fill(ev)
 		before := ev.DeepCopy()
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		for level := auditrule.Metadata; level <= auditrule.RequestResponse; level++ {
 			got := listBegin + string(e.at(level, 1<<20).text) + listEnd
 			if want := upstreamText(t, trimmed(ev, level), e.id); got != want {
@@ -130,7 +130,7 @@ func TestTrimmedIsAsMadeAtThatLevel(t *testing.T) {
 	for have := auditrule.Metadata; have <= auditrule.RequestResponse; have++ {
 		ev := madeAt(t, have.Audit())
 		before := ev.DeepCopy()
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		for want := auditrule.Metadata; want <= have; want++ {
 			if diff := cmp.Diff(madeAt(t, want.Audit()), trimmed(ev, want)); diff != "" {
 				t.Errorf("%s trimmed to %s: %s", have, want, diff)
@@ -179,7 +179,7 @@ func TestEncodingOddBodies(t *testing.T) {
 		ev := madeAt(t, auditinternal.LevelRequest)
 		ev.RequestObject = &runtime.Unknown{Raw: []byte(tc.raw)}
 		var e encoder
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		text := listBegin + string(e.at(auditrule.Request, 1<<20).text) + listEnd
 		var got auditv1.EventList
 		if err := json.Unmarshal([]byte(text), &got); err != nil || !utf8.ValidString(text) {
@@ -200,7 +200,7 @@ func TestIdentity(t *testing.T) {
 		ev := madeAt(t, auditinternal.LevelRequestResponse)
 		ev.Annotations[identityKey] = "chosen"
 		var e encoder
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		var id string
 		for level := auditrule.Metadata; level <= auditrule.RequestResponse; level++ {
 			var got auditv1.Event
@@ -225,7 +225,7 @@ func TestEncodingTruncates(t *testing.T) {
 	ev := madeAt(t, auditinternal.LevelRequestResponse)
 	ev.ResponseObject.Raw = []byte(`"` + strings.Repeat("x", 4000) + `"`)
 	var e encoder
-	e.reset(ev)
+	e.reset(ev, appendIdentity(nil))
 	small, large := e.at(auditrule.Request, 2000), e.at(auditrule.RequestResponse, 2000)
 	if small.truncated || !bytes.Contains(small.text, []byte("request")) {
 		t.Errorf("level Request fits, but is truncated: %s", small.text)
@@ -261,7 +261,7 @@ func FuzzEncoding(f *testing.F) {
 			RequestObject: &runtime.Unknown{Raw: []byte(raw), ContentType: runtime.ContentTypeJSON},
 		}
 		var e encoder
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		var got auditv1.EventList
 		if err := json.Unmarshal([]byte(listBegin+string(e.at(auditrule.Request, 1<<20).text)+listEnd), &got); err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		var e encoder
 		for b.Loop() {
-			e.reset(ev)
+			e.reset(ev, appendIdentity(nil))
 			e.at(auditrule.Metadata, 1<<20)
 			e.at(auditrule.RequestResponse, 1<<20)
 		}

@@ -8,6 +8,7 @@ import (
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
 	"proviso.dev/proviso/internal/engine/auditrule"
@@ -17,8 +18,9 @@ var _ audit.Backend = &Router{}
 
 // work is the memory that routing one event needs.
 type work struct {
-	encoder encoder
-	levels  []auditrule.Level
+	encoders []encoder // two per view: without bodies, and with them
+	id       []byte
+	levels   []auditrule.Level
 }
 
 var workPool sync.Pool
@@ -48,40 +50,41 @@ func (r *Router) route(ev *auditinternal.Event) bool {
 		return false
 	}
 	most, known := auditrule.LevelOf(ev.Level)
-	if !known || most == auditrule.None {
+	if !known || most == auditrule.None || r.isOwn(ev) {
 		return false
 	}
 	w, ok := workPool.Get().(*work)
 	if !ok {
 		w = &work{}
 	}
-	defer workPool.Put(w)
+	defer w.release()
 	w.levels = routes.index.EventLevels(ev, w.levels)
 	telling := r.told.due(ev, routes, w.levels)
 	wanted := false
 	var now time.Time
 	for i, level := range w.levels {
-		if level == auditrule.None || routes.receivers[i] == nil {
+		if level == auditrule.None || routes.receivers[i] == nil || r.hasEnded(routes, i) {
 			continue
 		}
 		if !wanted {
 			wanted, now = true, time.Now()
-			if r.cfg.Redactor != nil {
-				ev = r.cfg.Redactor.Redact(ev)
-			}
-			w.encoder.reset(ev)
+			w.id = appendIdentity(w.id[:0])
 		}
 		// An event has the detail it was made with, even if a sink has come to want more since.
-		encoded := w.encoder.at(min(level, most), r.cfg.MaxEventBytes)
+		level, number := min(level, most), routes.viewOf[i]
+		encoded := w.encoder(r, routes.views[number], number, ev, level).at(level, r.cfg.MaxEventBytes)
 		if !telling.keep(routes.receivers[i], encoded, now) {
 			routes.receivers[i].receive(encoded, now)
 		}
 	}
 	telling.end()
-	if wanted {
-		w.encoder.event = nil
-	}
 	return wanted
+}
+
+// isOwn reports whether an event is of a request by which the server finds out how new its policy is: it changes and
+// shows nothing, and there are some every second.
+func (r *Router) isOwn(ev *auditinternal.Event) bool {
+	return r.cfg.OwnAgent != "" && ev.UserAgent == r.cfg.OwnAgent && ev.User.Username == user.APIServerUser
 }
 
 func (s *sink) receive(event *encoded, now time.Time) {
@@ -146,6 +149,9 @@ func (r *Router) Shutdown() {
 	if r.running {
 		r.running = false
 		r.retryIf(false)
+		if r.ending != nil {
+			r.ending.Stop()
+		}
 		r.flush()
 	}
 	for _, t := range r.tails {

@@ -32,6 +32,8 @@ type Router struct {
 	ended    bool // Shutdown was called
 	lockFile *os.File
 	retry    *time.Timer
+	ending   *time.Timer // looks whether a sink has ended
+	phases   []phase     // of the sinks of current, when they were applied
 
 	told told
 }
@@ -44,6 +46,11 @@ type routes struct {
 	// statuses and generations are those of the first entries of the index, which are the sinks.
 	statuses    []*sink
 	generations []int64
+	// ends is when each of these ends; zero if it does not.
+	ends []time.Time
+	// views are what receivers get to see of events, and viewOf the place of each receiver's among them.
+	views  []View
+	viewOf []int
 }
 
 // receiver takes the events of a sink or of a subscription. It neither blocks nor keeps text.
@@ -123,9 +130,13 @@ func (r *Router) apply() (gone []*sink) {
 	var sources []auditrule.Source
 	keep := map[types.UID]*sink{}
 	troubled := false
+	r.phases = r.phases[:0]
 	for _, obj := range r.current.sinks {
 		source := auditrule.SourceOf(obj)
-		s, err := r.prepare(obj)
+		now := r.phaseOf(obj)
+		source.Ended = now == ended
+		r.phases = append(r.phases, now)
+		s, err := r.prepare(obj, now)
 		if err != nil {
 			source.Invalid = plainText(err.Error())
 			troubled = troubled || s == nil
@@ -139,10 +150,13 @@ func (r *Router) apply() (gone []*sink) {
 		next.receivers = append(next.receivers, s)
 		next.statuses = append(next.statuses, s)
 		next.generations = append(next.generations, obj.Generation)
+		next.ends = append(next.ends, endOf(obj))
+		next.viewOf = append(next.viewOf, next.viewNumber(viewOf(obj)))
 	}
 	for _, t := range r.tails {
 		sources = append(sources, t.source)
 		next.receivers = append(next.receivers, t)
+		next.viewOf = append(next.viewOf, next.viewNumber(View{}))
 	}
 	next.index = auditrule.Compile(sources, r.current.classes)
 	for i, s := range next.index.Sinks() {
@@ -159,12 +173,13 @@ func (r *Router) apply() (gone []*sink) {
 	r.sinks = keep
 	r.start()
 	r.retryIf(troubled)
+	r.awaitEnds()
 	return gone
 }
 
 // prepare returns the sink for the object, with its spool open and its target as the object wants it. An error without
 // a sink is one of the spool and may pass; one with a sink is the webhook's.
-func (r *Router) prepare(obj *v1alpha1.AuditSink) (*sink, error) {
+func (r *Router) prepare(obj *v1alpha1.AuditSink, now phase) (*sink, error) {
 	s := r.sinks[key(obj)]
 	if s == nil {
 		opened, err := openSpool(r.cfg.spool(filepath.Join(r.cfg.Dir, spoolName(key(obj)))))
@@ -175,10 +190,14 @@ func (r *Router) prepare(obj *v1alpha1.AuditSink) (*sink, error) {
 		s = &sink{name: obj.Name, spool: opened, delivery: newDelivery(&r.cfg, obj.Name, opened)}
 	}
 	webhook := obj.Spec.Webhook
-	if webhook == nil || !r.current.known {
+	if webhook == nil || !r.current.known || now == doubtful {
 		s.aim(nil)
+		if webhook != nil && r.current.known {
+			s.delivery.failed(doubtfulText)
+		}
 		return s, nil
 	}
+	s.delivery.certain()
 	if s.target != nil && reflect.DeepEqual(s.target.webhook, webhook) {
 		return s, nil
 	}

@@ -118,7 +118,7 @@ func TestUserOfAnEvent(t *testing.T) {
 		ev := testEvent("id")
 		ev.User.Username, ev.RequestURI, ev.Level = user, uri, auditinternal.LevelMetadata
 		var e encoder
-		e.reset(ev)
+		e.reset(ev, appendIdentity(nil))
 		return s.of(e.at(1, 1<<20).text)
 	}
 	names := []string{"", "eve", "eve2", `eve"`, `eve\`, "eve\n", "ёve"}

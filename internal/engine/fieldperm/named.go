@@ -1,0 +1,28 @@
+package fieldperm
+
+// Named lists where objects of a resource have the fields of a permission in a version, those of what they carry
+// included. It is false if nothing declares the permission, or if a declaration of it cannot be read.
+func (t *Table) Named(permission string, r Resource, version string) (fields []Hidden, declared bool) {
+	if t == nil {
+		return nil, false
+	}
+	for _, p := range t.perms {
+		if p.Permission != permission {
+			continue
+		}
+		if p.broken {
+			return nil, false
+		}
+		declared = true
+		if p.Version == "" || p.Version == version {
+			fields = append(fields, p.hiddenIn(r)...)
+		}
+	}
+	return fields, declared
+}
+
+// Placed lists where objects of a resource have a field that some resources have, that of what they carry included.
+func Placed(resources []Resource, field Path, r Resource) []Hidden {
+	p := permission{Declaration: Declaration{Resources: resources, Field: field}}
+	return p.hiddenIn(r)
+}
