@@ -57,6 +57,9 @@ const (
 	codeEnded       = "PV020"
 	codeEndless     = "PV021"
 	codeFarEnd      = "PV022"
+	codeFree        = "PV025"
+	codeCarried     = "PV026"
+	codeEvadable    = "PV027"
 )
 
 // Codes are all of them, in order.
@@ -129,6 +132,12 @@ func Codes() []Code {
 		{codeFarEnd, "end-far-away", "A binding ends in more than a year",
 			"Nobody remembers in a year why it is there, and until then it is as good as permanent.",
 			"Choose an end that is nearer, and renew the binding if it is still needed; or leave the end out.", Note},
+		{codeFree, "values-left-free", "A protected attribute leaves other values free",
+			"protectedValues protects the values that it lists. With unlistedValues: Free, which is the default, everybody who may write an object can set any other value.",
+			"Write unlistedValues: Forbidden, if only the listed values are meant to be used. Leave it if the others mean nothing.", Warning},
+		{codeCarried, "value-older-than-its-protection", "An object may have got a value before it was protected",
+			"A protection holds for changes. An object that is older than it may have got the value from anybody. Checked with --kubeconfig, on the metadata of objects, not on templates in them.",
+			"Look at the objects, and take the value off those that should not have it.", Warning},
 	}
 }
 

@@ -38,6 +38,11 @@ type Input struct {
 	Sinks               []*auditv1alpha1.AuditSink
 	Classes             []*auditv1alpha1.AuditClass
 
+	// Guards are the protected attributes that are enforced. Carriers are the objects that have a value of one and are
+	// older than it, as the searches of Searches found them.
+	Guards   []Guard
+	Carriers map[Object][]string
+
 	// Now is the time, for bindings that begin and end; zero leaves them out.
 	Now time.Time
 	// Namings and Labelled are for labels that no object has: what Namings returned, and the objects that were read.
@@ -110,6 +115,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c.accounts()
 	c.sinks()
 	c.labels()
+	c.guards()
 	c.times()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),

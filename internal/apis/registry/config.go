@@ -104,9 +104,9 @@ type Escalation interface {
 	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
 }
 
-// Roles says which RBAC roles exist.
+// Roles says which roles exist.
 type Roles interface {
-	// RoleExists looks for a Role in the namespace, or for a ClusterRole.
+	// RoleExists looks for a Role of RBAC in the namespace, for a ClusterRole, or for a "Policy role" in the namespace.
 	RoleExists(ctx context.Context, kind, namespace, name string) (bool, error)
 }
 
