@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// PA-15, PA-12, TM-1: the members that a protection excepts can be those of a role of Policy, and such a role is guarded
+// PA-15, PA-12, TM-1: the members that a protection excepts can be those of a role of Policy. Such a role is guarded
 // against bindings, however they spell it, and against AccessRules.
 func TestProtectedForPolicyRoles(t *testing.T) {
 	t.Parallel()

@@ -138,6 +138,9 @@ func Codes() []Code {
 		{codeCarried, "value-older-than-its-protection", "An object may have got a value before it was protected",
 			"A protection holds for changes. An object that is older than it may have got the value from anybody. Checked with --kubeconfig, on the metadata of objects, not on templates in them.",
 			"Look at the objects, and take the value off those that should not have it.", Warning},
+		{codeEvadable, "deny-can-be-got-round", "A deny rule can be got round by its subjects",
+			"The rule looks at a label, an annotation or a field of the object, and a subject can change that first: take the label off, then delete.",
+			"Protect the label or annotation, make the field exclusive, or deny update as well.", Warning},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
@@ -42,6 +43,8 @@ type Input struct {
 	// older than it, as the searches of Searches found them.
 	Guards   []Guard
 	Carriers map[Object][]string
+	// Fields are the permissions for fields.
+	Fields []fieldperm.Entry
 
 	// Now is the time, for bindings that begin and end; zero leaves them out.
 	Now time.Time
@@ -110,6 +113,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 		c.written(r)
 		c.conditions(r)
 		c.effects(r)
+		c.evasions(r)
 	}
 	c.power()
 	c.accounts()

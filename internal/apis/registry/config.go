@@ -13,6 +13,7 @@ import (
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
@@ -82,6 +83,20 @@ type Rules interface {
 	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
 	// API groups have, for warnings.
 	Unserved(rule policy.PolicyRule) (unserved, guarded []string)
+	// Evadable finds deny rules whose subjects can change what the rule looks at, for warnings: those to whom a role is
+	// bound, and if subjects are given, only these.
+	Evadable(of EvadableRole) []string
+}
+
+// EvadableRole is a role with deny rules.
+type EvadableRole struct {
+	Role  authz.RoleRef
+	Rules []policy.PolicyRule
+	// Namespace, UserNames and GroupNames are those of a binding that is written; empty if a role is.
+	Namespace             string
+	UserNames, GroupNames []string
+	// Protections lists what is protected where the role is bound.
+	Protections func(namespace string) []protectedattr.Protection
 }
 
 // FieldPermissions checks what takes the engine to check in field permissions.

@@ -64,8 +64,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"clusterprotectedattributes/status": clusterAttributes.status(),
 		}),
 		group(authz.GroupName, authz.SchemeGroupVersion.Version, map[string]rest.Storage{
-			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
-			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
+			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings, guards: guards}).view(),
+			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings, guards: guards}).view(),
 			"resourceaccessreviews": resourceAccessReviews(cfg),
 			"subjectaccessreviews":  subjectAccessReviews(cfg),
 			"permissions":           newPermissions(cfg.Permissions),

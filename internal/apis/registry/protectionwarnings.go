@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/protectedattr"
@@ -103,4 +104,18 @@ func (p *protections) others(ctx context.Context, namespace string) (all []prote
 		all = append(all, protectedattr.FromNamespaced(&cast[*policy.ProtectedAttributeList](list).Items[i]))
 	}
 	return all, nil
+}
+
+// all lists the protections that hold in a namespace, or everywhere if it is empty. What cannot be listed is left out:
+// a warning too many.
+func (p *protections) all(ctx context.Context) func(namespace string) []protectedattr.Protection {
+	return func(namespace string) []protectedattr.Protection {
+		ctx := genericapirequest.WithNamespace(ctx, namespace)
+		found, _ := p.others(ctx, "")
+		if namespace != "" {
+			local, _ := p.others(ctx, namespace)
+			found = append(found, local...)
+		}
+		return found
+	}
 }

@@ -169,6 +169,9 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace
 		},
 	}
+	if table := host.Snapshot().Fields; table != nil {
+		in.Fields = table.Permissions()
+	}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)
 		if err != nil {

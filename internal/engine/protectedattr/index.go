@@ -41,8 +41,7 @@ type Config struct {
 	Master string
 }
 
-// named is the role of a protection. A role of Policy of a third namespace has no members here, whoever is bound to it
-// there.
+// named is the role of a protection. A role of Policy of a third namespace has no members here.
 func (c *Config) named(p *Protection) Role {
 	r := p.Role
 	if r.Kind == KindPolicyRole && (r.Namespace == "" || r.Namespace != c.Master && r.Namespace != p.Namespace) {
