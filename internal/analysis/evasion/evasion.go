@@ -29,8 +29,8 @@ type Input struct {
 	Fields      []fieldperm.Entry
 }
 
-// Finding is a deny rule that a subject can get round.
-type Finding struct {
+// Way is how a subject can get round a deny rule.
+type Way struct {
 	// Rule is its place in the role.
 	Rule     int
 	Mark     Mark
@@ -47,8 +47,8 @@ const (
 	maxResources  = 20
 )
 
-// Find looks at each deny rule, and returns at most one finding for each mark of it.
-func Find(in Input) (all []Finding) {
+// Find looks at each deny rule, and returns at most one way for each mark of it.
+func Find(in Input) (all []Way) {
 	for i := range in.Rules {
 		marks := Marks(in.Rules, i)
 		if len(marks) == 0 {
@@ -66,18 +66,18 @@ func Find(in Input) (all []Finding) {
 }
 
 // find is the first subject that can change a mark on one of the resources.
-func (in *Input) find(resources []schema.GroupResource, m Mark) (Finding, bool) {
+func (in *Input) find(resources []schema.GroupResource, m Mark) (Way, bool) {
 	for _, r := range resources {
 		if !m.changes(r.Resource) || in.protected(r, m) {
 			continue
 		}
 		for _, s := range in.Subjects[:min(len(in.Subjects), maxSubjects)] {
 			if in.mayUpdate(r, s) {
-				return Finding{Mark: m, Resource: r, Subject: s, Namespace: in.local()}, true
+				return Way{Mark: m, Resource: r, Subject: s, Namespace: in.local()}, true
 			}
 		}
 	}
-	return Finding{}, false
+	return Way{}, false
 }
 
 // local is the namespace, or empty if it is the master namespace.
@@ -141,12 +141,12 @@ func (in *Input) about(names []string, r schema.GroupResource) bool {
 }
 
 // String says it: who can get round the rule, and how.
-func (f Finding) String() string {
+func (f Way) String() string {
 	return fmt.Sprintf("it depends on the %s, which %s can change first, by updating %s", f.Mark, f.Subject, f.Resource)
 }
 
 // Remedy says what would close it.
-func (f Finding) Remedy() string {
+func (f Way) Remedy() string {
 	if f.Mark.Of == Field {
 		return fmt.Sprintf("a FieldPermission with exclusive: true for %s of %s would close it, and so would denying update", f.Mark.Name, f.Resource)
 	}

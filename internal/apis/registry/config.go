@@ -95,8 +95,14 @@ type EvadableRole struct {
 	// Namespace, UserNames and GroupNames are those of a binding that is written; empty if a role is.
 	Namespace             string
 	UserNames, GroupNames []string
-	// Protections lists what is protected where the role is bound.
-	Protections func(namespace string) []protectedattr.Protection
+	// Protected says what is protected where the role is bound.
+	Protected Protected
+}
+
+// Protected lists protected attributes.
+type Protected interface {
+	// In lists those that hold in a namespace, or everywhere if it is empty.
+	In(namespace string) []protectedattr.Protection
 }
 
 // FieldPermissions checks what takes the engine to check in field permissions.

@@ -106,16 +106,21 @@ func (p *protections) others(ctx context.Context, namespace string) (all []prote
 	return all, nil
 }
 
-// all lists the protections that hold in a namespace, or everywhere if it is empty. What cannot be listed is left out:
-// a warning too many.
-func (p *protections) all(ctx context.Context) func(namespace string) []protectedattr.Protection {
-	return func(namespace string) []protectedattr.Protection {
-		ctx := genericapirequest.WithNamespace(ctx, namespace)
-		found, _ := p.others(ctx, "")
-		if namespace != "" {
-			local, _ := p.others(ctx, namespace)
-			found = append(found, local...)
-		}
-		return found
+// seen are the protections as a request sees them.
+func (p *protections) seen(ctx context.Context) Protected { return seenProtections{ctx, p} }
+
+type seenProtections struct {
+	ctx context.Context
+	all *protections
+}
+
+// In implements Protected. What cannot be listed is left out: a warning too many.
+func (s seenProtections) In(namespace string) []protectedattr.Protection {
+	ctx := genericapirequest.WithNamespace(s.ctx, namespace)
+	found, _ := s.all.others(ctx, "")
+	if namespace != "" {
+		local, _ := s.all.others(ctx, namespace)
+		found = append(found, local...)
 	}
+	return found
 }

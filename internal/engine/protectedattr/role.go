@@ -11,8 +11,8 @@ const (
 // mastersGroup is a member of every role, so that no protection can lock out the last administrator.
 const mastersGroup = "system:masters"
 
-// Role names a Role or ClusterRole of RBAC, or a role of Policy. It is comparable, so that an index of memberships can be
-// keyed by it.
+// Role names a Role or ClusterRole of RBAC, or a role of Policy. It is comparable: an index of memberships can be keyed
+// by it.
 type Role struct {
 	// Kind is one of the above.
 	Kind string

@@ -26,7 +26,7 @@ func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
 			if namespace == snap.Rules.MasterNamespace() {
 				namespace = ""
 			}
-			in.Protections = of.Protections(namespace)
+			in.Protections = of.Protected.In(namespace)
 		}
 		if snap.Fields != nil {
 			in.Fields = snap.Fields.Permissions()
