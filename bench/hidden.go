@@ -23,15 +23,9 @@ const (
 // the same list by an admin, from whom nothing is hidden. HF-10 allows 1.15 and 1.05 times as much, ratios of 0.87 and
 // 0.95.
 func hiddenReads(b *bench) error {
-	kinds := []struct{ name, user string }{{"e2e-list-hidden", "blind"}, {"e2e-list-revealed", "sighted"}}
-	taken := []struct{ name, unit string }{{"-p50", "ns"}, {"-cpu", "ns"}}
-	var names []string
-	for _, k := range kinds {
-		for _, f := range taken {
-			names = append(names, k.name+f.name)
-		}
-	}
-	if !slices.ContainsFunc(names, b.wanted) {
+	type kind struct{ name, user string }
+	kinds := []kind{{"e2e-list-hidden", "blind"}, {"e2e-list-revealed", "sighted"}}
+	if !slices.ContainsFunc(kinds, func(k kind) bool { return b.wantsRead(k.name) }) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -54,26 +48,8 @@ func hiddenReads(b *bench) error {
 		if err := eventually(b.ctx, func() error { return user.Must(b.ctx, http.MethodGet, vault, nil) }); err != nil {
 			return err
 		}
-		sides := [2]*live.Client{user, s.Admin}
-		var measured [2][2][]float64
-		for round := range b.turns {
-			for n := range 2 {
-				i := (round + n) % 2
-				before := s.Worked()
-				load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error {
-					return sides[i].Must(ctx, http.MethodGet, vault, nil)
-				})
-				if err != nil {
-					return err
-				}
-				measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
-				measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
-			}
-		}
-		for f, t := range taken {
-			if err := b.pair(k.name+t.name, hiddenSecrets, t.unit, measured[0][f], "admin", measured[1][f]); err != nil {
-				return err
-			}
+		if err := b.compareReads(s, k.name, hiddenSecrets, readBy{user, vault}, "admin", readBy{s.Admin, vault}); err != nil {
+			return err
 		}
 	}
 	return nil

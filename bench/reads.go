@@ -19,19 +19,13 @@ const narrowedSize = 300
 // reads is a list that the server narrows to what its caller may see, whole and in pages. The peer is the same list
 // with the selector typed by a user who needs no condition. RD-9 allows 1.2 times as much, a ratio of 0.83.
 func reads(b *bench) error {
-	kinds := []struct {
+	type kind struct {
 		name, query string
 		// reader is which of the sides reads, beside the one who has typed the selector.
 		reader int
-	}{{"e2e-list-narrowed", "", 0}, {"e2e-page-narrowed", "&limit=50", 0}, {"e2e-list-narrowed-asked", "", 2}}
-	taken := []struct{ name, unit string }{{"-p50", "ns"}, {"-cpu", "ns"}}
-	var names []string
-	for _, k := range kinds {
-		for _, f := range taken {
-			names = append(names, k.name+f.name)
-		}
 	}
-	if !slices.ContainsFunc(names, b.wanted) {
+	kinds := []kind{{"e2e-list-narrowed", "", 0}, {"e2e-page-narrowed", "&limit=50", 0}, {"e2e-list-narrowed-asked", "", 2}}
+	if !slices.ContainsFunc(kinds, func(k kind) bool { return b.wantsRead(k.name) }) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -60,24 +54,46 @@ func reads(b *bench) error {
 		}
 	}
 	for _, k := range kinds {
-		measured := make([][2][]float64, len(sides))
-		for round := range b.turns {
-			for n := range 2 {
-				i := []int{k.reader, 1}[(round+n)%2]
-				path := maps(library) + sides[i].query + k.query
-				before := s.Worked()
-				load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error { return sides[i].client.Must(ctx, http.MethodGet, path, nil) })
-				if err != nil {
-					return err
-				}
-				measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
-				measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
-			}
+		read := func(i int) readBy { return readBy{sides[i].client, maps(library) + sides[i].query + k.query} }
+		if err := b.compareReads(s, k.name, narrowedSize, read(k.reader), "typed", read(1)); err != nil {
+			return err
 		}
-		for f, t := range taken {
-			if err := b.pair(k.name+t.name, narrowedSize, t.unit, measured[k.reader][f], "typed", measured[1][f]); err != nil {
+	}
+	return nil
+}
+
+// readBy is a get of a path by a client.
+type readBy struct {
+	client *live.Client
+	path   string
+}
+
+// The figures of a read.
+var readFigures = []string{"-p50", "-cpu"}
+
+// wantsRead reports whether a figure of a read is asked for.
+func (b *bench) wantsRead(name string) bool {
+	return slices.ContainsFunc(readFigures, func(figure string) bool { return b.wanted(name + figure) })
+}
+
+// compareReads measures two reads of one server in turn.
+func (b *bench) compareReads(s *live.Server, name string, size int, ours readBy, peerName string, peer readBy) error {
+	var measured [2][2][]float64
+	for round := range b.turns {
+		for n := range 2 {
+			i := (round + n) % 2
+			r, before := [2]readBy{ours, peer}[i], s.Worked()
+			load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error { return r.client.Must(ctx, http.MethodGet, r.path, nil) })
+			if err != nil {
 				return err
 			}
+			measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
+			measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
+		}
+	}
+	for f, figure := range readFigures {
+		if err := b.pair(name+figure, size, "ns", measured[0][f], peerName, measured[1][f]); err != nil {
+			return err
 		}
 	}
 	return nil

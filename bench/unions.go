@@ -25,22 +25,16 @@ const (
 // everything is looked at. The peer is a list of as many objects by an admin. RD-14 allows 1.3 times as much, a ratio
 // of 0.77.
 func unionReads(b *bench) error {
-	kinds := []struct {
+	type kind struct {
 		name, user, path, peer string
 		size                   int
-	}{
+	}
+	kinds := []kind{
 		{"e2e-list-union-few", "few", allMaps, maps(library), unionFew * unionObjects},
 		{"e2e-list-union-wide", "wide", allMaps, allMaps, unionNamespaces * unionObjects},
 		{"e2e-page-union-wide", "wide", allMaps + "?limit=100", allMaps + "?limit=100", 100},
 	}
-	taken := []struct{ name, unit string }{{"-p50", "ns"}, {"-cpu", "ns"}}
-	var names []string
-	for _, k := range kinds {
-		for _, f := range taken {
-			names = append(names, k.name+f.name)
-		}
-	}
-	if !slices.ContainsFunc(names, b.wanted) {
+	if !slices.ContainsFunc(kinds, func(k kind) bool { return b.wantsRead(k.name) }) {
 		return nil
 	}
 	bins, err := b.binaries()
@@ -65,29 +59,8 @@ func unionReads(b *bench) error {
 		}
 	}
 	for _, k := range kinds {
-		sides := [2]struct {
-			client *live.Client
-			path   string
-		}{{users[k.user], k.path}, {s.Admin, k.peer}}
-		var measured [2][2][]float64
-		for round := range b.turns {
-			for n := range 2 {
-				i := (round + n) % 2
-				before := s.Worked()
-				load, err := live.During(b.ctx, b.clients, b.stretch, func(ctx context.Context, _ int) error {
-					return sides[i].client.Must(ctx, http.MethodGet, sides[i].path, nil)
-				})
-				if err != nil {
-					return err
-				}
-				measured[i][0] = append(measured[i][0], float64(load.Quantile(0.5)))
-				measured[i][1] = append(measured[i][1], float64(s.Worked()-before)/float64(len(load.Each)))
-			}
-		}
-		for f, t := range taken {
-			if err := b.pair(k.name+t.name, k.size, t.unit, measured[0][f], "admin", measured[1][f]); err != nil {
-				return err
-			}
+		if err := b.compareReads(s, k.name, k.size, readBy{users[k.user], k.path}, "admin", readBy{s.Admin, k.peer}); err != nil {
+			return err
 		}
 	}
 	return nil

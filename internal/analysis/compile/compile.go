@@ -161,7 +161,7 @@ func (c *compiler) expand(b *bound) {
 	for i := range d.Policy {
 		u := &unit{bound: b, index: i, src: &d.Policy[i], rule: d.Rules[i], said: c.assess(ruleName(b.role, i))}
 		if u.rule == nil {
-			u.said.lose("the rule is not enforced, and there is no shadow there")
+			u.said.lose("the rule is not enforced, and that cluster cannot shadow it")
 			continue
 		}
 		c.admit(u)

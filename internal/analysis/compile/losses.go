@@ -33,7 +33,7 @@ func ofFields(verb string) bool {
 func (c *compiler) admit(u *unit) {
 	f := u.said
 	if u.src.Enforcement != "" && u.src.Enforcement != policyv1alpha1.EnforcementEnforce {
-		f.lose(fmt.Sprintf("the rule is not enforced (%s), and there is no shadow there", u.src.Enforcement))
+		f.lose(fmt.Sprintf("the rule is not enforced (%s), and that cluster cannot shadow it", u.src.Enforcement))
 		return
 	}
 	u.at = c.served(u)

@@ -30,6 +30,9 @@ func Blinded(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot,
 		namespaced: snap.Served.Namespaced(schema.GroupResource{Group: r.Group, Resource: r.Resource})}
 	ctx = requestctx.With(ctx, snap)
 	for s := range asked {
+		if b.left <= 0 {
+			break
+		}
 		if !isExempt(s) && b.is(ctx, s) {
 			subjects = append(subjects, s)
 		}

@@ -113,10 +113,11 @@ func (g *gen) list() string {
 }
 
 func (g *gen) object() string {
+	dot := pick[string](g, "", "", "", ".")
 	if g.kind == Where {
-		return "resource"
+		return dot + "resource"
 	}
-	return pick[string](g, "object", "object", "object", "oldObject", "options")
+	return dot + pick[string](g, "object", "object", "object", "oldObject", "options")
 }
 
 // field is something of the object.

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -50,7 +51,8 @@ func (r reads) may(e ast.Expr) bool {
 func (r reads) from(e ast.Expr) (names []string, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		return nil, slices.Contains(r.vars, e.AsIdent())
+		// A leading dot steps over loop variables of the same name.
+		return nil, slices.Contains(r.vars, strings.TrimPrefix(e.AsIdent(), "."))
 	case ast.SelectKind:
 		names, ok = r.from(e.AsSelect().Operand())
 		return append(names, e.AsSelect().FieldName()), ok

@@ -1,6 +1,11 @@
 package expr
 
-import "testing"
+import (
+	"maps"
+	"testing"
+
+	"proviso.dev/proviso/test/law"
+)
 
 // HF-5: an expression that may read a field is found, whatever form it has.
 func TestMayRead(t *testing.T) {
@@ -51,4 +56,54 @@ func TestMayReadNamespace(t *testing.T) {
 	if MayRead(`namespaceObject.data == "x"`, []string{"data"}) {
 		t.Error("the namespace is not the object")
 	}
+}
+
+// HF-5: of two objects that differ in a field, an expression that may not read it says the same.
+func TestWhatMayNotReadDoesNotTell(t *testing.T) {
+	c := compiler(t)
+	fields := [][]string{{"s"}, {"n"}, {"flag"}, {"m"}, {"m", "k"}, {"m", "a"}, {"list"}}
+	told := 0
+	law.Rounds(t, 400, func(seed int64) int {
+		rnd, kind := seeded(seed), Kind(seed&1)
+		source := genExpr(rnd, kind, true)
+		if _, issues := c.Compile(source, Options{Kind: kind}); issues != nil {
+			return 0
+		}
+		n, field := newNaive(t, c, kind, source), pick(rnd, fields...)
+		may := MayRead(source, field)
+		for range 30 {
+			one := genFacts(rnd)
+			other := one
+			other.object, other.old = withField(rnd, one.object, field), withField(rnd, one.old, field)
+			a, b := n.answer(one, Allow), n.answer(other, Allow)
+			if a == b {
+				continue
+			}
+			if told++; !may {
+				t.Fatalf("seed %d: %s tells %v: %v for %v, %v\n%v for %v, %v", seed, source, field, a, one.object, one.old, b, other.object, other.old)
+			}
+		}
+		return 30
+	})
+	if told == 0 {
+		law.TooFew(t, "no expression told a field: the generator is of no use")
+	}
+}
+
+// withField is an object with another value of a field, or none.
+func withField(c chooser, o map[string]any, field []string) map[string]any {
+	if o == nil {
+		return nil
+	}
+	changed := maps.Clone(o)
+	if value, ok := genObject(c)[field[0]]; len(field) == 1 && ok {
+		changed[field[0]] = value
+	} else if len(field) == 1 {
+		delete(changed, field[0])
+	} else if inner, ok := o[field[0]].(map[string]any); ok {
+		inner = maps.Clone(inner)
+		inner[field[1]] = pick[any](c, "a", "b", int64(1), true, nil)
+		changed[field[0]] = inner
+	}
+	return changed
 }

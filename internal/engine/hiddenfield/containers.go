@@ -77,7 +77,7 @@ func (b *back) inRaw(o, n reflect.Value, at, from fieldperm.Path) (reflect.Value
 	return reflect.ValueOf(runtime.RawExtension{Raw: text}), nil
 }
 
-// inList puts the field back into the elements of a list. An element that is no longer there is a removal.
+// inList puts the field back into the elements of a list. A missing element was removed.
 func (b *back) inList(o, n, so, sn reflect.Value, at, from fieldperm.Path) (reflect.Value, error) {
 	if o.Len() == 0 && n.Len() == 0 || !at[0].Bracket || n.Type().Elem().Kind() == reflect.Uint8 || so.Len() != o.Len() || sn.Len() != n.Len() {
 		return n, nil

@@ -406,7 +406,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// restoreAll restores a write that is no patch.
+// restoreAll restores a write other than a patch.
 func restoreAll(s Set, old, written runtime.Object) (Restored, error) {
 	r, err := s.Restore(old, written, byName)
 	if err != nil {

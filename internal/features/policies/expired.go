@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	"proviso.dev/proviso/internal/engine/ruleset"
@@ -26,18 +25,7 @@ type sweeper struct {
 
 // Run implements feature.Runner.
 func (s *sweeper) Run(ctx context.Context) {
-	again := time.NewTicker(min(max(s.ttl/10, time.Second), time.Minute))
-	defer again.Stop()
-	for {
-		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("Role bindings that have ended were not deleted; the server tries again", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-		}
-	}
+	feature.Repeat(ctx, min(max(s.ttl/10, time.Second), time.Minute), "Role bindings that have ended were not deleted", s.sweep)
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {

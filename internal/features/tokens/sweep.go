@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/klog/v2"
 
 	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/features/feature"
@@ -22,18 +21,7 @@ type sweeper struct {
 
 // Run implements feature.Runner.
 func (s *sweeper) Run(ctx context.Context) {
-	again := time.NewTicker(time.Minute)
-	defer again.Stop()
-	for {
-		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("Revocations that are over were not deleted; the server tries again", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-		}
-	}
+	feature.Repeat(ctx, time.Minute, "Revocations that are over were not deleted", s.sweep)
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {

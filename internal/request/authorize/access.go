@@ -185,19 +185,18 @@ func AnnotateGrants(ctx context.Context, grants []*access.Grant) {
 	if len(grants) == 0 || !wanted(ctx) {
 		return
 	}
-	said, free := map[string]string{}, 1
+	var said, names, sinks []string
+	free := 1
 	for ; free < MostGrantAnnotations; free++ {
 		value, found := audit.AuditContextFrom(ctx).GetEventAnnotation(numbered(accessv1alpha1.AnnotationRequest, free))
 		if !found {
 			break
 		}
-		said[numbered(accessv1alpha1.AnnotationRequest, free)] = value
+		said = append(said, strings.Split(value, ",")...)
 	}
-	var names, sinks []string
 	for _, grant := range grants {
-		if !slices.Contains(Numbered(said, accessv1alpha1.AnnotationRequest), grant.Key()) && !slices.Contains(names, grant.Key()) {
-			names = append(names, grant.Key())
-			sinks = append(sinks, grant.Sinks()...)
+		if !slices.Contains(said, grant.Key()) {
+			said, names, sinks = append(said, grant.Key()), append(names, grant.Key()), append(sinks, grant.Sinks()...)
 		}
 	}
 	if len(names) > 0 {

@@ -61,7 +61,7 @@ func (w world) Shipped(namespace, name string, b *policyv1alpha1.PolicyRoleBindi
 func known(result *compile.Result, accept []string) error {
 	for _, name := range accept {
 		if !slices.ContainsFunc(result.Assessments, func(f *compile.Assessment) bool { return f.Rule == name || strings.HasPrefix(f.Rule, name+"/") }) {
-			return fmt.Errorf("--accept %s: there is no such rule or object; -o report lists them", name)
+			return fmt.Errorf("--accept %s: not the name of a rule or an object; -o report lists them", name)
 		}
 	}
 	return nil
