@@ -102,7 +102,8 @@ var twoPermissions = authz.PermissionList{Items: []authz.Permission{
 	}},
 }}
 
-// FP-12, FP-19: `proviso permissions` prints what the server lists, for a resource in any spelling, and says what is wrong.
+// FP-12, FP-19: `proviso permissions` prints what the server lists, for a resource in any spelling, and says what is
+// wrong.
 func TestPermissions(t *testing.T) {
 	const path = "/apis/authorization.proviso.dev/v1alpha1/permissions"
 	s := answer(t, map[string]any{"/apis/authorization.proviso.dev/v1alpha1": served, path: twoPermissions})
