@@ -51,13 +51,15 @@ help: ## List the targets
 
 # ---- Build and run ----------------------------------------------------------
 .PHONY: build
-build: ## Build bin/proviso and bin/kubectl-proviso
+build: ## Build bin/proviso, bin/kubectl-proviso and bin/proviso-mcp
 	@mkdir -p $(BIN)
 	@for cmd in proviso kubectl-proviso; do \
 		test -d cmd/$$cmd || continue; \
 		echo "building $(BIN)/$$cmd $(VERSION) (Kubernetes $(KUBE_VERSION))"; \
 		$(BUILD) -o $(BIN)/$$cmd ./cmd/$$cmd; \
 	done
+	@echo "building $(BIN)/proviso-mcp $(VERSION)"
+	@$(GO) -C cmd/proviso-mcp build -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/proviso-mcp .
 
 # A build of Kubernetes for one platform takes five to ten minutes. RELEASE_PLATFORMS picks some.
 RELEASE_PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64
@@ -93,6 +95,7 @@ test: ## Unit and in-process tests (TESTFLAGS="-run X -v")
 .PHONY: e2e
 e2e: build ## Tests of the built binary and its kubectl (TESTFLAGS="-run X -v")
 	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(TEST) -count=1 -timeout 40m $(TESTFLAGS) ./test/e2e/...
+	PROVISO_BIN=$(CURDIR)/$(BIN)/proviso $(GO) -C cmd/proviso-mcp test -ldflags=-w -vet=off -count=1 $(TESTFLAGS) ./...
 
 # Each part says when it is through and how long it took; CI's workflow runs the same parts side by side.
 VERIFY = fmt-check vet generate-check lint test e2e
@@ -112,6 +115,7 @@ fmt-check: ## Fail when a file is not gofmt'd
 .PHONY: vet
 vet: ## go vet of every package, the nested modules' too
 	$(GO) vet ./... ./api/... ./client/...
+	$(GO) -C cmd/proviso-mcp vet ./...
 	$(GO) -C bench vet ./...
 	$(GO) -C test/conformance vet ./...
 	$(GO) -C test/monitoring vet ./...

@@ -17,9 +17,9 @@ func (p platform) String() string { return p.system + "_" + p.arch }
 // commands are what is built for it.
 func (p platform) commands() []string {
 	if p.system == "windows" { // the server needs unix sockets and file locks of a kind that windows does not have
-		return []string{"kubectl-proviso"}
+		return []string{"kubectl-proviso", "proviso-mcp"}
 	}
-	return []string{"proviso", "kubectl-proviso"}
+	return []string{"proviso", "kubectl-proviso", "proviso-mcp"}
 }
 
 func (p platform) file(command string) string {
@@ -33,8 +33,8 @@ func (p platform) file(command string) string {
 // between two checkouts; without cgo it is static and needs no compiler of the target. Flags of the environment and
 // workspaces are left out, because they are not part of the commit.
 func (o *options) build(ctx context.Context, p platform, command, to string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags+" -buildid=", "-o", to, "./cmd/"+command)
-	cmd.Dir = o.root
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags+" -buildid=", "-o", to, ".")
+	cmd.Dir = filepath.Join(o.root, "cmd", command) // proviso-mcp is a module of its own
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.arch, "GOFLAGS=-mod=readonly", "GOWORK=off",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -52,6 +52,9 @@ func (o *options) extras(ctx context.Context, work string) (map[string][]file, e
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	found := map[string][]file{}
 	for _, command := range here.commands() {
+		if command == "proviso-mcp" { // clients start it
+			continue
+		}
 		binary := filepath.Join(work, here.String(), here.file(command))
 		if err := o.build(ctx, here, command, binary); err != nil {
 			return nil, err

@@ -101,9 +101,10 @@ func (o *options) run(ctx context.Context) error {
 			if err := o.bill(p, command, binary); err != nil {
 				return err
 			}
-			if command == "kubectl-proviso" {
+			switch {
+			case command == "kubectl-proviso":
 				plugins = append(plugins, plugin{p, archive})
-			} else if p.system == "linux" {
+			case command == "proviso" && p.system == "linux":
 				images = append(images, imageBinary{p, binary})
 			}
 			fmt.Printf("%s (%s)\n", filepath.Base(archive), time.Since(begin).Round(time.Second))

@@ -172,7 +172,7 @@ func TestKrewManifest(t *testing.T) {
 			t.Errorf("%s: the checksum is not that of SHA256SUMS:\n%s", p.URI, sums)
 		}
 	}
-	if (platform{"windows", "amd64"}).commands()[0] != "kubectl-proviso" || len((platform{"darwin", "arm64"}).commands()) != 2 {
+	if (platform{"windows", "amd64"}).commands()[0] != "kubectl-proviso" || len((platform{"darwin", "arm64"}).commands()) != 3 {
 		t.Error("the server is for linux and darwin, the plugin for windows too")
 	}
 }

@@ -92,6 +92,19 @@ type TokenRequestOptions struct {
 	genericiooptions.IOStreams
 }
 
+// NewTokenRequest adds the flags that say what a token can do to a command.
+func NewTokenRequest(cmd *cobra.Command, streams genericiooptions.IOStreams) *TokenRequestOptions {
+	o := &TokenRequestOptions{tokenClient: newTokenClient(streams.ErrOut), IOStreams: streams}
+	o.addFlags(cmd)
+	return o
+}
+
+// Allow adds to what the token can do, as --allow does.
+func (o *TokenRequestOptions) Allow(texts ...string) { o.allow = append(o.allow, texts...) }
+
+// Given reports whether the flags say what the token can do.
+func (o *TokenRequestOptions) Given() bool { return len(o.allow) > 0 || o.file != "" }
+
 func (o *TokenRequestOptions) addFlags(cmd *cobra.Command) {
 	o.tokenClient.addFlags(cmd)
 	o.tokenRules.addFlags(cmd)

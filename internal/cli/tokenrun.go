@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	accessv1alpha1 "proviso.dev/proviso/api/access/v1alpha1"
 	"proviso.dev/proviso/internal/platform/terminal"
 )
 
@@ -57,11 +58,7 @@ func (c commandError) ExitCode() int { return int(c) }
 
 // Run asks, runs and cleans up.
 func (o *TokenRunOptions) Run(ctx context.Context, args []string) error {
-	status, err := o.issue(ctx)
-	if err != nil {
-		return err
-	}
-	config, err := o.config.ToRESTConfig()
+	text, status, err := o.Kubeconfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,26 +67,45 @@ func (o *TokenRunOptions) Run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return err
-	}
 	file := filepath.Join(dir, "kubeconfig")
-	text, err := tokenKubeconfig(config, status.Token, namespace)
-	if err != nil {
-		return err
-	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
 	terminal.Fprintf(o.ErrOut, "Token %s ends at %s.\n", status.ID, status.ExpirationTimestamp.UTC().Format(time.RFC3339))
 	err = o.command(file, args)
 	if o.Revoke {
-		if failed := revokeOwn(ctx, config, status.Token, status.ID); failed != nil {
+		if failed := o.End(ctx, status); failed != nil {
 			terminal.Fprintf(o.ErrOut, "proviso: the token was not revoked: %s\n", failed)
 		}
 	}
 	return err
+}
+
+// Kubeconfig asks for a token and returns a kubeconfig that has no other credential.
+func (o *TokenRequestOptions) Kubeconfig(ctx context.Context) (text []byte, status accessv1alpha1.NarrowedTokenStatus, err error) {
+	status, err = o.issue(ctx)
+	if err != nil {
+		return nil, status, err
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, status, err
+	}
+	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, status, err
+	}
+	text, err = tokenKubeconfig(config, status.Token, namespace)
+	return text, status, err
+}
+
+// End revokes a token.
+func (o *TokenRequestOptions) End(ctx context.Context, status accessv1alpha1.NarrowedTokenStatus) error {
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	return revokeOwn(ctx, config, status.Token, status.ID)
 }
 
 // command runs the command. Signals go to it, and it decides when to end.
