@@ -5201,7 +5201,7 @@ func schema_proviso_api_policy_v1alpha1_ClusterProtectedAttribute(ref common.Ref
 					},
 					"roleRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all the same: nobody is a member yet.",
+							Description: "roleRef is the ClusterRole, or the role of Policy of the master namespace, whose members can set the protected values. A role that does not exist protects all the same: nobody is a member yet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.RoleReference{}.OpenAPIModelName()),
 						},
@@ -6499,7 +6499,7 @@ func schema_proviso_api_policy_v1alpha1_ProtectedAttribute(ref common.ReferenceC
 					},
 					"roleRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role that does not exist protects all the same: nobody is a member yet.",
+							Description: "roleRef is the Role of this namespace, the ClusterRole, or the role of Policy, of this or the master namespace, whose members can set the protected values. A role that does not exist protects all the same: nobody is a member yet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.RoleReference{}.OpenAPIModelName()),
 						},
@@ -6699,12 +6699,12 @@ func schema_proviso_api_policy_v1alpha1_RoleReference(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RoleReference names an RBAC role whose members may set a protected attribute.",
+				Description: "RoleReference names a role whose members may set a protected attribute: one of RBAC, or one of Policy.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"apiGroup": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default.",
+							Description: "apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default, or authorization.proviso.dev for a role of Policy.",
 							Default:     "rbac.authorization.k8s.io",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6712,8 +6712,15 @@ func schema_proviso_api_policy_v1alpha1_RoleReference(ref common.ReferenceCallba
 					},
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is Role or ClusterRole. A ClusterProtectedAttribute can only name a ClusterRole.",
+							Description: "kind is Role or ClusterRole. A role of Policy is a Role. A ClusterProtectedAttribute cannot name a Role of RBAC.",
 							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace of the role. A ClusterRole has none. A Role of RBAC is one of the own namespace, a role of Policy one of the own or of the master namespace; the own one is the default. A ClusterProtectedAttribute has to say that a role of Policy is in the master namespace.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -35,7 +35,7 @@ of custom resource definitions. With a resource, list those on its own fields, f
 
 GRANT is the verb to grant on the resource, together with the verb "granular" for subjects that may not write the whole object.
 Replace text in angle brackets: granular:label(<prefix>) is granted as granular:label(example.com). The right to write the
-object does not include an EXCLUSIVE field: writing it requires the permission of the field.
+object does not include an EXCLUSIVE field: writing it requires the permission of the field. SOURCE is who declares it.
 
 You need the right to list permissions.authorization.proviso.dev, which cluster admins have.`,
 		Example: `  # Every permission with the fields it guards
@@ -44,7 +44,7 @@ You need the right to list permissions.authorization.proviso.dev, which cluster 
   # What can be given on deployments, their pod templates included?
   proviso permissions deploy
 
-  # Where is each one declared, and when is it exclusive?
+  # When is each one exclusive?
   proviso permissions deployments.apps -o wide
 
   # Give it: the labels of example.com on deployments, and nothing else
@@ -114,9 +114,9 @@ func permissionRows(list *authz.PermissionList, byField bool) []authz.Permission
 }
 
 func permissionsTable(out io.Writer, rows []authz.PermissionField, wide bool) error {
-	header, hint := "GRANT\tRESOURCE\tFIELD\tEXCLUSIVE", cutLines("wide")
+	header, hint := "GRANT\tRESOURCE\tFIELD\tEXCLUSIVE\tSOURCE", cutLines("wide")
 	if wide {
-		header, hint = header+"\tSOURCE\tEXCLUSIVE WHEN", ""
+		header, hint = header+"\tEXCLUSIVE WHEN", ""
 	}
 	return table(out, hint, brokenIsRed, func(w io.Writer) { permissionLines(w, header, rows, wide) })
 }
@@ -144,9 +144,9 @@ func permissionLines(w io.Writer, header string, rows []authz.PermissionField, w
 		if f.Broken {
 			grant += broken
 		}
-		terminal.Fprintf(w, "%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive)
+		terminal.Fprintf(w, "%s\t%s\t%s\t%s\t%s", grant, f.Resource, f.Field, exclusive, f.Source)
 		if wide {
-			terminal.Fprintf(w, "\t%s\t%s", f.Source, oneLine(f.ExclusiveWhen))
+			terminal.Fprintf(w, "\t%s", oneLine(f.ExclusiveWhen))
 		}
 		terminal.Fprintln(w)
 	}

@@ -102,16 +102,17 @@ var twoPermissions = authz.PermissionList{Items: []authz.Permission{
 	}},
 }}
 
-// FP-12: `proviso permissions` prints what the server lists, for a resource in any spelling, and says what is wrong.
+// FP-12, FP-19: `proviso permissions` prints what the server lists, for a resource in any spelling, and says what is
+// wrong.
 func TestPermissions(t *testing.T) {
 	const path = "/apis/authorization.proviso.dev/v1alpha1/permissions"
 	s := answer(t, map[string]any{"/apis/authorization.proviso.dev/v1alpha1": served, path: twoPermissions})
 	out, err := s.run(t, "permissions")
 	if err != nil || squeeze(out) != squeeze(`
-GRANT RESOURCE FIELD EXCLUSIVE
-granular:example.com/fuse pods .spec.fuse sometimes
-granular:example.com/fuse (broken) deployments.apps .spec.template.spec.fuse yes
-granular:metadata * .metadata no`) {
+GRANT RESOURCE FIELD EXCLUSIVE SOURCE
+granular:example.com/fuse pods .spec.fuse sometimes FieldPermission "fuse"
+granular:example.com/fuse (broken) deployments.apps .spec.template.spec.fuse yes FieldPermission "fuse"
+granular:metadata * .metadata no shipped`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = s.run(t, "permissions", "-o", "wide")

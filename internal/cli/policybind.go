@@ -136,8 +136,9 @@ func union(have, add []string) []string {
 
 // create writes an object that may be there already.
 func (o *PolicyOptions) create(ctx context.Context, resource string, object any, meta metav1.ObjectMeta) error {
-	version, kind := authz.SchemeGroupVersion, map[string]string{"rolebindings": "rolebinding", "roles": "role", "policies": "policy", "policybindings": "policybinding"}[resource]
-	if resource == "policies" || resource == "policybindings" {
+	version, kind := authz.SchemeGroupVersion, map[string]string{"rolebindings": "rolebinding", "roles": "role", "policies": "policy", "policybindings": "policybinding",
+		"protectedattributes": "protectedattribute", "clusterprotectedattributes": "clusterprotectedattribute"}[resource]
+	if resource != "roles" && resource != "rolebindings" {
 		version = policyv1alpha1.SchemeGroupVersion
 	}
 	if o.DryRun {
@@ -151,7 +152,11 @@ func (o *PolicyOptions) create(ctx context.Context, resource string, object any,
 	if err != nil {
 		return err
 	}
-	answer, err := rc.Post().AbsPath("/apis/"+version.String()+"/namespaces/"+meta.Namespace+"/"+resource).
+	path := "/apis/" + version.String() + "/namespaces/" + meta.Namespace + "/" + resource
+	if meta.Namespace == "" {
+		path = "/apis/" + version.String() + "/" + resource
+	}
+	answer, err := rc.Post().AbsPath(path).
 		SetHeader("Content-Type", "application/json").Body(body).DoRaw(ctx)
 	switch err = decodeStatus(answer, err); {
 	case apierrors.IsAlreadyExists(err):

@@ -23,6 +23,7 @@ type denyOptions struct {
 	*PolicyOptions
 	Subresource, Where, Description, Role string
 	Labels                                []string
+	Protect                               bool
 }
 
 func newDenyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -33,15 +34,19 @@ func newDenyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Create a role with one deny rule in the namespace, and a role binding of the same name for the users and groups. A deny wins over every
 allow of the namespace; it is overridden by cluster-wide grants, unless it is in the master namespace. You need the verb deny on the role,
 which admins of the namespace have. To undo it, use 'proviso policy revoke ROLE'. Get, list and watch show the same objects: who names one
-of them denies all three.`,
+of them denies all three.
+
+A deny that looks at a label is got round by a subject who may update the object: they take the label off first. With --protect, a
+ProtectedAttribute is written, too. Then only admins of the namespace, by the role admin of the master namespace, can change the label
+on these resources; in the master namespace, only cluster admins can, everywhere. You need the right to create protected attributes.`,
 		Example: `  # Edgar never deletes config maps of namespace hammer
   proviso policy deny delete configmaps --user edgar -n hammer
 
   # Nobody of team-a changes the config map ledger
   proviso policy deny update,delete configmaps/ledger --group team-a -n hammer
 
-  # Nobody deletes what is labelled protected
-  proviso policy deny delete deployments.apps --with-label protected --group system:authenticated -n hammer`,
+  # Nobody deletes what is labelled protected, nor takes the label off
+  proviso policy deny delete deployments.apps --with-label protected --protect --group system:authenticated -n hammer`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return errors.New("want verbs and a resource: proviso policy deny VERB[,VERB] TYPE[/NAME] --user NAME; for example: proviso policy deny delete configmaps --user edgar -n hammer")
@@ -57,6 +62,7 @@ of them denies all three.`,
 	fs.StringVar(&o.Subresource, "subresource", "", "Subresource, such as exec, status or scale.")
 	fs.StringVar(&o.Where, "where", "", "Only for objects like this, in CEL: resource.spec.storageClassName == \"dev\".")
 	fs.StringArrayVar(&o.Labels, "with-label", nil, "Only for objects with this label, as KEY or KEY=VALUE; may be repeated.")
+	fs.BoolVar(&o.Protect, "protect", false, "Protect the labels and annotations that the rule looks at, so that only admins can change them.")
 	fs.StringVar(&o.Description, "description", "", "Shown to callers who are refused.")
 	fs.StringVar(&o.Role, "role", "", "Name of the role and of the role binding. Default: deny-VERB-RESOURCE.")
 	cmd.ValidArgsFunction = o.completeQuestion
@@ -104,6 +110,11 @@ func (o *denyOptions) Run(ctx context.Context, args []string) error {
 			return fmt.Errorf("role %s/%s has other rules; choose another name with --role, or change it with kubectl", namespace, name)
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
 			return notProviso(err, "PolicyAuthorization")
+		}
+	}
+	if o.Protect {
+		if err := o.protect(ctx, namespace, name, rule); err != nil {
+			return err
 		}
 	}
 	if err := o.create(ctx, "roles", role, role.ObjectMeta); err != nil {

@@ -23,8 +23,8 @@ type ClusterProtectedAttribute struct {
 	// changed.
 	AttributeName string `json:"attributeName"`
 
-	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all
-	// the same: nobody is a member yet.
+	// roleRef is the ClusterRole, or the role of Policy of the master namespace, whose members can set the protected
+	// values. A role that does not exist protects all the same: nobody is a member yet.
 	RoleRef RoleReference `json:"roleRef"`
 
 	// protectedValues are the values that are protected. Left out, every value is.

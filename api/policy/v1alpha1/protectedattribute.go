@@ -37,22 +37,34 @@ const (
 	UnlistedForbidden UnlistedValues = "Forbidden"
 )
 
-// RoleReference names an RBAC role whose members may set a protected attribute.
+// RoleReference names a role whose members may set a protected attribute: one of RBAC, or one of Policy.
 type RoleReference struct {
-	// apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default.
+	// apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default, or
+	// authorization.proviso.dev for a role of Policy.
 	// +optional
 	// +default="rbac.authorization.k8s.io"
 	APIGroup string `json:"apiGroup,omitempty"`
 
-	// kind is Role or ClusterRole. A ClusterProtectedAttribute can only name a ClusterRole.
+	// kind is Role or ClusterRole. A role of Policy is a Role. A ClusterProtectedAttribute cannot name a Role of RBAC.
 	Kind string `json:"kind"`
+
+	// namespace of the role. A ClusterRole has none. A Role of RBAC is one of the own namespace, a role of Policy one
+	// of the own or of the master namespace; the own one is the default. A ClusterProtectedAttribute has to say that a
+	// role of Policy is in the master namespace.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
 
 	// name is the name of the role.
 	Name string `json:"name"`
 }
 
-// RoleAPIGroup is the API group of the roles that a protection can name.
-const RoleAPIGroup = "rbac.authorization.k8s.io"
+// API groups of the roles that a protection can name.
+const (
+	// RoleAPIGroup is that of RBAC.
+	RoleAPIGroup = "rbac.authorization.k8s.io"
+	// PolicyRoleAPIGroup is that of Policy.
+	PolicyRoleAPIGroup = "authorization.proviso.dev"
+)
 
 // ProtectedAttributeStatus says whether the role of a protection exists.
 type ProtectedAttributeStatus struct {
@@ -86,8 +98,9 @@ type ProtectedAttribute struct {
 	// changed.
 	AttributeName string `json:"attributeName"`
 
-	// roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role
-	// that does not exist protects all the same: nobody is a member yet.
+	// roleRef is the Role of this namespace, the ClusterRole, or the role of Policy, of this or the master namespace,
+	// whose members can set the protected values. A role that does not exist protects all the same: nobody is a member
+	// yet.
 	RoleRef RoleReference `json:"roleRef"`
 
 	// protectedValues are the values that are protected. Left out, every value is.

@@ -58,6 +58,9 @@ const (
 	codeEndless     = "PV021"
 	codeFarEnd      = "PV022"
 	codeUnserved    = "PV023"
+	codeFree        = "PV025"
+	codeCarried     = "PV026"
+	codeEvadable    = "PV027"
 )
 
 // Codes are all of them, in order.
@@ -133,6 +136,15 @@ func Codes() []Code {
 		{codeUnserved, "class-of-nothing-served", "An audit class selects what is not served",
 			"Resources are named as they are in URLs: a singular, a kind or another API group selects nothing, and what should be recorded is not. The resources are Kubernetes' own and those of the CRDs among the files.",
 			"Correct the resource, subresource, group or scope, or give the CRD with --from.", Warning},
+		{codeFree, "values-left-free", "A protected attribute leaves other values free",
+			"protectedValues protects the values that it lists. With unlistedValues: Free, which is the default, everybody who may write an object can set any other value.",
+			"Write unlistedValues: Forbidden, if only the listed values are meant to be used. Leave it if the others mean nothing.", Warning},
+		{codeCarried, "value-older-than-its-protection", "An object may have got a value before it was protected",
+			"A protection holds for changes. An object that is older than it may have got the value from anybody. Checked with --kubeconfig, on the metadata of objects, not on templates in them.",
+			"Look at the objects, and take the value off those that should not have it.", Warning},
+		{codeEvadable, "deny-can-be-got-round", "A deny rule can be got round by its subjects",
+			"The rule looks at a label, an annotation or a field of the object, and a subject can change that first: take the label off, then delete.",
+			"Protect the label or annotation, make the field exclusive, or deny update as well.", Warning},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/analysis/compare"
 	"proviso.dev/proviso/internal/analysis/plan"
+	"proviso.dev/proviso/internal/engine/fieldperm"
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/engine/whocan"
 )
@@ -37,6 +38,13 @@ type Input struct {
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 	Sinks               []*auditv1alpha1.AuditSink
 	Classes             []*auditv1alpha1.AuditClass
+
+	// Guards are the protected attributes that are enforced. Carriers are the objects that have a value of one and are
+	// older than it, as the searches of Searches found them.
+	Guards   []Guard
+	Carriers map[Object][]string
+	// Fields are the permissions for fields.
+	Fields []fieldperm.Entry
 
 	// Now is the time, for bindings that begin and end; zero leaves them out.
 	Now time.Time
@@ -105,11 +113,13 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 		c.written(r)
 		c.conditions(r)
 		c.effects(r)
+		c.evasions(r)
 	}
 	c.power()
 	c.accounts()
 	c.sinks()
 	c.labels()
+	c.guards()
 	c.times()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),

@@ -16,6 +16,7 @@ import (
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/engine/auditrule"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/request/freshness"
 	"proviso.dev/proviso/internal/request/turns"
 	"proviso.dev/proviso/internal/state/namespacegc"
@@ -88,6 +89,26 @@ type Rules interface {
 	// Unserved names the kinds of a rule that nothing serves at the moment, and those that only resources of guarded
 	// API groups have, for warnings.
 	Unserved(rule policy.PolicyRule) (unserved, guarded []string)
+	// Evadable finds deny rules whose subjects can change what the rule looks at, for warnings: those to whom a role is
+	// bound, and if subjects are given, only these.
+	Evadable(of EvadableRole) []string
+}
+
+// EvadableRole is a role with deny rules.
+type EvadableRole struct {
+	Role  authz.RoleRef
+	Rules []policy.PolicyRule
+	// Namespace, UserNames and GroupNames are those of a binding that is written; empty if a role is.
+	Namespace             string
+	UserNames, GroupNames []string
+	// Protected says what is protected where the role is bound.
+	Protected Protected
+}
+
+// Protected lists protected attributes.
+type Protected interface {
+	// In lists those that hold in a namespace, or everywhere if it is empty.
+	In(namespace string) []protectedattr.Protection
 }
 
 // AuditKnowledge knows what audit sinks and classes are about.
@@ -120,9 +141,9 @@ type Escalation interface {
 	ConfirmUnbinding(ctx context.Context, binding *authz.RoleBinding, role policy.PolicyRole) error
 }
 
-// Roles says which RBAC roles exist.
+// Roles says which roles exist.
 type Roles interface {
-	// RoleExists looks for a Role in the namespace, or for a ClusterRole.
+	// RoleExists looks for a Role of RBAC in the namespace, for a ClusterRole, or for a "Policy role" in the namespace.
 	RoleExists(ctx context.Context, kind, namespace, name string) (bool, error)
 }
 

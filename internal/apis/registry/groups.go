@@ -27,11 +27,12 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return newStorage(policyBindingKind(cfg.MasterNamespace), opts)
 	})
 	fieldPerms := keep(&open, func() (*storage[*policy.FieldPermission], error) { return newStorage(fieldPermissionKind(cfg), opts) })
+	guards := &protections{roles: cfg.Roles, master: cfg.MasterNamespace}
 	attributes := keep(&open, func() (*storage[*policy.ProtectedAttribute], error) {
-		return newStorage(protectedAttributeKind(cfg.Roles), opts)
+		return newStorage(protectedAttributeKind(guards), opts)
 	})
 	clusterAttributes := keep(&open, func() (*storage[*policy.ClusterProtectedAttribute], error) {
-		return newStorage(clusterProtectedAttributeKind(cfg.Roles), opts)
+		return newStorage(clusterProtectedAttributeKind(guards), opts)
 	})
 	sinks := keep(&open, func() (*storage[*audit.AuditSink], error) {
 		return newStorage(auditSinkKind(cfg), opts)
@@ -44,6 +45,7 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 		return nil, open.err
 	}
 
+	guards.local, guards.cluster = attributes, clusterAttributes
 	where := places{namespaces: cfg.Namespaces, master: cfg.MasterNamespace}
 	inPolicies := &containers[*policy.Policy, *authz.Role]{store: policies.Store, layout: roleLayout(cfg.MasterNamespace), places: where}
 	inBindings := &containers[*policy.PolicyBinding, *authz.RoleBinding]{store: bindings.Store, layout: roleBindingLayout(), places: where}
@@ -62,8 +64,8 @@ func APIGroupInfos(cfg Config, opts generic.RESTOptionsGetter) ([]*genericapiser
 			"clusterprotectedattributes/status": clusterAttributes.status(),
 		}),
 		group(authz.GroupName, authz.SchemeGroupVersion.Version, map[string]rest.Storage{
-			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
-			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings}).view(),
+			"roles":                 (&roles{cfg: cfg, policies: inPolicies, bindings: inBindings, guards: guards}).view(),
+			"rolebindings":          (&roleBindings{cfg: cfg, policies: inPolicies, bindings: inBindings, guards: guards}).view(),
 			"resourceaccessreviews": resourceAccessReviews(cfg),
 			"subjectaccessreviews":  subjectAccessReviews(cfg),
 			"permissions":           newPermissions(cfg.Permissions),

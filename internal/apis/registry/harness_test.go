@@ -218,6 +218,9 @@ func (w *world) CheckRule(rule policy.PolicyRule, path *field.Path) field.ErrorL
 // Unserved implements Rules.
 func (*world) Unserved(policy.PolicyRule) (_, _ []string) { return nil, nil }
 
+// Evadable implements Rules.
+func (*world) Evadable(EvadableRole) []string { return nil }
+
 // WarnOfHidden implements FieldPermissions.
 func (*world) WarnOfHidden(context.Context, policy.FieldPermissionSpec) []string { return nil }
 

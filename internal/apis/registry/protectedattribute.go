@@ -11,9 +11,10 @@ import (
 
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
 	"proviso.dev/proviso/internal/apis/registry/validate"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 )
 
-func protectedAttributeKind(roles Roles) *kind[*policy.ProtectedAttribute] {
+func protectedAttributeKind(env *protections) *kind[*policy.ProtectedAttribute] {
 	type T = *policy.ProtectedAttribute
 	return &kind[T]{
 		version: policy.SchemeGroupVersion, plural: "protectedattributes", singular: "protectedattribute", shortNames: []string{"pattr"}, namespaced: true,
@@ -22,17 +23,16 @@ func protectedAttributeKind(roles Roles) *kind[*policy.ProtectedAttribute] {
 		columns: protectionColumns(func(a T) shown {
 			return shown{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Resources, a.Scope, a.Status}
 		}),
-		prepare:  func(_, _ T) {},
-		validate: func(_ context.Context, a, old T) field.ErrorList { return validate.ProtectedAttribute(a, old) },
+		prepare: func(_, _ T) {},
+		validate: func(_ context.Context, a, old T) field.ErrorList {
+			return validate.ProtectedAttribute(a, old, env.master)
+		},
 		warn: func(ctx context.Context, a, old T) []string {
-			var warnings []string
-			if old == nil || len(old.ProtectedValues) == 0 || old.UnlistedValues != a.UnlistedValues {
-				warnings = freeValues(a.ProtectedValues, a.UnlistedValues)
+			if old == nil {
+				return env.warnings(ctx, protectedattr.FromNamespaced(a), nil)
 			}
-			if old != nil && a.RoleRef == old.RoleRef {
-				return warnings
-			}
-			return append(warnings, missingRole(ctx, roles, a.RoleRef, a.Namespace)...)
+			was := protectedattr.FromNamespaced(old)
+			return env.warnings(ctx, protectedattr.FromNamespaced(a), &was)
 		},
 		sameContent: func(a, b T) bool {
 			return a.AttributeKind == b.AttributeKind && a.AttributeName == b.AttributeName && a.RoleRef == b.RoleRef &&
@@ -50,7 +50,7 @@ func protectedAttributeKind(roles Roles) *kind[*policy.ProtectedAttribute] {
 	}
 }
 
-func clusterProtectedAttributeKind(roles Roles) *kind[*policy.ClusterProtectedAttribute] {
+func clusterProtectedAttributeKind(env *protections) *kind[*policy.ClusterProtectedAttribute] {
 	type T = *policy.ClusterProtectedAttribute
 	return &kind[T]{
 		version: policy.SchemeGroupVersion, plural: "clusterprotectedattributes", singular: "clusterprotectedattribute", shortNames: []string{"cpattr"},
@@ -59,17 +59,16 @@ func clusterProtectedAttributeKind(roles Roles) *kind[*policy.ClusterProtectedAt
 		columns: protectionColumns(func(a T) shown {
 			return shown{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Resources, a.Scope, a.Status}
 		}),
-		prepare:  func(_, _ T) {},
-		validate: func(_ context.Context, a, old T) field.ErrorList { return validate.ClusterProtectedAttribute(a, old) },
+		prepare: func(_, _ T) {},
+		validate: func(_ context.Context, a, old T) field.ErrorList {
+			return validate.ClusterProtectedAttribute(a, old, env.master)
+		},
 		warn: func(ctx context.Context, a, old T) []string {
-			var warnings []string
-			if old == nil || len(old.ProtectedValues) == 0 || old.UnlistedValues != a.UnlistedValues {
-				warnings = freeValues(a.ProtectedValues, a.UnlistedValues)
+			if old == nil {
+				return env.warnings(ctx, protectedattr.FromCluster(a), nil)
 			}
-			if old != nil && a.RoleRef == old.RoleRef {
-				return warnings
-			}
-			return append(warnings, missingRole(ctx, roles, a.RoleRef, "")...)
+			was := protectedattr.FromCluster(old)
+			return env.warnings(ctx, protectedattr.FromCluster(a), &was)
 		},
 		sameContent: func(a, b T) bool {
 			return a.AttributeKind == b.AttributeKind && a.AttributeName == b.AttributeName && a.RoleRef == b.RoleRef &&
@@ -107,6 +106,14 @@ type shown struct {
 	status    policy.ProtectedAttributeStatus
 }
 
+// protectionRole is a role in a table: ClusterRole/release-managers, or Role/master/keepers if it is one of Policy.
+func protectionRole(ref policy.RoleReference) string {
+	if ref.Namespace != "" {
+		return ref.Kind + "/" + ref.Namespace + "/" + ref.Name
+	}
+	return ref.Kind + "/" + ref.Name
+}
+
 func protectionColumns[T object](of func(T) shown) []column[T] {
 	return []column[T]{
 		{name: "Kind", description: "Label or annotation.", cell: func(a T) any { return string(of(a).kind) }},
@@ -117,7 +124,7 @@ func protectionColumns[T object](of func(T) shown) []column[T] {
 			}
 			return "<all>"
 		}},
-		{name: "Role", description: "The role whose members can set it.", cell: func(a T) any { return of(a).role.Kind + "/" + of(a).role.Name }},
+		{name: "Role", description: "The role whose members can set it.", cell: func(a T) any { return protectionRole(of(a).role) }},
 		{name: "Resources", wide: true, description: "The resources on which it is protected.", cell: func(a T) any {
 			if resources := of(a).resources; len(resources) > 0 {
 				return strings.Join(resources, ",")
@@ -128,24 +135,4 @@ func protectionColumns[T object](of func(T) shown) []column[T] {
 		{name: "Resolved", wide: true, description: "Whether the role exists.",
 			cell: func(a T) any { return conditionCell(of(a).status.Conditions, policy.ConditionRolesResolved) }},
 	}
-}
-
-// freeValues warns that values which are not listed are not protected (PA-14).
-func freeValues(values []string, unlisted policy.UnlistedValues) []string {
-	if len(values) == 0 || unlisted == policy.UnlistedForbidden {
-		return nil
-	}
-	return []string{"protectedValues: everybody who may write an object can set values that are not listed; to forbid them, write unlistedValues: Forbidden"}
-}
-
-// missingRole warns about a role that does not exist. The protection holds all the same: nobody is a member yet.
-func missingRole(ctx context.Context, roles Roles, ref policy.RoleReference, namespace string) []string {
-	ok, err := roles.RoleExists(ctx, ref.Kind, namespace, ref.Name)
-	switch {
-	case err != nil:
-		return []string{fmt.Sprintf("roleRef: cannot tell whether %s %q exists; until it does, only system:masters can set the attribute", ref.Kind, ref.Name)}
-	case !ok:
-		return []string{fmt.Sprintf("roleRef: %s %q does not exist; until it does, only system:masters can set the attribute", ref.Kind, ref.Name)}
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ import (
 	"proviso.dev/proviso/internal/state/policycodec"
 )
 
-func roleKind(cfg Config) *kind[*authz.Role] {
+func roleKind(cfg Config, guards *protections) *kind[*authz.Role] {
 	return &kind[*authz.Role]{
 		version: authz.SchemeGroupVersion, plural: "roles", singular: "role", shortNames: []string{"prole"}, namespaced: true,
 		newObject: func() *authz.Role { return &authz.Role{} },
@@ -54,11 +54,13 @@ func roleKind(cfg Config) *kind[*authz.Role] {
 		prepare:  func(_, _ *authz.Role) {},
 		turn:     func(ctx context.Context, r, old *authz.Role) (func(), error) { return conditionsTurn(ctx, cfg, r, old) },
 		validate: func(ctx context.Context, r, old *authz.Role) field.ErrorList { return validateRole(ctx, cfg, r, old) },
-		warn: func(_ context.Context, r, old *authz.Role) []string {
+		warn: func(ctx context.Context, r, old *authz.Role) []string {
 			warnings := ownersIgnored(r.ObjectMeta)
 			if old == nil || !equality.Semantic.DeepEqual(r.Rules, old.Rules) {
 				warnings = append(warnings, validate.Warnings(r.Rules, cfg.Rules.Unserved, cfg.Reads)...)
 				warnings = append(warnings, foldedImpersonation(r.Rules)...)
+				warnings = append(warnings, cfg.Rules.Evadable(EvadableRole{
+					Role: authz.RoleRef{Namespace: r.Namespace, Name: r.Name}, Rules: r.Rules, Protected: guards.seen(ctx)})...)
 			}
 			return warnings
 		},
@@ -185,11 +187,12 @@ type roles struct {
 	cfg      Config
 	policies *containers[*policy.Policy, *authz.Role]
 	bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]
+	guards   *protections
 }
 
 func (s *roles) view() *view[*policy.Policy, *authz.Role] {
 	return &view[*policy.Policy, *authz.Role]{
-		kind:       roleKind(s.cfg),
+		kind:       roleKind(s.cfg, s.guards),
 		containers: s.policies,
 		candidates: func(string) []string { return []string{policy.PolicyName} },
 		home:       func(*authz.Role) string { return policy.PolicyName },

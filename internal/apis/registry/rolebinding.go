@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 
 	authz "proviso.dev/proviso/api/authorization/v1alpha1"
 	policy "proviso.dev/proviso/api/policy/v1alpha1"
@@ -125,6 +126,7 @@ type roleBindings struct {
 	cfg      Config
 	policies *containers[*policy.Policy, *authz.Role]
 	bindings *containers[*policy.PolicyBinding, *authz.RoleBinding]
+	guards   *protections
 }
 
 func (s *roleBindings) view() *view[*policy.PolicyBinding, *authz.RoleBinding] {
@@ -204,6 +206,12 @@ func (s *roleBindings) admit(ctx context.Context, b, old *authz.RoleBinding) err
 	err = s.cfg.Escalation.ConfirmRoleBinding(ctx, b.DeepCopy(), old.DeepCopy(), role)
 	if apierrors.IsNotFound(err) && b.RoleRef.ClusterRole() {
 		return invalidBinding(b, field.Invalid(field.NewPath("roleRef", "name"), b.RoleRef.Name, "there is no such ClusterRole; create it first"))
+	}
+	if err == nil && s.guards != nil {
+		of := EvadableRole{Role: b.RoleRef, Rules: role.Rules, Namespace: b.Namespace, UserNames: b.UserNames, GroupNames: b.GroupNames, Protected: s.guards.seen(ctx)}
+		for _, text := range s.cfg.Rules.Evadable(of) {
+			warning.AddWarning(ctx, "", text)
+		}
 	}
 	return forbidden(err, "rolebindings", b.Name)
 }

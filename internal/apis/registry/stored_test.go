@@ -89,7 +89,7 @@ func TestFieldPermissionsNeedEscalate(t *testing.T) {
 
 // PA-1, PA-14, PA-15
 func TestProtectedAttributes(t *testing.T) {
-	w := &world{rbac: map[string]bool{"ClusterRole//release-managers": true, "Role/hammer/local": true}}
+	w := &world{rbac: map[string]bool{"ClusterRole//release-managers": true, "Role/hammer/local": true, "Policy role/master/keepers": true, "Policy role/hammer/clerks": true}}
 	s := serve(t, w)
 	cluster, local := policyAPI+"/clusterprotectedattributes", policyAPI+"/namespaces/hammer/protectedattributes"
 	object := func(kind, name, rest string) string {
@@ -105,6 +105,34 @@ func TestProtectedAttributes(t *testing.T) {
 	if len(got.warnings) != 0 || got.at("unlistedValues") != "Forbidden" {
 		t.Errorf("unlistedValues %v, warnings %q", got.at("unlistedValues"), got.warnings)
 	}
+	// PA-15: a role of Policy, of the master namespace or of the own one, which is the default.
+	got = s.must("POST", cluster, object("ClusterProtectedAttribute", "by-policy", `attributeKind: Label, attributeName: example.com/zone, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, namespace: master, name: keepers}`))
+	if len(got.warnings) != 0 || got.at("roleRef", "namespace") != "master" {
+		t.Errorf("roleRef %v, warnings %q", got.at("roleRef"), got.warnings)
+	}
+	for name, in := range map[string]string{"own": "", "own-said": "namespace: hammer,", "masters": "namespace: master,"} {
+		role := "clerks"
+		if name == "masters" {
+			role = "keepers"
+		}
+		got = s.must("POST", local, object("ProtectedAttribute", name, `attributeKind: Label, attributeName: shelf, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, `+in+` name: `+role+`}`))
+		if len(got.warnings) != 0 {
+			t.Errorf("%s: warnings %q", name, got.warnings)
+		}
+	}
+	got = s.must("POST", local, object("ProtectedAttribute", "missing-policy-role", `attributeKind: Label, attributeName: shelf, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, name: keepers}`))
+	if !strings.Contains(strings.Join(got.warnings, " "), `Policy role \"hammer/keepers\" does not exist`) {
+		t.Errorf("warnings %q", got.warnings)
+	}
+	// PA-15: members of a protection for a domain can set keys that have protections for other roles.
+	got = s.must("POST", cluster, object("ClusterProtectedAttribute", "domain-again", `attributeKind: Label, attributeName: "example.com/*", `+toManagers))
+	if text := strings.Join(got.warnings, " "); !strings.Contains(text, `members of ClusterRole \"release-managers\" can now also set keys that have protections for other roles: example.com/zone (\"by-policy\", for Policy role \"master/keepers\")`) {
+		t.Errorf("warnings %q", got.warnings)
+	}
+	got = s.must("POST", cluster, object("ClusterProtectedAttribute", "annotations", `attributeKind: Annotation, attributeName: "example.com/*", `+toManagers))
+	if len(got.warnings) != 0 {
+		t.Errorf("another kind: warnings %q", got.warnings)
+	}
 	got = s.must("POST", local, object("ProtectedAttribute", "local", `attributeKind: Annotation, attributeName: example.com/x, scope: ObjectOnly, roleRef: {kind: Role, name: local}`))
 	if got.at("roleRef", "apiGroup") != "rbac.authorization.k8s.io" || len(got.warnings) != 0 {
 		t.Errorf("roleRef %v, warnings %q", got.at("roleRef"), got.warnings)
@@ -119,7 +147,13 @@ func TestProtectedAttributes(t *testing.T) {
 		{"no-key", cluster, "ClusterProtectedAttribute", `attributeKind: Label, ` + toManagers, "attributeName"},
 		{"bad-key", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: "a b", ` + toManagers, "attributeName"},
 		{"cluster-role-only", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {kind: Role, name: x}`, "roleRef.kind"},
-		{"role-group", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: authorization.proviso.dev, kind: ClusterRole, name: x}`, "roleRef.apiGroup"},
+		{"role-group", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: example.com, kind: ClusterRole, name: x}`, "roleRef.apiGroup"},
+		{"policy-kind", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: authorization.proviso.dev, kind: ClusterRole, namespace: master, name: x}`, "roleRef.kind"},
+		{"policy-nowhere", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, name: x}`, "roleRef.namespace"},
+		{"policy-elsewhere", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, namespace: hammer, name: x}`, "roleRef.namespace"},
+		{"local-elsewhere", local, "ProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {apiGroup: authorization.proviso.dev, kind: Role, namespace: anvil, name: x}`, "roleRef.namespace"},
+		{"rbac-elsewhere", local, "ProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {kind: Role, namespace: anvil, name: x}`, "roleRef.namespace"},
+		{"cluster-role-place", local, "ProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {kind: ClusterRole, namespace: hammer, name: x}`, "roleRef.namespace"},
 		{"no-role", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, roleRef: {kind: ClusterRole}`, "roleRef.name"},
 		{"scope", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, scope: Everything, ` + toManagers, "scope"},
 		{"value", cluster, "ClusterProtectedAttribute", `attributeKind: Label, attributeName: env, protectedValues: ["no label"], ` + toManagers, "protectedValues[0]"},

@@ -54,8 +54,9 @@ if it cannot be certain, nothing is reported.
 
 Each finding has a stable code, its place in the file, and advice. --explain CODE says more.
 
-With --kubeconfig, the command also checks whether any object has the labels that conditions name. You need the right to list the
-objects. It reads at most 20 kinds for each rule and 10,000 objects of each kind, and reports what it did not read.
+With --kubeconfig, the command also checks whether any object has the labels that conditions name, and whether objects had a
+protected label or annotation before it was protected. You need the right to list the objects. It reads at most 20 kinds for each
+rule or protection, unless a label selects the objects, and 10,000 objects of each kind, and reports what it did not read.
 
 Known kinds are those of Kubernetes and of the CRDs in the files. Users are assumed to be in the group system:authenticated only.
 
@@ -168,6 +169,9 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 			return ours && ref.Kind == ruleset.PolicyRole && ref.Namespace == o.MasterNamespace
 		},
 	}
+	if table := host.Snapshot().Fields; table != nil {
+		in.Fields = table.Permissions()
+	}
 	for _, kind := range snapshot.Kinds() {
 		objects, err := host.Files().Objects(kind)
 		if err != nil {
@@ -180,11 +184,15 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 		in.RoleBindings = append(in.RoleBindings, snapshot.Of[*rbacv1.RoleBinding](objects)...)
 		in.ClusterRoleBindings = append(in.ClusterRoleBindings, snapshot.Of[*rbacv1.ClusterRoleBinding](objects)...)
 		in.Sinks = append(in.Sinks, snapshot.Of[*auditv1alpha1.AuditSink](objects)...)
+		in.Guards = append(in.Guards, guardsOf(objects)...)
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
 	}
 	if o.objects != nil {
 		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.Shipped(n.Object) })
 		if in.Labelled, err = labelled(ctx, o.objects, in.Namings, o.ErrOut); err != nil {
+			return nil, err
+		}
+		if in.Carriers, err = carriers(ctx, o.objects, lint.Searches(in), o.ErrOut); err != nil {
 			return nil, err
 		}
 	}

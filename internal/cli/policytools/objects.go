@@ -41,7 +41,12 @@ func (o *origin) lister() (lister, error) {
 
 // each visits objects, until there are too many of them: then whole is false.
 func (l lister) each(ctx context.Context, of lint.Objects, visit func(*metav1.PartialObjectMetadata)) (whole bool, err error) {
-	options := metav1.ListOptions{Limit: 500}
+	return l.selected(ctx, of, "", visit)
+}
+
+// selected visits the objects that a label selector selects.
+func (l lister) selected(ctx context.Context, of lint.Objects, selector string, visit func(*metav1.PartialObjectMetadata)) (whole bool, err error) {
+	options := metav1.ListOptions{Limit: 500, LabelSelector: selector}
 	for n := 0; n < maxObjects; {
 		page, err := l(ctx, of.GroupVersionResource, of.Namespace, options)
 		if err != nil {

@@ -48,7 +48,7 @@ func TestShippedNames(t *testing.T) {
 			t.Errorf("%s: %v", shipped[i].Permission, err)
 		}
 	}
-	want := "metadata labels label annotations annotation finalizers finalizer ownerReferences specification status conditions condition nodeAssignment replicas"
+	want := "metadata labels label annotations annotation finalizers finalizer ownerReferences specification status conditions condition nodeAssignment schedulingGates replicas"
 	if got := strings.Join(shippedNames(), " "); got != want {
 		t.Errorf("shipped\n got %s\nwant %s", got, want)
 	}

@@ -56,7 +56,16 @@ func (t *Table) For(r Resource) []Entry {
 	for i, p := range all {
 		entries[i] = p.perm.entry(p.path, r)
 	}
-	return slices.Compact(entries)
+	return oncePerField(entries)
+}
+
+// oncePerField leaves out what is shipped for a field if the same permission is declared there.
+func oncePerField(entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Compact(entries), func(e Entry) bool {
+		return e.Source == shippedSource && slices.ContainsFunc(entries, func(o Entry) bool {
+			return o.Source != shippedSource && o.Verb == e.Verb && o.Field == e.Field && !o.Broken
+		})
+	})
 }
 
 func (p *permission) entry(at Path, r Resource) Entry {

@@ -7,6 +7,7 @@ var (
 	bindings       = Resource{"", "bindings"}
 	replicasPath   = Path{Field("spec"), Field("replicas")}
 	nodeNamePath   = Path{Field("spec"), Field("nodeName")}
+	schedulingPath = Path{Field("spec"), Field("schedulingGates")}
 	specPath       = Path{Field("spec")}
 	metadataPath   = Path{Field("metadata")}
 	bindTargetPath = Path{Field("target")}
@@ -49,6 +50,7 @@ var shipped = []Declaration{
 	everywhere("conditions", nil, Field("status"), Field("conditions")),
 	everywhere("condition", &Parameter{From: fromElementType}, Field("status"), Field("conditions"), Any()),
 	{Source: shippedSource, Permission: "nodeAssignment", Resources: []Resource{pods}, Field: nodeNamePath},
+	{Source: shippedSource, Permission: "schedulingGates", Resources: []Resource{pods}, Field: schedulingPath},
 }
 
 // replicas is shipped wherever a scale field exists, which CRDs decide.

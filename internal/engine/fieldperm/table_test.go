@@ -277,6 +277,35 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// FP-19: a custom resource that declares a shipped permission for the field that it is shipped for has it once, as
+// declared. The gates of a pod have a permission, in templates too.
+func TestDeclaredOnce(t *testing.T) {
+	declared := Declaration{Source: `CustomResourceDefinition "widgets.example.com"`, Resources: []Resource{widgets}, Version: "v1", Field: path(".spec"), Permission: "specification"}
+	table, issues := New(Config{Declared: []Declaration{declared}})
+	if len(issues) > 0 {
+		t.Fatal(issues)
+	}
+	sources := func(r Resource, field string) (all []string) {
+		for _, e := range table.For(r) {
+			if e.Field == field {
+				all = append(all, e.Verb+" by "+e.Source)
+			}
+		}
+		return all
+	}
+	if got := sources(widgets, ".spec"); !slices.Equal(got, []string{`granular:specification by CustomResourceDefinition "widgets.example.com"`}) {
+		t.Errorf("%q", got)
+	}
+	if got := sources(pods, ".spec"); !slices.Equal(got, []string{"granular:specification by shipped"}) {
+		t.Errorf("%q", got)
+	}
+	for r, field := range map[Resource]string{pods: ".spec.schedulingGates", {"apps", "deployments"}: ".spec.template.spec.schedulingGates"} {
+		if got := sources(r, field); !slices.Equal(got, []string{"granular:schedulingGates by shipped"}) {
+			t.Errorf("%v: %q", r, got)
+		}
+	}
+}
+
 // FP-4: paths that no schema has are refused with what was probably meant.
 func TestCheckPath(t *testing.T) {
 	pod, _ := typeOf(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}})

@@ -155,6 +155,53 @@ func TestFromStored(t *testing.T) {
 	expect(t, ix.Check(everyone, nil, podWith(kv{"misplaced": "prod"}, nil)), "label misplaced=prod is protected")
 }
 
+// PA-15: a role of Policy is of the own or of the master namespace. One of a third namespace has no members, and
+// neither has a reference that validation should have refused.
+func TestPolicyRoles(t *testing.T) {
+	ref := func(group, kind, namespace, name string) policyv1alpha1.RoleReference {
+		return policyv1alpha1.RoleReference{APIGroup: group, Kind: kind, Namespace: namespace, Name: name}
+	}
+	const group = policyv1alpha1.PolicyRoleAPIGroup
+	for _, tc := range []struct {
+		name      string
+		namespace string // of the protection
+		ref       policyv1alpha1.RoleReference
+		want      Role
+		members   bool
+	}{
+		{"cluster, master", "", ref(group, "Role", "master", "keepers"), Role{KindPolicyRole, "master", "keepers"}, true},
+		{"cluster, another", "", ref(group, "Role", "hammer", "keepers"), Role{}, false},
+		{"cluster, none", "", ref(group, "Role", "", "keepers"), Role{}, false},
+		{"own, by default", "hammer", ref(group, "Role", "", "clerks"), Role{KindPolicyRole, "hammer", "clerks"}, true},
+		{"own", "hammer", ref(group, "Role", "hammer", "clerks"), Role{KindPolicyRole, "hammer", "clerks"}, true},
+		{"master", "hammer", ref(group, "Role", "master", "keepers"), Role{KindPolicyRole, "master", "keepers"}, true},
+		{"third", "hammer", ref(group, "Role", "anvil", "keepers"), Role{}, false},
+		{"kind", "hammer", ref(group, "ClusterRole", "hammer", "keepers"), Role{}, false},
+		{"RBAC, own", "hammer", ref("", "Role", "hammer", "owners"), Role{KindRole, "hammer", "owners"}, true},
+		{"RBAC, another", "hammer", ref("", "Role", "anvil", "owners"), Role{}, false},
+		{"RBAC, cluster role with a namespace", "hammer", ref("", "ClusterRole", "hammer", "owners"), Role{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := FromNamespaced(&policyv1alpha1.ProtectedAttribute{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: tc.namespace},
+				AttributeKind: policyv1alpha1.AttributeLabel, AttributeName: "env", RoleRef: tc.ref})
+			ix, err := New(Config{Protections: []Protection{p}, Master: "master"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked []Role
+			req := podRequest()
+			req.Namespace = "hammer"
+			req.Member = func(_ string, r Role) bool { asked = append(asked, r); return true }
+			if got := ix.Check(req, nil, podWith(kv{"env": "x"}, nil)).Allowed(); got != tc.members || tc.members && asked[0] != tc.want {
+				t.Errorf("allowed %v, asked about %v", got, asked)
+			}
+			if tc.members && !ix.GuardsRole(tc.want, "hammer") {
+				t.Error("its role is not guarded")
+			}
+		})
+	}
+}
+
 // SV-8: one object of which is not clear what it protects is reported, protects what it may mean, and takes nothing
 // from the others.
 func TestBadProtectionIsReported(t *testing.T) {

@@ -37,6 +37,17 @@ type Config struct {
 	ExemptUsers []string
 	// ExemptGroups are groups of such identities.
 	ExemptGroups []string
+	// Master is the namespace whose roles of Policy can be named everywhere.
+	Master string
+}
+
+// named is the role of a protection. A role of Policy of a third namespace has no members here.
+func (c *Config) named(p *Protection) Role {
+	r := p.Role
+	if r.Kind == KindPolicyRole && (r.Namespace == "" || r.Namespace != c.Master && r.Namespace != p.Namespace) {
+		r.Kind = "unreachable " + r.Kind
+	}
+	return r
 }
 
 // Index answers for one snapshot. It never changes and is safe for concurrent use.
@@ -63,6 +74,9 @@ func New(c Config) (*Index, error) {
 	}
 	var bad []Protection
 	all := sorted(c.Protections)
+	for i := range all {
+		all[i].Role = c.named(&all[i])
+	}
 	for _, p := range all {
 		if p.Key == "" || p.Attribute > Annotation {
 			bad = append(bad, p)

@@ -4,23 +4,31 @@ package protectedattr
 const (
 	KindRole        = "Role"
 	KindClusterRole = "ClusterRole"
+	// KindPolicyRole is a role of Policy.
+	KindPolicyRole = "Policy role"
 )
 
 // mastersGroup is a member of every role, so that no protection can lock out the last administrator.
 const mastersGroup = "system:masters"
 
-// Role names an RBAC Role or ClusterRole. It is comparable, so that an index of memberships can be keyed by it.
+// Role names a Role or ClusterRole of RBAC, or a role of Policy. It is comparable: an index of memberships can be keyed
+// by it.
 type Role struct {
-	// Kind is Role or ClusterRole.
+	// Kind is one of the above.
 	Kind string
-	// Namespace is set for a Role only.
+	// Namespace is empty for a ClusterRole.
 	Namespace string
 	// Name of the role.
 	Name string
 }
 
-// String is how refusals name a role: ClusterRole "release-managers".
-func (r Role) String() string { return r.Kind + " " + quote(r.Name) }
+// String is how refusals name a role: ClusterRole "release-managers", Policy role "master/keepers".
+func (r Role) String() string {
+	if r.Kind == KindPolicyRole {
+		return r.Kind + " " + quote(r.Namespace+"/"+r.Name)
+	}
+	return r.Kind + " " + quote(r.Name)
+}
 
 // resolvable reports whether any binding could ever name this role. A protection with another kind of reference still
 // protects; it just has no members.
@@ -28,7 +36,7 @@ func (r Role) resolvable() bool {
 	switch r.Kind {
 	case KindClusterRole:
 		return r.Name != "" && r.Namespace == ""
-	case KindRole:
+	case KindRole, KindPolicyRole:
 		return r.Name != "" && r.Namespace != ""
 	}
 	return false

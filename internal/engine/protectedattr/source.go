@@ -1,6 +1,7 @@
 package protectedattr
 
 import (
+	"cmp"
 	"strings"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -61,16 +62,19 @@ func attributeOf(kind policyv1alpha1.AttributeKind) Attribute {
 	return unknownAttribute
 }
 
-// roleOf gives a Role the namespace of its protection. A cluster-wide protection that names a Role, or a reference into
-// another API group, becomes a role that nobody can be bound to: it protects and has no members.
+// roleOf gives a Role the namespace of its protection. A cluster-wide protection that names a Role, or a reference to
+// what cannot be named, becomes a role that nobody can be bound to: it protects and has no members.
 func roleOf(ref policyv1alpha1.RoleReference, namespace string) Role {
-	kind := ref.Kind
-	if ref.APIGroup != "" && ref.APIGroup != policyv1alpha1.RoleAPIGroup {
-		kind = ref.APIGroup + " " + kind
+	group := cmp.Or(ref.APIGroup, policyv1alpha1.RoleAPIGroup)
+	switch {
+	case group == policyv1alpha1.PolicyRoleAPIGroup && ref.Kind == KindRole:
+		return Role{Kind: KindPolicyRole, Namespace: cmp.Or(ref.Namespace, namespace), Name: ref.Name}
+	case group != policyv1alpha1.RoleAPIGroup:
+		return Role{Kind: group + " " + ref.Kind, Name: ref.Name}
+	case ref.Kind == KindRole && (ref.Namespace == "" || ref.Namespace == namespace):
+		return Role{Kind: KindRole, Namespace: namespace, Name: ref.Name}
+	case ref.Kind == KindClusterRole:
+		return Role{Kind: KindClusterRole, Namespace: ref.Namespace, Name: ref.Name}
 	}
-	r := Role{Kind: kind, Name: ref.Name}
-	if kind == KindRole {
-		r.Namespace = namespace
-	}
-	return r
+	return Role{Kind: ref.Kind, Name: ref.Name}
 }

@@ -28,6 +28,45 @@ func TestBound(t *testing.T) {
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "c"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "release"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "edgar"}}},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "d"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "release"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "bot"}}}},
 	})
+	policyRole := func(ns, name string) RoleRef { return RoleRef{PolicyRole, ns, name} }
+	entry := func(role string, users ...string) map[string]policyv1alpha1.PolicyRoleBinding {
+		return map[string]policyv1alpha1.PolicyRoleBinding{role: {RoleName: role, UserNames: users}}
+	}
+	container := func(ns, of string, roles map[string]policyv1alpha1.PolicyRoleBinding) *policyv1alpha1.PolicyBinding {
+		return &policyv1alpha1.PolicyBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: of}, RoleBindings: roles}
+	}
+	ofPolicy := Build(Input{
+		MasterNamespace: "master",
+		Policies: []*policyv1alpha1.Policy{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "master", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{"keepers": {}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "hammer", Name: "default"}, Roles: map[string]policyv1alpha1.PolicyRole{"clerks": {}}}},
+		PolicyBindings: []*policyv1alpha1.PolicyBinding{
+			container("master", "master", entry("keepers", "olga")),
+			container("hammer", "master", entry("keepers", "edgar")),
+			container("hammer", "hammer", entry("clerks", "clara")),
+			container("hammer", "gone", entry("gone", "edgar"))},
+	})
+	for _, test := range []struct { // PA-15
+		name, who string
+		role      RoleRef
+		ns        string
+		want      bool
+	}{
+		{"in master, everywhere", "olga", policyRole("master", "keepers"), "anvil", true},
+		{"in master, cluster-wide", "olga", policyRole("master", "keepers"), "", true},
+		{"here", "edgar", policyRole("master", "keepers"), "hammer", true},
+		{"elsewhere", "edgar", policyRole("master", "keepers"), "anvil", false},
+		{"cluster-wide", "edgar", policyRole("master", "keepers"), "", false},
+		{"a role of the namespace", "clara", policyRole("hammer", "clerks"), "hammer", true},
+		{"another namespace", "clara", policyRole("hammer", "clerks"), "anvil", false},
+		{"a role of that name elsewhere", "clara", policyRole("master", "clerks"), "hammer", false},
+		{"a role that does not exist", "edgar", policyRole("gone", "gone"), "hammer", false},
+		{"RBAC's of that name", "olga", RoleRef{Kind: ClusterRole, Name: "keepers"}, "hammer", false},
+	} {
+		if got := ofPolicy.Bound(&user.DefaultInfo{Name: test.who}, test.role, test.ns); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
 	ops := &user.DefaultInfo{Name: "olga", Groups: []string{"ops"}}
 	edgar := &user.DefaultInfo{Name: "edgar"}
 	bot := &user.DefaultInfo{Name: "system:serviceaccount:hammer:bot"}

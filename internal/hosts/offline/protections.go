@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/request/enforce"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -22,10 +24,7 @@ func (h *Host) Protections() (map[string]Protection, error) {
 		return nil, err
 	}
 	for _, p := range snapshot.Of[*policyv1alpha1.ProtectedAttribute](local) {
-		role := ruleset.RoleRef{Kind: ruleset.Role, Namespace: p.Namespace, Name: p.RoleRef.Name}
-		if p.RoleRef.Kind == "ClusterRole" {
-			role = ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}
-		}
+		role := enforce.RoleRef(protectedattr.FromNamespaced(p).Role)
 		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.UnlistedValues, p.Resources, p.Scope, p.RoleRef, p.Enforcement}
 		all[fmt.Sprintf("ProtectedAttribute %s/%s", p.Namespace, p.Name)] = Protection{said, role}
 	}
@@ -35,7 +34,7 @@ func (h *Host) Protections() (map[string]Protection, error) {
 	}
 	for _, p := range snapshot.Of[*policyv1alpha1.ClusterProtectedAttribute](global) {
 		said := []any{p.AttributeKind, p.AttributeName, p.ProtectedValues, p.UnlistedValues, p.Resources, p.Scope, p.RoleRef, p.Enforcement}
-		all["ClusterProtectedAttribute "+p.Name] = Protection{said, ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: p.RoleRef.Name}}
+		all["ClusterProtectedAttribute "+p.Name] = Protection{said, enforce.RoleRef(protectedattr.FromCluster(p).Role)}
 	}
 	return all, nil
 }

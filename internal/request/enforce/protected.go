@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/denial"
 	"proviso.dev/proviso/internal/request/requestctx"
+	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
 
@@ -153,16 +155,22 @@ func ProtectRequest(snap *snapshot.Snapshot, u user.Info, t target) *protectedat
 	req.User, req.Groups = u.GetName(), u.GetGroups()
 	rules := snap.Rules
 	req.Member = func(namespace string, role protectedattr.Role) bool {
-		return rules != nil && rules.Bound(u, roleRef(role), namespace)
+		return rules != nil && rules.Bound(u, RoleRef(role), namespace)
 	}
 	return req
 }
 
-func roleRef(r protectedattr.Role) ruleset.RoleRef {
-	if r.Kind == protectedattr.KindClusterRole {
+// RoleRef is the same role as the index of rules names it.
+func RoleRef(r protectedattr.Role) ruleset.RoleRef {
+	switch r.Kind {
+	case protectedattr.KindClusterRole:
 		return ruleset.RoleRef{Kind: ruleset.ClusterRole, Name: r.Name}
+	case protectedattr.KindRole:
+		return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
+	case protectedattr.KindPolicyRole:
+		return ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: r.Namespace, Name: r.Name}
 	}
-	return ruleset.RoleRef{Kind: ruleset.Role, Namespace: r.Namespace, Name: r.Name}
+	return ruleset.RoleRef{}
 }
 
 // guardBinding: a role that a protection names may have no rules, and then the escalation check lets everybody bind it.
@@ -182,12 +190,8 @@ func (p *ProtectedAttributes) guardBinding(ctx context.Context, snap *snapshot.S
 
 // guardRole is guardBinding for one namespace; empty is everywhere.
 func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snapshot, index *protectedattr.Index, attrs admission.Attributes, b binding, namespace string) error {
-	ref, span := b.ref, b.span
-	role := protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
-	if ref.Kind == protectedattr.KindRole {
-		role.Namespace = namespace
-	}
-	if ref.Kind == "" || !index.GuardsRole(role, namespace) {
+	role, span := b.role, b.span
+	if role.Kind == "" || !index.GuardsRole(role, namespace) {
 		return nil
 	}
 	caller := attrs.GetUserInfo()
@@ -197,32 +201,40 @@ func (p *ProtectedAttributes) guardRole(ctx context.Context, snap *snapshot.Snap
 	if now := requestctx.InstantOf(ctx); !now.IsZero() {
 		span.From = max(span.From, now.Unix())
 	}
-	if snap.Rules != nil && snap.Rules.Throughout(span).Bound(caller, roleRef(role), namespace) {
+	if snap.Rules != nil && snap.Rules.Throughout(span).Bound(caller, RoleRef(role), namespace) {
 		return nil
 	}
-	plural := "clusterroles"
-	if ref.Kind == protectedattr.KindRole {
-		plural = "roles"
-	}
-	bind := authorizer.AttributesRecord{
-		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
-		Resource: plural, Name: ref.Name, ResourceRequest: true,
-	}
+	bind := bindVerb(caller, role, namespace)
 	decision, _, err := p.Chain.Authorize(ctx, bind)
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
-	reason := fmt.Sprintf("%s guards protected attributes: binding it requires the verb bind on %s %q, or being bound to it at the same or a wider scope; holding its rules is not enough", role, plural, ref.Name)
+	reason := fmt.Sprintf("%s guards protected attributes: binding it requires the verb bind on %s %q, or being bound to it at the same or a wider scope; holding its rules is not enough", role, bind.Resource, bind.Name)
 	if err != nil {
 		reason = errors.Join(errors.New(reason), err).Error()
 	}
 	return &ruled{forbidden(attrs, reason), []string{"guarded " + role.String()}, &denial.Question{Attributes: bind}}
 }
 
-// binding is a role of RBAC that a request binds, or lets people ask for: where, and when that counts. It has no kind
-// if the request binds none. An empty namespace is everywhere.
+// bindVerb asks for the verb bind on a role, where it would be bound.
+func bindVerb(caller user.Info, role protectedattr.Role, namespace string) authorizer.AttributesRecord {
+	bind := authorizer.AttributesRecord{
+		User: caller, Verb: "bind", Namespace: namespace, APIGroup: rbacv1.GroupName, APIVersion: rbacv1.SchemeGroupVersion.Version,
+		Resource: "clusterroles", Name: role.Name, ResourceRequest: true,
+	}
+	switch role.Kind {
+	case protectedattr.KindRole:
+		bind.Resource = "roles"
+	case protectedattr.KindPolicyRole:
+		bind.APIGroup, bind.APIVersion, bind.Resource = authz.GroupName, authz.SchemeGroupVersion.Version, "roles"
+	}
+	return bind
+}
+
+// binding is a role that a request binds, or lets people ask for: where, and when that counts. The role has no kind if
+// the request binds none. An empty namespace is everywhere.
 type binding struct {
-	ref        rbacv1.RoleRef
+	role       protectedattr.Role
 	namespaces []string
 	span       ruleset.Span
 }
@@ -250,25 +262,41 @@ func boundRole(snap *snapshot.Snapshot, attrs admission.Attributes, objects admi
 	}
 	switch bound := converted.(type) {
 	case *rbacv1.RoleBinding:
-		b.ref = bound.RoleRef
+		b.role = ofRBAC(bound.RoleRef, attrs.GetNamespace())
 	case *rbacv1.ClusterRoleBinding:
-		b.ref = bound.RoleRef
+		b.role = ofRBAC(bound.RoleRef, "")
 	case *authz.RoleBinding:
-		if !bound.RoleRef.ClusterRole() {
-			break
-		}
-		b.ref = rbacv1.RoleRef{APIGroup: bound.RoleRef.APIGroup, Kind: bound.RoleRef.Kind, Name: bound.RoleRef.Name}
+		settled := bound.DeepCopy()
+		settled.Namespace = attrs.GetNamespace()
+		policycodec.SettleRoleRef(settled, master)
+		b.role = ofPolicy(settled.RoleRef)
 		if b.span = ruleset.SpanOf(bound.NotBefore, bound.NotAfter); attrs.GetNamespace() == master {
 			b.namespaces = []string{""}
 		}
 	case *access.AccessRule:
-		if ref := bound.Spec.RoleRef; ref.ClusterRole() {
-			b.ref, b.namespaces = rbacv1.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}, askedFor(bound, master)
-		}
+		ref := bound.Spec.RoleRef
+		b.role = ofPolicy(authz.RoleRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Namespace: cmp.Or(ref.Namespace, master), Name: ref.Name})
+		b.namespaces = askedFor(bound, master)
 	default:
 		err = fmt.Errorf("%T", converted)
 	}
 	return b, err
+}
+
+// ofRBAC is the role that a binding of RBAC names.
+func ofRBAC(ref rbacv1.RoleRef, namespace string) protectedattr.Role {
+	if ref.Kind == protectedattr.KindRole {
+		return protectedattr.Role{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
+	}
+	return protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
+}
+
+// ofPolicy is the role that a binding of Policy names: a ClusterRole, or a role of Policy.
+func ofPolicy(ref authz.RoleRef) protectedattr.Role {
+	if ref.ClusterRole() {
+		return protectedattr.Role{Kind: ref.Kind, Name: ref.Name}
+	}
+	return protectedattr.Role{Kind: protectedattr.KindPolicyRole, Namespace: ref.Namespace, Name: ref.Name}
 }
 
 // askedFor are the namespaces in which a role can be asked for; one that is empty if that is everywhere, or wherever a

@@ -119,7 +119,7 @@ func (p *Protections) HasSynced() bool {
 // Apply implements Part. An object that cannot be compiled is reported and left out alone.
 func (p *Protections) Apply(next *Snapshot) {
 	if p.HasSynced() && p.dirty.Swap(false) {
-		cfg := protectedattr.Config{ExemptUsers: p.cfg.ExemptUsers, ExemptGroups: p.cfg.ExemptGroups}
+		cfg := protectedattr.Config{ExemptUsers: p.cfg.ExemptUsers, ExemptGroups: p.cfg.ExemptGroups, Master: p.cfg.MasterNamespace}
 		var shadowed []shadowedProtection
 		for _, a := range Of[*policyv1alpha1.ClusterProtectedAttribute](p.cluster) {
 			if a.Shadowed() {

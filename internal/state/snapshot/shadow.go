@@ -62,7 +62,7 @@ func newShadowProtections(decides protectedattr.Config, shadowed []shadowedProte
 		return s
 	}
 	of := func(protections ...protectedattr.Protection) *protectedattr.Index {
-		index, err := protectedattr.New(protectedattr.Config{Protections: protections, ExemptUsers: decides.ExemptUsers, ExemptGroups: decides.ExemptGroups})
+		index, err := protectedattr.New(protectedattr.Config{Protections: protections, ExemptUsers: decides.ExemptUsers, ExemptGroups: decides.ExemptGroups, Master: decides.Master})
 		if err != nil {
 			return nil
 		}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
+	"proviso.dev/proviso/internal/engine/protectedattr"
 	"proviso.dev/proviso/internal/state/policycodec"
 	"proviso.dev/proviso/internal/state/snapshot"
 )
@@ -152,8 +154,11 @@ func (s *Informers) builtin(kind snapshot.Kind) (cache.Getter, error) {
 // RoleExists reports whether a role exists, as far as it has been read.
 func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) (bool, error) {
 	of, key := snapshot.Roles, namespace+"/"+name
-	if kind == "ClusterRole" {
+	switch kind {
+	case protectedattr.KindClusterRole:
 		of, key = snapshot.ClusterRoles, name
+	case protectedattr.KindPolicyRole:
+		of, key = snapshot.Policies, namespace+"/"+policyv1alpha1.PolicyName
 	}
 	s.mu.Lock()
 	roles := s.mirrors[of.GroupVersionResource]
@@ -161,7 +166,10 @@ func (s *Informers) RoleExists(_ context.Context, kind, namespace, name string) 
 	if roles == nil || !roles.hasSynced() {
 		return false, fmt.Errorf("%s are not known here yet", of.Resource)
 	}
-	_, exists, err := roles.GetIndexer().GetByKey(key)
+	found, exists, err := roles.GetIndexer().GetByKey(key)
+	if container, ok := found.(*policyv1alpha1.Policy); ok {
+		_, exists = container.Roles[name]
+	}
 	return exists, err
 }
 

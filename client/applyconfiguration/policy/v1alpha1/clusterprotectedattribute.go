@@ -23,8 +23,8 @@ type ClusterProtectedAttributeApplyConfiguration struct {
 	// attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be
 	// changed.
 	AttributeName *string `json:"attributeName,omitempty"`
-	// roleRef is the ClusterRole whose members can set the protected values. A role that does not exist protects all
-	// the same: nobody is a member yet.
+	// roleRef is the ClusterRole, or the role of Policy of the master namespace, whose members can set the protected
+	// values. A role that does not exist protects all the same: nobody is a member yet.
 	RoleRef *RoleReferenceApplyConfiguration `json:"roleRef,omitempty"`
 	// protectedValues are the values that are protected. Left out, every value is.
 	ProtectedValues []string `json:"protectedValues,omitempty"`

@@ -24,8 +24,9 @@ type ProtectedAttributeApplyConfiguration struct {
 	// attributeName is the key of the label or annotation, or <domain>/* for every key of a domain. It cannot be
 	// changed.
 	AttributeName *string `json:"attributeName,omitempty"`
-	// roleRef is the Role of this namespace, or the ClusterRole, whose members can set the protected values. A role
-	// that does not exist protects all the same: nobody is a member yet.
+	// roleRef is the Role of this namespace, the ClusterRole, or the role of Policy, of this or the master namespace,
+	// whose members can set the protected values. A role that does not exist protects all the same: nobody is a member
+	// yet.
 	RoleRef *RoleReferenceApplyConfiguration `json:"roleRef,omitempty"`
 	// protectedValues are the values that are protected. Left out, every value is.
 	ProtectedValues []string `json:"protectedValues,omitempty"`

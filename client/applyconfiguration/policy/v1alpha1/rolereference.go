@@ -5,12 +5,17 @@ package v1alpha1
 // RoleReferenceApplyConfiguration represents a declarative configuration of the RoleReference type for use
 // with apply.
 //
-// RoleReference names an RBAC role whose members may set a protected attribute.
+// RoleReference names a role whose members may set a protected attribute: one of RBAC, or one of Policy.
 type RoleReferenceApplyConfiguration struct {
-	// apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default.
+	// apiGroup is the group of the role: rbac.authorization.k8s.io, which is also the default, or
+	// authorization.proviso.dev for a role of Policy.
 	APIGroup *string `json:"apiGroup,omitempty"`
-	// kind is Role or ClusterRole. A ClusterProtectedAttribute can only name a ClusterRole.
+	// kind is Role or ClusterRole. A role of Policy is a Role. A ClusterProtectedAttribute cannot name a Role of RBAC.
 	Kind *string `json:"kind,omitempty"`
+	// namespace of the role. A ClusterRole has none. A Role of RBAC is one of the own namespace, a role of Policy one
+	// of the own or of the master namespace; the own one is the default. A ClusterProtectedAttribute has to say that a
+	// role of Policy is in the master namespace.
+	Namespace *string `json:"namespace,omitempty"`
 	// name is the name of the role.
 	Name *string `json:"name,omitempty"`
 }
@@ -34,6 +39,14 @@ func (b *RoleReferenceApplyConfiguration) WithAPIGroup(value string) *RoleRefere
 // If called multiple times, the Kind field is set to the value of the last call.
 func (b *RoleReferenceApplyConfiguration) WithKind(value string) *RoleReferenceApplyConfiguration {
 	b.Kind = &value
+	return b
+}
+
+// WithNamespace sets the Namespace field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Namespace field is set to the value of the last call.
+func (b *RoleReferenceApplyConfiguration) WithNamespace(value string) *RoleReferenceApplyConfiguration {
+	b.Namespace = &value
 	return b
 }
 

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,9 +19,9 @@ const (
 )
 
 // ProtectedAttribute checks a protection of a namespace. old is nil on create.
-func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
+func ProtectedAttribute(a, old *policy.ProtectedAttribute, master string) field.ErrorList {
 	errs := subdomainName(a.Name)
-	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate(roleKind, clusterRoleKind)...)
+	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate(a.Namespace, master)...)
 	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
@@ -28,9 +30,9 @@ func ProtectedAttribute(a, old *policy.ProtectedAttribute) field.ErrorList {
 }
 
 // ClusterProtectedAttribute checks a protection of the cluster. old is nil on create.
-func ClusterProtectedAttribute(a, old *policy.ClusterProtectedAttribute) field.ErrorList {
+func ClusterProtectedAttribute(a, old *policy.ClusterProtectedAttribute, master string) field.ErrorList {
 	errs := subdomainName(a.Name)
-	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate(clusterRoleKind)...)
+	errs = append(errs, protection{a.AttributeKind, a.AttributeName, a.RoleRef, a.ProtectedValues, a.Scope, a.UnlistedValues, a.Resources}.validate("", master)...)
 	errs = append(errs, enforcement(a.Enforcement, field.NewPath("enforcement"))...)
 	if old != nil {
 		errs = append(errs, sameAttribute(a.AttributeKind, old.AttributeKind, a.AttributeName, old.AttributeName)...)
@@ -49,14 +51,15 @@ type protection struct {
 	resources []string
 }
 
-func (p protection) validate(roleKinds ...string) (errs field.ErrorList) {
+// validate checks all of it; namespace is that of the object, if it has one.
+func (p protection) validate(namespace, master string) (errs field.ErrorList) {
 	switch p.kind {
 	case policy.AttributeLabel, policy.AttributeAnnotation:
 	default:
 		errs = append(errs, field.NotSupported(field.NewPath("attributeKind"), p.kind, []policy.AttributeKind{policy.AttributeLabel, policy.AttributeAnnotation}))
 	}
 	errs = append(errs, p.validateName(field.NewPath("attributeName"))...)
-	errs = append(errs, p.validateRole(field.NewPath("roleRef"), roleKinds)...)
+	errs = append(errs, p.validateRole(field.NewPath("roleRef"), namespace, master)...)
 	errs = append(errs, p.validateValues(field.NewPath("protectedValues"))...)
 	errs = append(errs, p.validateUnlisted(field.NewPath("unlistedValues"))...)
 	errs = append(errs, p.validateResources(field.NewPath("resources"))...)
@@ -123,19 +126,51 @@ func (p protection) validateResources(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-func (p protection) validateRole(path *field.Path, kinds []string) (errs field.ErrorList) {
-	if p.role.APIGroup != policy.RoleAPIGroup {
-		errs = append(errs, field.NotSupported(path.Child("apiGroup"), p.role.APIGroup, []string{policy.RoleAPIGroup}))
-	}
-	supported := false
-	for _, k := range kinds {
-		supported = supported || k == p.role.Kind
-	}
-	if !supported {
-		errs = append(errs, field.NotSupported(path.Child("kind"), p.role.Kind, kinds))
-	}
+// validateRole accepts a role of RBAC or of Policy that can have members where the protection holds.
+func (p protection) validateRole(path *field.Path, namespace, master string) (errs field.ErrorList) {
 	if p.role.Name == "" {
 		errs = append(errs, field.Required(path.Child("name"), "name the role whose members can set the attribute"))
+	}
+	switch p.role.APIGroup {
+	case policy.RoleAPIGroup:
+		return append(errs, p.validateRBAC(path, namespace)...)
+	case policy.PolicyRoleAPIGroup:
+		return append(errs, p.validatePolicyRole(path, namespace, master)...)
+	}
+	return append(errs, field.NotSupported(path.Child("apiGroup"), p.role.APIGroup, []string{policy.RoleAPIGroup, policy.PolicyRoleAPIGroup}))
+}
+
+func (p protection) validateRBAC(path *field.Path, namespace string) (errs field.ErrorList) {
+	kinds := []string{clusterRoleKind}
+	if namespace != "" {
+		kinds = []string{roleKind, clusterRoleKind}
+	}
+	at := path.Child("namespace")
+	switch {
+	case !slices.Contains(kinds, p.role.Kind):
+		errs = append(errs, field.NotSupported(path.Child("kind"), p.role.Kind, kinds))
+	case p.role.Namespace == "":
+	case p.role.Kind == clusterRoleKind:
+		errs = append(errs, field.Forbidden(at, "a ClusterRole has no namespace"))
+	case p.role.Namespace != namespace:
+		errs = append(errs, field.Invalid(at, p.role.Namespace, fmt.Sprintf("must be %q, the namespace of the object, or left out", namespace)))
+	}
+	return errs
+}
+
+func (p protection) validatePolicyRole(path *field.Path, namespace, master string) (errs field.ErrorList) {
+	if p.role.Kind != roleKind {
+		errs = append(errs, field.NotSupported(path.Child("kind"), p.role.Kind, []string{roleKind}))
+	}
+	at := path.Child("namespace")
+	switch in := p.role.Namespace; {
+	case in == master:
+	case namespace == "" && in == "":
+		errs = append(errs, field.Required(at, fmt.Sprintf("must be %q, the master namespace", master)))
+	case namespace == "":
+		errs = append(errs, field.Invalid(at, in, fmt.Sprintf("must be %q, the master namespace: the roles of another one have members in it only", master)))
+	case in != "" && in != namespace:
+		errs = append(errs, field.Invalid(at, in, fmt.Sprintf("must be %q, the namespace of the object, or %q, the master namespace", namespace, master)))
 	}
 	return errs
 }

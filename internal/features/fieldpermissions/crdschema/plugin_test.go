@@ -82,13 +82,14 @@ func written(t testing.TB, text string) (context.Context, *apiextensions.CustomR
 // FP-3: what a write leaves stored. FP-1: names are checked. FP-10: versions agree.
 func TestSettle(t *testing.T) {
 	const (
-		both      = "v1 .spec.fire=example.com/fire!true() v2 .spec.fire=example.com/fire!true()"
-		more      = guarded + `, level: {type: string, x-kubernetes-permission-verb: example.com/level}`
-		moreLeft  = guarded + `, level: {type: string}`
-		inOne     = `spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[fire]`
-		removed   = `fire: {type: boolean, x-kubernetes-permission-verb: null}`
-		keys      = `tags: {type: object, additionalProperties: {type: string, x-kubernetes-permission-verb: example.com/tag, x-kubernetes-permission-parameterized-by: key}}`
-		treatment = `fire: {type: boolean, x-kubernetes-permission-verb: example.com/fire, x-kubernetes-permission-parameter-treatment: slash-delimited-prefix}`
+		both       = "v1 .spec.fire=example.com/fire!true() v2 .spec.fire=example.com/fire!true()"
+		more       = guarded + `, level: {type: string, x-kubernetes-permission-verb: example.com/level}`
+		moreLeft   = guarded + `, level: {type: string}`
+		inOne      = `spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[fire]`
+		removed    = `fire: {type: boolean, x-kubernetes-permission-verb: null}`
+		keys       = `tags: {type: object, additionalProperties: {type: string, x-kubernetes-permission-verb: example.com/tag, x-kubernetes-permission-parameterized-by: key}}`
+		conditions = `conditions: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object, required: [type], properties: {type: {type: string}}, x-kubernetes-permission-verb: example.com/part, x-kubernetes-permission-parameterized-by: condition-type}}`
+		treatment  = `fire: {type: boolean, x-kubernetes-permission-verb: example.com/fire, x-kubernetes-permission-parameter-treatment: slash-delimited-prefix}`
 	)
 	named := func(name string) string { return `fire: {type: boolean, x-kubernetes-permission-verb: ` + name + `}` }
 	for _, tc := range []struct {
@@ -119,6 +120,11 @@ func TestSettle(t *testing.T) {
 		{name: "version added by one who knows nothing", stored: definition(guarded)[:strings.Index(definition(guarded), "  - name: v2")], to: definition(plain), want: both, warns: "v2 .spec.fire"},
 		{name: "parameter", to: definition(keys), want: "v1 .spec.tags[]=example.com/tag!<nil>(key) v2 .spec.tags[]=example.com/tag!<nil>(key)"},
 		{name: "parameter in the words of the KEP", to: definition(strings.Replace(keys, "-by: key", "-by: label-key", 1)), want: "v1 .spec.tags[]=example.com/tag!<nil>(label-key) v2 .spec.tags[]=example.com/tag!<nil>(label-key)"},
+		// FP-19: the type of a condition is that of an object.
+		{name: "condition-type", to: definition(conditions), want: "v1 .spec.conditions[]=example.com/part!<nil>(condition-type) v2 .spec.conditions[]=example.com/part!<nil>(condition-type)"},
+		{name: "condition-type of strings", to: definition(strings.Replace(keys, "-by: key", "-by: condition-type", 1)), err: `x-kubernetes-permission-parameterized-by: Invalid value: "condition-type": needs entries that are objects with a field type`},
+		{name: "condition-type of a number", to: definition(strings.Replace(conditions, "type: {type: string}", "type: {type: integer}", 1)), err: "needs entries that are objects with a field type"},
+		{name: "condition-type without brackets", to: definition(named("example.com/a, x-kubernetes-permission-parameterized-by: condition-type")), err: "needs entries that are objects"},
 		{name: "shipped name", to: definition(named("nodeAssignment")), want: "v1 .spec.fire=nodeAssignment!<nil>() v2 .spec.fire=nodeAssignment!<nil>()"},
 
 		{name: "no domain", to: definition(named("fire")), err: inOne + `.x-kubernetes-permission-verb: Invalid value: "fire": permission "fire" must have a domain prefix`},

@@ -76,6 +76,9 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
+	if d.Parameter != nil && d.Parameter.From == sources["condition-type"] && !hasType(schemaAt(crd, version, at)) {
+		return field.ErrorList{field.Invalid(path.Child(KeyParameter), e.text(KeyParameter), "needs entries that are objects with a field type, a string, as conditions are")}
+	}
 	// The table compiles expressions, and says what is wrong with them.
 	wrong := func(d fieldperm.Declaration) string {
 		if _, issues := fieldperm.New(fieldperm.Config{Declared: []fieldperm.Declaration{d}, Expressions: exprs}); len(issues) > 0 {
@@ -96,6 +99,18 @@ func (r record) checkEntry(crd *apiextensions.CustomResourceDefinition, version 
 		}
 	}
 	return nil
+}
+
+// hasType reports whether what a schema describes may have a type, as conditions do.
+func hasType(schema *apiextensions.JSONSchemaProps) bool {
+	if schema == nil {
+		return false
+	}
+	of, described := schema.Properties["type"]
+	if !described {
+		return schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields
+	}
+	return of.Type == "string"
 }
 
 // checkVersions holds a declaration against those of the other versions. The same field must be declared in the same

@@ -113,13 +113,18 @@ func storageVersion(crd *apiextensions.CustomResourceDefinition) string {
 
 // hasPlace reports whether the schema of a version describes a field.
 func hasPlace(crd *apiextensions.CustomResourceDefinition, version string, at place) bool {
+	return schemaAt(crd, version, at) != nil
+}
+
+// schemaAt is how the schema of a version describes a field; nil if it does not.
+func schemaAt(crd *apiextensions.CustomResourceDefinition, version string, at place) *apiextensions.JSONSchemaProps {
 	validation, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil || validation == nil || validation.OpenAPIV3Schema == nil {
-		return false
+		return nil
 	}
 	steps, err := at.steps()
 	if err != nil {
-		return false
+		return nil
 	}
 	node := validation.OpenAPIV3Schema
 	for _, s := range steps {
@@ -127,7 +132,7 @@ func hasPlace(crd *apiextensions.CustomResourceDefinition, version string, at pl
 		case s.kind == properties:
 			next, ok := node.Properties[s.name]
 			if !ok {
-				return false
+				return nil
 			}
 			node = &next
 		case s.kind == items && node.Items != nil && node.Items.Schema != nil:
@@ -135,8 +140,8 @@ func hasPlace(crd *apiextensions.CustomResourceDefinition, version string, at pl
 		case s.kind == additional && node.AdditionalProperties != nil && node.AdditionalProperties.Schema != nil:
 			node = node.AdditionalProperties.Schema
 		default:
-			return false
+			return nil
 		}
 	}
-	return true
+	return node
 }

@@ -110,7 +110,10 @@ func members(h *offline.Host, role ruleset.RoleRef) map[string]bool {
 }
 
 func exists(h *offline.Host, role ruleset.RoleRef) bool {
-	if role.Kind == ruleset.ClusterRole {
+	switch role.Kind {
+	case ruleset.PolicyRole:
+		return h.Snapshot().Rules.Definition(role) != nil // the default roles are in no file
+	case ruleset.ClusterRole:
 		objects, err := h.Files().Objects(snapshot.ClusterRoles)
 		return err == nil && slices.ContainsFunc(snapshot.Of[*rbacv1.ClusterRole](objects), func(r *rbacv1.ClusterRole) bool { return r.Name == role.Name })
 	}

@@ -110,6 +110,34 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}`
 	}
 }
 
+// TR-18, PA-15: so does a member of a role of Policy, where it is bound.
+func TestPlanSaysWhoBecomesAMemberByPolicy(t *testing.T) {
+	const attribute = `apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterProtectedAttribute
+metadata: {name: env}
+attributeKind: Label
+attributeName: env
+roleRef: {apiGroup: authorization.proviso.dev, kind: Role, namespace: master, name: keepers}
+---
+apiVersion: authorization.proviso.dev/v1alpha1
+kind: Role
+metadata: {name: keepers, namespace: master}
+rules: [{verbs: [get], resourceKinds: [pods]}]`
+	const bound = `apiVersion: authorization.proviso.dev/v1alpha1
+kind: RoleBinding
+metadata: {name: keepers, namespace: hammer}
+roleRef: {namespace: master, name: keepers}
+userNames: [bob]`
+	before := documents(t, attribute)
+	report, err := Compare(t.Context(), before, append(slices.Clone(before), documents(t, bound)...), "master")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `bob (in hammer) becomes a member of Role "master/keepers", and may set what is protected by ClusterProtectedAttribute env`; !slices.Contains(report.Unknown, want) {
+		t.Errorf("%q, want %q", report.Unknown, want)
+	}
+}
+
 // TM-6, NI-8: a change that matters only at another instant is said, with the instant, and never that nobody gains.
 func TestPlanSaysWhatMattersLater(t *testing.T) {
 	bound := func(user, more string) string {

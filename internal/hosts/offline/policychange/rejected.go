@@ -64,10 +64,10 @@ func (v validator) check(d manifests.Document) field.ErrorList {
 		return validate.RBACClusterRoleBinding(o, old)
 	case *policyv1alpha1.ProtectedAttribute:
 		old, _ := stored[*policyv1alpha1.ProtectedAttribute](v.before, snapshot.ProtectedAttributes, o.Namespace+"/"+o.Name)
-		return validate.ProtectedAttribute(o, old)
+		return validate.ProtectedAttribute(o, old, v.master)
 	case *policyv1alpha1.ClusterProtectedAttribute:
 		old, _ := stored[*policyv1alpha1.ClusterProtectedAttribute](v.before, snapshot.ClusterProtectedAttributes, o.Name)
-		return validate.ClusterProtectedAttribute(o, old)
+		return validate.ClusterProtectedAttribute(o, old, v.master)
 	case *policyv1alpha1.FieldPermission:
 		return validate.FieldPermission(o, func(policyv1alpha1.FieldPermissionSpec, *field.Path) field.ErrorList { return nil })
 	case *auditv1alpha1.AuditClass:

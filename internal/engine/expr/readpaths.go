@@ -1,0 +1,69 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+
+	"proviso.dev/proviso/internal/engine/expr/text"
+)
+
+// ReadPaths are the fields of the object, stored or new, that an expression names, each once and in order: names of
+// fields, and keys of maps. A key that is computed ends its path. Nothing is known of an expression that cannot be
+// parsed.
+func ReadPaths(source string) (all [][]string) {
+	env, err := bareSyntax()
+	if err != nil {
+		return nil
+	}
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil
+	}
+	r := reads{vars: objectNames}
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if path := r.path(e); len(path) > 0 {
+			all = append(all, path)
+		}
+	}))
+	slices.SortFunc(all, slices.Compare)
+	all = slices.CompactFunc(all, slices.Equal)
+	return slices.DeleteFunc(all, func(path []string) bool { return leadsOn(path, all) })
+}
+
+// leadsOn reports whether a path only leads to a longer one.
+func leadsOn(path []string, all [][]string) bool {
+	return slices.ContainsFunc(all, func(other []string) bool {
+		return len(other) > len(path) && slices.Equal(other[:len(path)], path)
+	})
+}
+
+// path is the way to what an expression reads, as far as it is constant: resource.a.b, or the key in `"k" in
+// resource.m`.
+func (r reads) path(e ast.Expr) []string {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.In && len(e.AsCall().Args()) == 2 {
+		key, ok := text.StringLiteral(e.AsCall().Args()[0])
+		if within := r.path(withoutDefault(e.AsCall().Args()[1])); ok && len(within) > 0 {
+			return append(within, key)
+		}
+		return nil
+	}
+	names, ok := r.from(e)
+	if !ok {
+		return nil
+	}
+	if end := slices.Index(names, ""); end >= 0 {
+		names = names[:end]
+	}
+	return names
+}
+
+// withoutDefault is x of x.orValue({}).
+func withoutDefault(e ast.Expr) ast.Expr {
+	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && strings.HasPrefix(e.AsCall().FunctionName(), "or") {
+		return withoutDefault(e.AsCall().Target())
+	}
+	return e
+}

@@ -1,0 +1,80 @@
+package base
+
+import (
+	"fmt"
+	"slices"
+
+	"proviso.dev/proviso/internal/analysis/evasion"
+	"proviso.dev/proviso/internal/apis/registry"
+	"proviso.dev/proviso/internal/engine/ruleset"
+	"proviso.dev/proviso/internal/state/snapshot"
+)
+
+// Evadable implements registry.Rules. A role that looks at nothing costs nothing.
+func (r rules) Evadable(of registry.EvadableRole) (warnings []string) {
+	looks := false
+	for i := range of.Rules {
+		looks = looks || len(evasion.Marks(of.Rules, i)) > 0
+	}
+	snap := r.k.Store.Current()
+	if !looks || !snap.Synced || snap.Rules == nil || snap.Served == nil {
+		return nil
+	}
+	for _, in := range bound(snap, of) {
+		if snap.Protect != nil {
+			namespace := in.Namespace
+			if namespace == snap.Rules.MasterNamespace() {
+				namespace = ""
+			}
+			in.Protections = of.Protected.In(namespace)
+		}
+		if snap.Fields != nil {
+			in.Fields = snap.Fields.Permissions()
+		}
+		for _, f := range evasion.Find(in) {
+			text := fmt.Sprintf("rules[%d]: %s; %s", f.Rule, f, f.Remedy())
+			if of.Namespace != "" {
+				text = fmt.Sprintf("Role %q: %s", of.Role.Namespace+"/"+of.Role.Name, text)
+			}
+			if !slices.Contains(warnings, text) {
+				warnings = append(warnings, text)
+			}
+		}
+	}
+	return warnings
+}
+
+// maxBoundIn is in how many namespaces the subjects of a role are looked at.
+const maxBoundIn = 20
+
+// bound are the subjects of a role, by the namespaces in which it is bound: those of a binding that is written, or all.
+func bound(snap *snapshot.Snapshot, of registry.EvadableRole) (all []evasion.Input) {
+	at := func(namespace string) *evasion.Input {
+		i := slices.IndexFunc(all, func(in evasion.Input) bool { return in.Namespace == namespace })
+		if i < 0 {
+			i, all = len(all), append(all, evasion.Input{Index: snap.Rules, Namespace: namespace, Rules: of.Rules})
+		}
+		return &all[i]
+	}
+	if of.Namespace != "" {
+		in := at(of.Namespace)
+		for _, name := range of.UserNames {
+			in.Subjects = append(in.Subjects, ruleset.Subject{Name: name})
+		}
+		for _, name := range of.GroupNames {
+			in.Subjects = append(in.Subjects, ruleset.Subject{Group: true, Name: name})
+		}
+		return all
+	}
+	ref := ruleset.RoleRef{Kind: ruleset.PolicyRole, Namespace: of.Role.Namespace, Name: of.Role.Name}
+	snap.Rules.Members(ref, func(namespace string, everywhere bool, s ruleset.Subject) {
+		if everywhere {
+			namespace = snap.Rules.MasterNamespace()
+		}
+		if len(all) < maxBoundIn {
+			in := at(namespace)
+			in.Subjects = append(in.Subjects, s)
+		}
+	})
+	return all
+}
