@@ -26,7 +26,7 @@ import (
 func TestSuggestForConformance(t *testing.T) {
 	const log, policy = "testdata/suggest/conformance.log.gz", "testdata/suggest/conformance.yaml"
 	out, code, err := execute(t, NewSuggestCommand, "", "--replay", log, "--from", policy)
-	if code != 0 || err != nil || !strings.Contains(out, "decided as before; the suggestion grants nothing new") || !strings.Contains(out, "which is 99.3% less") ||
+	if code != 0 || err != nil || !strings.Contains(out, "decided as before; the suggestion grants nothing new") || !strings.Contains(out, "which is 99.2% less") ||
 		!strings.Contains(out, "  - test-api\n  resources:\n  - cronjobs\n  verbs:\n  - granular\n  - granular:annotation(patched)\n  - granular:annotation(updated)\n") || strings.Count(out, "granular:") < 8 {
 		t.Fatalf("%d %v\n%s", code, err, out)
 	}
