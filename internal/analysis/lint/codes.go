@@ -58,6 +58,7 @@ const (
 	codeEndless     = "PV021"
 	codeFarEnd      = "PV022"
 	codeUnserved    = "PV023"
+	codeReachable   = "PV024"
 	codeFree        = "PV025"
 	codeCarried     = "PV026"
 	codeEvadable    = "PV027"
@@ -136,6 +137,9 @@ func Codes() []Code {
 		{codeUnserved, "class-of-nothing-served", "An audit class selects what is not served",
 			"Resources are named as they are in URLs: a singular, a kind or another API group selects nothing, and what should be recorded is not. The resources are Kubernetes' own and those of the CRDs among the files.",
 			"Correct the resource, subresource, group or scope, or give the CRD with --from.", Warning},
+		{codeReachable, "hidden-field-in-reach", "Users from whom a field is hidden can get at it in another way",
+			"A field is hidden in what the API server answers. A pod can be made that uses the value, commands run in one that does, its log read, and kubelets asked: these ways do not show the object, and hide nothing.",
+			"Take these rights from those from whom the field is hidden, or let them see it.", Note},
 		{codeFree, "values-left-free", "A protected attribute leaves other values free",
 			"protectedValues protects the values that it lists. With unlistedValues: Free, which is the default, everybody who may write an object can set any other value.",
 			"Write unlistedValues: Forbidden, if only the listed values are meant to be used. Leave it if the others mean nothing.", Warning},

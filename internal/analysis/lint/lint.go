@@ -43,6 +43,8 @@ type Input struct {
 	// older than it, as the searches of Searches found them.
 	Guards   []Guard
 	Carriers map[Object][]string
+	// Reachable are hidden fields that others can get at.
+	Reachable []Reachable
 	// Fields are the permissions for fields.
 	Fields []fieldperm.Entry
 
@@ -120,6 +122,7 @@ func Check(ctx context.Context, in Input) ([]Remark, error) {
 	c.sinks()
 	c.labels()
 	c.guards()
+	c.reachable()
 	c.times()
 	slices.SortStableFunc(c.remarks, func(a, b Remark) int {
 		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Name, b.Object.Name),

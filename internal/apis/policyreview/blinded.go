@@ -23,11 +23,16 @@ const maxBlinded = 20_000
 // Blinded are the users and groups who may get objects of a resource in some namespace and do not hold a verb on them
 // there, in order: those from whom the verb hides a field. Users before groups, and all tells that none was left out.
 func Blinded(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot, r fieldperm.Resource, verb string) (subjects []ruleset.Subject, all bool) {
-	attrs := authorizer.AttributesRecord{Verb: verbs.Get, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
+	gets := authorizer.AttributesRecord{Verb: verbs.Get, APIGroup: r.Group, APIVersion: "*", Resource: r.Resource, ResourceRequest: true}
+	return Without(ctx, gate, snap, gets, r, verb)
+}
+
+// Without are the users and groups who may make a request in some namespace and do not hold a verb on a resource there.
+func Without(ctx context.Context, gate *authorize.Gate, snap *snapshot.Snapshot, attrs authorizer.AttributesRecord, r fieldperm.Resource, verb string) (subjects []ruleset.Subject, all bool) {
 	asked := map[ruleset.Subject]bool{}
 	snap.Rules.Anyone(attrs, func(s ruleset.Subject) { asked[s] = true })
-	b := blinded{gate: gate, snap: snap, attrs: attrs, verb: verb, left: maxBlinded,
-		namespaced: snap.Served.Namespaced(schema.GroupResource{Group: r.Group, Resource: r.Resource})}
+	b := blinded{gate: gate, snap: snap, attrs: attrs, of: r, verb: verb, left: maxBlinded,
+		namespaced: snap.Served.Namespaced(schema.GroupResource{Group: attrs.APIGroup, Resource: attrs.Resource})}
 	ctx = requestctx.With(ctx, snap)
 	for s := range asked {
 		if b.left <= 0 {
@@ -46,12 +51,13 @@ type blinded struct {
 	gate       *authorize.Gate
 	snap       *snapshot.Snapshot
 	attrs      authorizer.AttributesRecord
+	of         fieldperm.Resource
 	verb       string
 	namespaced bool
 	left       int
 }
 
-// is reports whether there is a namespace in which a subject sees the object and not the field.
+// is reports whether there is a namespace in which a subject may make the request and does not hold the verb.
 func (b *blinded) is(ctx context.Context, s ruleset.Subject) bool {
 	places := []string{""}
 	attrs := b.attrs
@@ -65,11 +71,10 @@ func (b *blinded) is(ctx context.Context, s ruleset.Subject) bool {
 		if b.left -= 2; b.left <= 0 {
 			return false
 		}
-		gets := attrs
-		gets.Namespace = place
-		reveals := gets
-		reveals.Verb = b.verb
-		if b.gate.Decide(ctx, gets).AtAuthorization() == authorizer.DecisionAllow && b.gate.Decide(ctx, reveals).Answer != authorize.Allowed {
+		makes := attrs
+		makes.Namespace = place
+		reveals := authorizer.AttributesRecord{User: attrs.User, Verb: b.verb, Namespace: place, APIGroup: b.of.Group, APIVersion: "*", Resource: b.of.Resource, ResourceRequest: true}
+		if b.gate.Decide(ctx, makes).AtAuthorization() == authorizer.DecisionAllow && b.gate.Decide(ctx, reveals).Answer != authorize.Allowed {
 			return true
 		}
 	}

@@ -186,6 +186,7 @@ func (o *LintOptions) linted(ctx context.Context, host *offline.Host, where *man
 		in.Sinks = append(in.Sinks, snapshot.Of[*auditv1alpha1.AuditSink](objects)...)
 		in.Guards = append(in.Guards, guardsOf(objects)...)
 		in.Classes = append(in.Classes, snapshot.Of[*auditv1alpha1.AuditClass](objects)...)
+		in.Reachable = append(in.Reachable, reachables(ctx, host, snapshot.Of[*policyv1alpha1.FieldPermission](objects))...)
 	}
 	if o.objects != nil {
 		in.Namings = slices.DeleteFunc(lint.Namings(in), func(n lint.Naming) bool { return where.Shipped(n.Object) })

@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"proviso.dev/proviso/internal/apis/policyreview"
 	"proviso.dev/proviso/internal/engine/expr"
+	"proviso.dev/proviso/internal/engine/fieldperm"
+	"proviso.dev/proviso/internal/engine/ruleset"
 	"proviso.dev/proviso/internal/request/authorize"
 	"proviso.dev/proviso/internal/request/requestctx"
 )
@@ -54,6 +57,18 @@ func (h *Host) decide(ctx context.Context, attrs authorizer.Attributes) Answer {
 
 // AlsoNeeds is the verb that a request needs beside its own; empty if there is none.
 func (h *Host) AlsoNeeds(attrs authorizer.Attributes) string { return h.kernel.Gate.AlsoNeeds(attrs) }
+
+// Blinded are the users and groups who may get objects of a resource and do not hold a verb on them, and whether that
+// is all of them.
+func (h *Host) Blinded(ctx context.Context, r fieldperm.Resource, verb string) ([]ruleset.Subject, bool) {
+	return policyreview.Blinded(ctx, h.kernel.Gate, h.Snapshot(), r, verb)
+}
+
+// Without are the users and groups who may make a request and do not hold a verb on a resource, and whether that is all
+// of them.
+func (h *Host) Without(ctx context.Context, attrs authorizer.AttributesRecord, r fieldperm.Resource, verb string) ([]ruleset.Subject, bool) {
+	return policyreview.Without(ctx, h.kernel.Gate, h.Snapshot(), attrs, r, verb)
+}
 
 // Master is the master namespace.
 func (h *Host) Master() string { return h.kernel.Master }

@@ -1,6 +1,7 @@
 package policychange
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -16,8 +17,8 @@ import (
 
 // unknown says what guards do beside the rules: field permissions and protected attributes that appear, go or become
 // others, and who belongs to the roles that they except. Whose writes that allows or refuses depends on the fields and
-// labels that they set, so nobody is named except members.
-func unknown(before, after *offline.Host) (lines []string, err error) {
+// labels that they set, so nobody is named except members, and readers from whom a field is hidden.
+func unknown(ctx context.Context, before, after *offline.Host) (lines []string, err error) {
 	fields := [2][]fieldperm.Entry{}
 	protections := [2]map[string]offline.Protection{}
 	for i, h := range []*offline.Host{before, after} {
@@ -35,6 +36,7 @@ func unknown(before, after *offline.Host) (lines []string, err error) {
 			}
 		}
 	}
+	lines = append(lines, sightLines(ctx, before, after)...)
 	roles := map[ruleset.RoleRef][]string{}
 	for i, all := range protections {
 		for name, p := range all {

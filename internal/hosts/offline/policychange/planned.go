@@ -29,7 +29,7 @@ func Plan(ctx context.Context, before, after *offline.Host, change []manifests.D
 		return nil, err
 	}
 	out := &Report{APIVersion: offline.ToolsVersion, Kind: "Plan", Tally: tally(changes), Changes: collapse(changes, limit), Rejected: []Rejected{}, WithoutEffect: plan.WithoutEffect(in, rolesOf(change), unknownKinds(after))}
-	if out.Unknown, err = unknown(before, after); err != nil {
+	if out.Unknown, err = unknown(ctx, before, after); err != nil {
 		return nil, err
 	}
 	out.Unknown = append(out.Unknown, later(in.Before, in.After, time.Now())...)

@@ -171,3 +171,31 @@ userNames: [` + user + `]
 		}
 	}
 }
+
+// HF-1: plan names those who will not see a field.
+func TestPlanSaysWhoSeesLess(t *testing.T) {
+	const hides = `apiVersion: policy.proviso.dev/v1alpha1
+kind: FieldPermission
+metadata: {name: data}
+spec: {resources: [secrets], field: .data, permission: example.com/data, readExclusive: true}`
+	reads, reveals := role("r", "", `{verbs: [get], apiGroups: [""], resources: [secrets]}`), role("r", "", `{verbs: [get, "reveal:example.com/data"], apiGroups: [""], resources: [secrets]}`)
+	const from, shown = `FieldPermission "data" hides .data of secrets from bob`, `FieldPermission "data" no longer hides .data of secrets`
+	for name, test := range map[string]struct{ before, after, want string }{
+		"a reader":             {reads, reads + "\n---\n" + hides, from},
+		"one who may see it":   {reveals, reveals + "\n---\n" + hides, ""},
+		"shown again":          {reads + "\n---\n" + hides, reads, shown},
+		"hidden as before":     {reads + "\n---\n" + hides, reads + "\n---\n" + hides, ""},
+		"shadow hides nothing": {reads, reads + "\n---\n" + strings.Replace(hides, "readExclusive: true", "readExclusive: true, enforcement: Shadow", 1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, err := Compare(t.Context(), documents(t, test.before+"\n---\n"+binding), documents(t, test.after+"\n---\n"+binding), "master")
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := slices.DeleteFunc(report.Unknown, func(line string) bool { return !strings.Contains(line, "hides") })
+			if test.want == "" && len(said) > 0 || test.want != "" && (len(said) != 1 || !strings.HasPrefix(said[0], test.want)) {
+				t.Errorf("%q, want %q", said, test.want)
+			}
+		})
+	}
+}
