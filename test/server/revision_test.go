@@ -128,7 +128,7 @@ const reviewPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 func (a asker) allowed(atLeast string) (yes bool, token string) {
 	a.t.Helper()
 	for {
-		code, _, answer := a.send("POST", reviewPath, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"edgar","atLeastRevision":"`+atLeast+`",
+		code, _, answer := a.send("POST", reviewPath, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"edgar","conditionalAuthorization":{"mode":"Optimized"},"atLeastRevision":"`+atLeast+`",
 			"resourceAttributes":{"verb":"create","version":"v1","resource":"configmaps","namespace":"default"}}}`, "")
 		switch code {
 		case http.StatusConflict:
