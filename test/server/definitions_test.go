@@ -237,7 +237,13 @@ func TestDeclarationsInSchemas(t *testing.T) {
 		shown(t, `{"exclusive":false,"verb":"example.com/fire"}`)
 	})
 	t.Run("replace", func(t *testing.T) {
-		live := func() string { return s.does(t, "", "get", "crd", name, "-o", "yaml") }
+		live := func() string {
+			out, errOut, ok := s.kubectlStreams("", "get", "crd", name, "-o", "yaml")
+			if !ok {
+				t.Fatal(errOut)
+			}
+			return out
+		}
 		quiet(t, strings.Replace(live(), "permission-exclusive: false", "permission-exclusive: true", 1), "replace", "-f", "-")
 		shown(t, declared)
 		var without []string

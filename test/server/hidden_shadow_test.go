@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	policyv1alpha1 "proviso.dev/proviso/api/policy/v1alpha1"
@@ -63,8 +64,7 @@ func TestHidingIsTriedFirst(t *testing.T) {
 	// Another one who holds the verb is not counted.
 	f.grant(t, "tried-one-too", []string{"coordination.k8s.io"}, []string{"leases"}, "get")
 	f.settled(t, "another reader", func() bool { return f.may(t, "tried-one-too", "coordination.k8s.io", "leases", "get") })
-	made.Spec.Enforcement = ""
-	if _, err := client.Update(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+	if _, err := client.Patch(t.Context(), made.Name, types.MergePatchType, []byte(`{"spec":{"enforcement":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := counted(); after != before+1 {
