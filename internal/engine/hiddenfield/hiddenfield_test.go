@@ -161,8 +161,8 @@ func TestTwoObjectsLookTheSame(t *testing.T) {
 	}
 }
 
-// HF-2: what is remembered of one object shows nothing of the next, from which other fields may be hidden: by conditions,
-// or in other namespaces.
+// HF-2: what is remembered of one object shows nothing of the next, from which other fields may be hidden: by
+// conditions, or in other namespaces.
 func TestMemoIsOfOneSet(t *testing.T) {
 	for _, s := range samples(t) {
 		t.Run(s.name, func(t *testing.T) {
