@@ -1,5 +1,6 @@
-// Command run starts the built server for each mode, with Proviso's feature gates all on, all off, or all on with fields
-// that are hidden from the user of the suite, and runs the conformance suite against it. `go run ./hack/prove conformance` calls it.
+// Command run starts the built server for each mode, with Proviso's feature gates all on, all off, or all on with
+// fields that are hidden from the user of the suite, and runs the conformance suite against it.
+// `go run ./hack/prove conformance` calls it.
 package main
 
 import (
