@@ -92,7 +92,8 @@ func pieces(answer string) []string {
 
 var writtenVersion = regexp.MustCompile(`"(resourceVersion|uid)":"[^"]*",?`)
 
-// squint gives a user the rights of blind, and in one namespace those to see some hidden fields of objects with a label.
+// squint gives a user the rights of blind, and in one namespace those to see some hidden fields of objects with a
+// label.
 func (f *fieldWorld) squint(t *testing.T, namespace string) {
 	t.Helper()
 	f.grant(t, "squint", []string{"", "apps", "example.com"}, []string{"secrets", "deployments", "safes"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
