@@ -1229,6 +1229,40 @@ func schema_proviso_api_authorizationreview_v1alpha1_AuthorizationConditionsResp
 							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Status"),
 						},
 					},
+					"warnings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the server sets none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"auditAnnotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "auditAnnotations are added to the audit event of the request, under the name of the authorizer and a slash. A webhook may set at most 8, with values of at most 1,024 bytes; the server sets none.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},

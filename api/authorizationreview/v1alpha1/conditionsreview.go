@@ -119,4 +119,15 @@ type AuthorizationConditionsResponse struct {
 	// allowed is true.
 	// +optional
 	Status *metav1.Status `json:"status,omitempty"`
+
+	// warnings are shown to the caller of the request. A webhook may set at most 8, of at most 256 bytes each; the
+	// server sets none.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
+
+	// auditAnnotations are added to the audit event of the request, under the name of the authorizer and a slash. A
+	// webhook may set at most 8, with values of at most 1,024 bytes; the server sets none.
+	// +optional
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 }

@@ -43,6 +43,18 @@ func (in *AuthorizationConditionsResponse) DeepCopyInto(out *AuthorizationCondit
 		*out = new(v1.Status)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.AuditAnnotations != nil {
+		in, out := &in.AuditAnnotations, &out.AuditAnnotations
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	return
 }
 
