@@ -16,6 +16,11 @@ func (in *AuthorizationConditionsRequest) DeepCopyInto(out *AuthorizationConditi
 	in.Object.DeepCopyInto(&out.Object)
 	in.OldObject.DeepCopyInto(&out.OldObject)
 	in.Options.DeepCopyInto(&out.Options)
+	if in.Target != nil {
+		in, out := &in.Target, &out.Target
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.ImpersonatedRequest != nil {
 		in, out := &in.ImpersonatedRequest, &out.ImpersonatedRequest
 		*out = new(ImpersonatedRequest)

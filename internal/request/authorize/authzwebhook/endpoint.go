@@ -143,11 +143,18 @@ func (s *conditionSet) requestFor(facts *expr.Data, data authorizer.ConditionsDa
 	if err != nil {
 		return nil, fmt.Errorf("old object: %w", err)
 	}
+	target, err := facts.Target("")
+	if err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
 	options := facts.Options()
+	if target != nil {
+		request.Target = &runtime.RawExtension{} // webhooks that do not know it are not told of none
+	}
 	for _, part := range []struct {
 		from runtime.Object
 		to   *runtime.RawExtension
-	}{{object, &request.Object}, {oldObject, &request.OldObject}, {options, &request.Options}} {
+	}{{object, &request.Object}, {oldObject, &request.OldObject}, {options, &request.Options}, {target, request.Target}} {
 		if part.from == nil {
 			continue
 		}
