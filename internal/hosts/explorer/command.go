@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -34,6 +35,8 @@ type Options struct {
 
 	run    Run
 	config *genericclioptions.ConfigFlags
+	// connection are the flags of config.
+	connection *pflag.FlagSet
 	genericiooptions.IOStreams
 }
 
@@ -74,15 +77,18 @@ Exit code 0 after Ctrl-C, 3 if it could not start.`,
 			return o.Serve(ctx)
 		},
 	}
-	fs := cmd.Flags()
-	fs.StringVar(o.config.KubeConfig, "kubeconfig", "", "Path of the kubeconfig file.")
-	fs.StringVar(o.config.Context, "context", "", "Context of the kubeconfig to use.")
-	fs.StringVar(o.config.Impersonate, "as", "", "User to impersonate.")
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *Options) addFlags(fs *pflag.FlagSet) {
+	o.config.AddFlags(fs)
+	o.connection = pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.VisitAll(o.connection.AddFlag)
 	fs.BoolVar(&o.PrintURL, "print-url", false, "Print the address on standard output instead of opening a browser.")
 	fs.BoolVar(&o.ReadOnly, "read-only", o.ReadOnly, "Do not allow changes. This is the default.")
 	fs.IntVar(&o.Port, "port", 0, "Port to listen on. Default: any free port.")
 	fs.BoolVar(&o.AllowApply, "allow-apply", false, "Allow the page to apply a change after showing the plan.")
-	return cmd
 }
 
 // Serve serves the page until the context ends.
@@ -146,14 +152,17 @@ func (o *Options) complete() (Config, error) {
 		return Config{}, err
 	}
 	cfg := Config{Run: o.run, Rest: config, Namespace: namespace, Context: raw.CurrentContext, AllowApply: o.AllowApply, Version: buildinfo.Get().Version}
-	for _, flag := range []struct {
-		name  string
-		value *string
-	}{{"kubeconfig", o.config.KubeConfig}, {"context", o.config.Context}, {"as", o.config.Impersonate}} {
-		if *flag.value != "" {
-			cfg.Identity = append(cfg.Identity, "--"+flag.name+"="+*flag.value)
+	o.connection.VisitAll(func(flag *pflag.Flag) {
+		switch values, several := flag.Value.(pflag.SliceValue); {
+		case !flag.Changed || flag.Name == "namespace": // screens ask about namespaces of their own
+		case several:
+			for _, value := range values.GetSlice() {
+				cfg.Identity = append(cfg.Identity, "--"+flag.Name+"="+value)
+			}
+		default:
+			cfg.Identity = append(cfg.Identity, "--"+flag.Name+"="+flag.Value.String())
 		}
-	}
+	})
 	if *o.config.Context != "" {
 		cfg.Context = *o.config.Context
 	}

@@ -3,9 +3,12 @@ package explorer
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
@@ -36,5 +39,20 @@ func TestTheAddressIsNoArgument(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(text), `url=http://127.0.0.1:1/?token=a&#34;b"`) || strings.Contains(page, "token") {
 		t.Errorf("%s: %s %v", page, text, err)
+	}
+}
+
+// EX-1, SV-6: the explorer takes the connection flags of kubectl, and its commands ask as it does.
+func TestCommandsAskAsTheExplorerDoes(t *testing.T) {
+	o := &Options{config: genericclioptions.NewConfigFlags(true)}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addFlags(fs)
+	given := []string{"--as=edgar", "--as-group=one", "--as-group=two", "--insecure-skip-tls-verify=true", "--kubeconfig=" + os.DevNull, "--server=https://127.0.0.1:1"}
+	if err := fs.Parse(append([]string{"--namespace=hammer", "--print-url"}, given...)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := o.complete()
+	if err != nil || !slices.Equal(cfg.Identity, given) || cfg.Namespace != "hammer" || cfg.Rest.Impersonate.UserName != "edgar" {
+		t.Errorf("%v %q in %q as %v", err, cfg.Identity, cfg.Namespace, cfg.Rest)
 	}
 }

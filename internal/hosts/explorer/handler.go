@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Run runs a command of proviso.
 	Run Run
-	// Identity are the flags that say whom a command asks as and which server: --kubeconfig, --context and --as.
+	// Identity are the flags that say whom a command asks as and which server: those of kubectl.
 	Identity []string
 	// Rest is the same as a configuration of a client.
 	Rest *rest.Config
